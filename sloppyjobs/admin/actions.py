@@ -1,0 +1,117 @@
+"""The commands on a job: from which states each is allowed, and what it does. Pure functions of values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sloppyjobs import errors, options
+from sloppyjobs.definitions import Definitions
+from sloppyjobs.model import DEFAULT_RETRY, Job
+from sloppyjobs.retry import Retry
+from sloppyjobs.states import EDGES, FINISHED, Status, allowed
+from sloppyjobs.storage.commands import Decide, Step
+
+_MOST_ATTEMPTS = 2**31 - 1
+
+
+class Action(NamedTuple):
+    """A command: where it is allowed, where it leads, and in which states its effect is there already."""
+
+    name: str
+    sources: frozenset[Status]
+    done: frozenset[Status]
+    target: Status | None
+    """None leads back to where the job was paused from."""
+    event: str
+
+
+def _into(target: Status) -> frozenset[Status]:
+    return frozenset(status for status in Status if allowed(status, target))
+
+
+_PAUSABLE = _into(Status.PAUSED)
+
+ACTIONS: Mapping[str, Action] = {
+    action.name: action
+    for action in (
+        Action("retry", frozenset({Status.DEAD}), frozenset({Status.QUEUED}), Status.QUEUED, "retried"),
+        Action(
+            "run_now",
+            frozenset({Status.SCHEDULED, Status.RETRYING, Status.PAUSED}),
+            frozenset({Status.QUEUED}),
+            Status.QUEUED,
+            "run_now",
+        ),
+        Action("pause", _PAUSABLE, frozenset({Status.PAUSED}), Status.PAUSED, "paused"),
+        Action("resume", frozenset({Status.PAUSED}), _PAUSABLE, None, "resumed"),
+        Action(
+            "cancel",
+            _into(Status.CANCELLED),
+            frozenset({Status.CANCELLED}),
+            Status.CANCELLED,
+            "cancelled",
+        ),
+        Action("delete", _into(Status.DELETED), frozenset({Status.DELETED}), Status.DELETED, "deleted"),
+    )
+}
+"""Every command on a job, in the order in which they are shown."""
+
+
+def actions_for(status: Status) -> tuple[str, ...]:
+    """The commands that are allowed in a state."""
+    return tuple(name for name, action in ACTIONS.items() if status in action.sources)
+
+
+def action_named(name: object) -> Action:
+    """The command of that name; ``InvalidOption`` names those there are."""
+    found = ACTIONS.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise options.refuse("action", name, "must be one of " + ", ".join(map(repr, ACTIONS)))
+    return found
+
+
+def decision(action: Action, definitions: Definitions) -> Decide:
+    """What the command means for a job: a step, None where its effect is there, or ``InvalidTransition``."""
+
+    def decide(job: Job, retry_json: str | None, now: datetime) -> Step | None:
+        if job.status in action.done:
+            return None
+        target = action.target or job.paused_from or Status.QUEUED
+        if job.status not in action.sources:
+            raise _refused(action, job, target)
+        values: dict[str, Any] = {"paused_from": job.status.value if target is Status.PAUSED else None}
+        if action.name in ("retry", "run_now"):
+            values["run_at"] = now
+        if action.name == "retry":
+            budget = policy(job, retry_json, definitions).max_attempts
+            values["max_attempts"] = min(job.attempt_count + budget, _MOST_ATTEMPTS)
+        return Step(target, values, action.event)
+
+    return decide
+
+
+def policy(job: Job, retry_json: str | None, definitions: Definitions) -> Retry:
+    """The retry policy that was stored with the job, else its definition's, else the default."""
+    if retry_json is not None:
+        try:
+            return Retry.from_json(retry_json)
+        except errors.InvalidOption:
+            # A row that somebody damaged by hand can still be retried.
+            return DEFAULT_RETRY
+    definition = definitions.get(job.name)
+    return DEFAULT_RETRY if definition is None else definition.retry
+
+
+def _refused(action: Action, job: Job, target: Status) -> errors.InvalidTransition:
+    possible = ", ".join(actions_for(job.status))
+    if possible:
+        advice = f"what it can take is {possible}"
+    elif job.status in FINISHED and not EDGES[job.status]:
+        advice = "nothing can be done to it any more"
+    else:
+        advice = "it takes no command in this state"
+    return errors.InvalidTransition(
+        f"job {job.id} is {job.status} and cannot become {target} by {action.name}; {advice}"
+    )

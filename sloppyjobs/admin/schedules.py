@@ -1,0 +1,79 @@
+"""What an operator sees of schedules and does to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from sloppyjobs.admin.filters import order_given
+from sloppyjobs.model import Job
+from sloppyjobs.occurrences import Recurring
+from sloppyjobs.recurring import Schedules
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.audit import Order
+from sloppyjobs.views import JobView, Page
+
+T = TypeVar("T")
+
+
+class ScheduleAdmin:
+    """Reads and commands on schedules; they are changed by registering them again."""
+
+    _storage: SqlStorage
+    _schedules: Schedules
+
+    def get_job(self, id: str) -> JobView:
+        """The job, as the admin shows it."""
+        raise NotImplementedError
+
+    def list_recurring(self, *, cursor: str | None = None, page_size: int = 50) -> Page[Recurring]:
+        """Every schedule, by name."""
+        return self._schedules.page(page_size, cursor)
+
+    def get_recurring(self, name: str) -> Recurring:
+        """One schedule; ``UnknownSchedule`` where there is none of that name."""
+        return self._schedules.get(name)
+
+    def pause_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Recurring:
+        """Let a schedule not fire until it is resumed. Jobs that it enqueued go on."""
+        return self._set_paused(name, True, order_given("pause_recurring", actor, reason))
+
+    def resume_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Recurring:
+        """Let a schedule fire again, from its next occurrence on; what it missed is not made up for."""
+        return self._set_paused(name, False, order_given("resume_recurring", actor, reason))
+
+    def trigger_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
+        """Enqueue one job of a schedule now, paused or not; when it fires next does not change."""
+        order = order_given("trigger_recurring", actor, reason)
+
+        def work(connection: Connection) -> Job:
+            job = self._schedules.trigger(name, actor=order.actor, connection=connection)
+            self._storage.record_audit(order, "schedule", name, {"job": job.id}, connection)
+            return job
+
+        return self.get_job(self._in_transaction(work).id)
+
+    def delete_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Recurring:
+        """Remove a schedule for good, and return it as it was. Jobs that it enqueued go on."""
+        order = order_given("delete_recurring", actor, reason)
+
+        def work(connection: Connection) -> Recurring:
+            gone = self._schedules.delete(name, connection)
+            self._storage.record_audit(order, "schedule", name, {"job_name": gone.job_name}, connection)
+            return gone
+
+        return self._in_transaction(work)
+
+    def _set_paused(self, name: str, paused: bool, order: Order) -> Recurring:
+        def work(connection: Connection) -> None:
+            if self._storage.set_schedule_paused(name, paused, connection):
+                self._storage.record_audit(order, "schedule", name, {}, connection)
+
+        self._in_transaction(work)
+        return self._schedules.get(name)
+
+    def _in_transaction(self, work: Callable[[Connection], T]) -> T:
+        self._storage.ensure_schema()
+        return self._storage.write(work)

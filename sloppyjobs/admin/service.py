@@ -1,0 +1,335 @@
+"""``jobs.admin``: every read bounded and redacted, every command fenced and audited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from sloppyjobs import errors, options
+from sloppyjobs.admin.actions import ACTIONS, actions_for, decision
+from sloppyjobs.admin.bulk import Bulk
+from sloppyjobs.admin.explaining import explain, facts_about
+from sloppyjobs.admin.filters import job_filter, moment, order_given, order_of
+from sloppyjobs.admin.paging import Paging
+from sloppyjobs.admin.paging import page_size as checked_size
+from sloppyjobs.admin.schedules import ScheduleAdmin
+from sloppyjobs.admin.showing import Showing, status_of
+from sloppyjobs.admin.summaries import dead_group, overview, queue_views, stats, worker_views
+from sloppyjobs.admin.upkeep import UpkeepAdmin
+from sloppyjobs.definitions import Definitions
+from sloppyjobs.recurring import Schedules
+from sloppyjobs.states import Status
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.views import (
+    AttemptView,
+    AuditEntry,
+    BulkResult,
+    DeadGroup,
+    EventView,
+    Explanation,
+    JobRow,
+    JobView,
+    LockView,
+    LogView,
+    Overview,
+    Page,
+    QueueView,
+    Stats,
+    WorkerView,
+)
+
+Moment = datetime | str
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class Admin(UpkeepAdmin, ScheduleAdmin):
+    """Reads and commands for operators. Get it as ``jobs.admin``.
+
+    Every list is a ``Page`` walked by opaque cursors; ``page_size`` is from 1 to 500. ``InvalidOption`` names
+    an option that cannot work, a cursor that is damaged or belongs to other filters included. Every command
+    takes ``actor`` and ``reason`` and is written to the audit trail in its own transaction. A command whose
+    effect is there already returns the job as it is, and writes neither an event nor an audit entry.
+    """
+
+    def __init__(self, storage: SqlStorage, definitions: Definitions, schedules: Schedules) -> None:
+        self._storage = storage
+        self._definitions = definitions
+        self._schedules = schedules
+
+    # Jobs
+
+    def list_jobs(
+        self,
+        status: str | Iterable[str] | None = None,
+        *,
+        queue: str | None = None,
+        name: str | None = None,
+        worker: str | None = None,
+        schedule: str | None = None,
+        correlation_id: str | None = None,
+        idempotency_key: str | None = None,
+        error_code: str | None = None,
+        created_from: Moment | None = None,
+        created_to: Moment | None = None,
+        run_from: Moment | None = None,
+        run_to: Moment | None = None,
+        order: str = "-created_at",
+        cursor: str | None = None,
+        page_size: int = 50,
+        scope: Iterable[str] | None = None,
+    ) -> Page[JobRow]:
+        """Jobs, newest first. Without ``status`` every status but ``deleted``, which is shown when asked for.
+
+        ``order`` is ``created_at`` or ``-created_at``; for scheduled and retrying jobs also ``run_at`` or
+        ``-run_at``. ``worker`` is the holder of a running job. Ranges include their start, not their end.
+        ``scope`` limits the list to these queues, whatever else is asked.
+        """
+        given = {
+            "status": status,
+            "queue": queue,
+            "name": name,
+            "worker": worker,
+            "schedule": schedule,
+            "correlation_id": correlation_id,
+            "idempotency_key": idempotency_key,
+            "error_code": error_code,
+            "created_from": created_from,
+            "created_to": created_to,
+            "run_from": run_from,
+            "run_to": run_to,
+        }
+        wanted = job_filter(given, scope)
+        order = order_of(order, wanted)
+        size = checked_size(page_size)
+        paging = Paging("jobs", (datetime, str), [wanted, order])
+        position = paging.position(cursor)
+        found = self._storage.find_jobs(wanted, order, position.after, backward=position.backward, limit=size)
+        showing = self._showing()
+        return paging.page([(key, showing.row(job)) for key, job in found.jobs], position, found.resume)
+
+    def get_job(self, id: str) -> JobView:
+        """The job, with previews of payload, result and metadata; ``UnknownJob`` where there is none."""
+        return self._showing().view(*self._storage.job_row(id))
+
+    def attempts(self, id: str, *, cursor: str | None = None, page_size: int = 50) -> Page[AttemptView]:
+        """The executions of a job, oldest first; ``UnknownJob`` where there is none."""
+        paging = Paging("attempts", (int,), id)
+        name = self._storage.job_name(id)
+        read = partial(self._storage.job_attempts, id)
+        return self._page(
+            paging, read, lambda one: (one.attempt_number,), partial(self._showing().attempt, name), cursor, page_size
+        )
+
+    def events(self, id: str, *, cursor: str | None = None, page_size: int = 50) -> Page[EventView]:
+        """The edges that a job walked, oldest first; ``UnknownJob`` where there is none."""
+        paging = Paging("events", (int,), id)
+        name = self._storage.job_name(id)
+        read = partial(self._storage.job_events, id)
+        return self._page(paging, read, lambda one: (one.id,), partial(self._showing().event, name), cursor, page_size)
+
+    def logs(self, id: str, *, cursor: str | None = None, page_size: int = 50) -> Page[LogView]:
+        """What the handler of a job logged, oldest first; ``UnknownJob`` where there is none."""
+        paging = Paging("logs", (int,), id)
+        name = self._storage.job_name(id)
+        read = partial(self._storage.job_logs, id)
+        return self._page(paging, read, lambda one: (one.id,), partial(self._showing().log, name), cursor, page_size)
+
+    def explain(self, id: str) -> Explanation:
+        """Why the job is not running, or how it ended: the answer first. ``UnknownJob`` for an unknown id."""
+        job = self._storage.get_job(id)
+        error = self._showing().text(job.name, job.error_message)
+        return explain(job, error, facts_about(self._storage, job))
+
+    @staticmethod
+    def actions(job: JobRow | Status | str) -> tuple[str, ...]:
+        """The commands that the state machine allows for a job or a status, by the names of the methods."""
+        return actions_for(status_of(job))
+
+    # Commands on one job
+
+    def retry(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
+        """Queue a dead job again with a fresh budget of attempts; their numbers go on."""
+        return self._command("retry", id, actor, reason)
+
+    def cancel(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
+        """Cancel a job that has not finished; a running handler is told, and its settlement will be stale."""
+        return self._command("cancel", id, actor, reason)
+
+    def delete(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
+        """Put a finished or queued job into ``deleted``; a purge removes it for good later."""
+        return self._command("delete", id, actor, reason)
+
+    def run_now(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
+        """Queue a scheduled, retrying or paused job at once."""
+        return self._command("run_now", id, actor, reason)
+
+    def pause(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
+        """Hold a scheduled, queued or retrying job back until it is resumed."""
+        return self._command("pause", id, actor, reason)
+
+    def resume(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
+        """Put a paused job back to where it was paused from."""
+        return self._command("resume", id, actor, reason)
+
+    # Commands on many jobs
+
+    def dead_groups(self, limit: int = 50) -> tuple[DeadGroup, ...]:
+        """Dead jobs by cause, most frequent first. ``limit`` is from 1 to 500."""
+        most = options.whole("limit", limit, least=1, most=500)
+        showing = self._showing()
+        groups = [dead_group(cause, showing) for cause in self._storage.dead_causes(most)]
+        return tuple(sorted(groups, key=lambda group: group.count.value, reverse=True))
+
+    def bulk(
+        self,
+        action: str,
+        filter: Mapping[str, Any],
+        limit: int = 1000,
+        dry_run: bool = False,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        scope: Iterable[str] | None = None,
+    ) -> BulkResult:
+        """Command every job that the filter finds, oldest first, up to ``limit`` (1 to 10,000).
+
+        ``action`` is ``retry``, ``cancel``, ``delete``, ``run_now``, ``pause`` or ``resume``. The keys of the
+        filter are the filters of ``list_jobs``, ``ids``, and ``error_type`` and ``error_frame`` (a cause of
+        dead jobs; None for jobs without); an empty filter and unknown keys are refused. Jobs that cannot take
+        the action are skipped and counted by reason. ``dry_run`` writes nothing and shows what would happen, with a
+        sample.
+        """
+        work = Bulk(self._storage, self._definitions)
+        return work.run(action, filter, limit, dry_run, actor, reason, scope)
+
+    # Queues
+
+    def list_queues(
+        self, *, cursor: str | None = None, page_size: int = 50, scope: Iterable[str] | None = None
+    ) -> Page[QueueView]:
+        """Every queue ever seen, by name."""
+        queues = job_filter({}, scope).scope
+        read = partial(self._storage.queue_rows, queues)
+        paging = Paging("queues", (str,), queues)
+        page = self._page(paging, read, lambda one: (one.name,), _as_is, cursor, page_size)
+        return msgspec.structs.replace(page, items=tuple(queue_views(self._storage, page.items)))
+
+    def get_queue(self, name: str) -> QueueView:
+        """One queue; ``UnknownQueue`` where nobody has used or paused it yet."""
+        rows = self._storage.queue_rows([options.text("name", name)], None, backward=False, limit=1)
+        if not rows:
+            raise errors.UnknownQueue(f"no queue is called {name!r}; nobody has used or paused it yet")
+        return queue_views(self._storage, rows)[0]
+
+    def pause_queue(
+        self,
+        name: str,
+        until: Moment | None = None,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> QueueView:
+        """Let no job of the queue start, until an instant or a resume. The queue need not exist yet."""
+        queue = options.text("name", name)
+        end = None if until is None else moment("until", until)
+        if end is not None and end <= self._storage.clock.now():
+            raise options.refuse("until", until, "is not in the future")
+        order = order_given("pause_queue", actor, reason)
+        self._storage.set_queue_paused(queue, True, end, order)
+        return self.get_queue(queue)
+
+    def resume_queue(self, name: str, *, actor: str | None = None, reason: str | None = None) -> QueueView:
+        """End the pause of a queue."""
+        queue = self.get_queue(name).name
+        order = order_given("resume_queue", actor, reason)
+        self._storage.set_queue_paused(queue, False, None, order)
+        return self.get_queue(queue)
+
+    # Everything else
+
+    def overview(self) -> Overview:
+        """The state of everything at a glance, in a fixed number of bounded queries."""
+        return overview(self._storage, self._showing())
+
+    def stats(self, minutes: int = 60, queue: str | None = None, name: str | None = None) -> Stats:
+        """Settlements of the last ``minutes``: by the minute up to a day, by the hour up to 30 days."""
+        return stats(self._storage, minutes, queue, name)
+
+    def list_workers(self, *, cursor: str | None = None, page_size: int = 50) -> Page[WorkerView]:
+        """Worker processes, those heard of last first."""
+        paging = Paging("workers", (datetime, str))
+        page = self._page(
+            paging, self._storage.worker_rows, lambda one: (one.heartbeat_at, one.id), _as_is, cursor, page_size
+        )
+        return msgspec.structs.replace(page, items=tuple(worker_views(self._storage, page.items)))
+
+    def list_locks(self, *, cursor: str | None = None, page_size: int = 50) -> Page[LockView]:
+        """Named locks, by name."""
+        paging = Paging("locks", (str,))
+        now = self._storage.clock.now()
+        return self._page(
+            paging,
+            self._storage.lock_rows,
+            lambda one: (one.name,),
+            lambda row: LockView(
+                name=row.name,
+                owner=row.owner,
+                locked_until=row.locked_until,
+                updated_at=row.updated_at,
+                expired=row.locked_until <= now,
+            ),
+            cursor,
+            page_size,
+        )
+
+    def audit(
+        self,
+        target: str | None = None,
+        actor: str | None = None,
+        *,
+        cursor: str | None = None,
+        page_size: int = 50,
+    ) -> Page[AuditEntry]:
+        """Who commanded what, latest first; of one target (a job id, a queue's name), or by one actor."""
+        of_target = options.key("target", target)
+        by_actor = options.key("actor", actor)
+        size = checked_size(page_size)
+        paging = Paging("audit", (int,), [of_target, by_actor])
+        position = paging.position(cursor)
+        rows, resume = self._storage.audit_entries(
+            of_target, by_actor, position.after, backward=position.backward, limit=size
+        )
+        showing = self._showing()
+        return paging.page([((row.id,), showing.audit(row)) for row in rows], position, resume)
+
+    def _showing(self) -> Showing:
+        return Showing(self._definitions)
+
+    def _command(self, action: str, id: str, actor: str | None, reason: str | None) -> JobView:
+        decide = decision(ACTIONS[action], self._definitions)
+        self._storage.command_job(id, decide, order_given(action, actor, reason))
+        return self.get_job(id)
+
+    def _page(
+        self,
+        paging: Paging,
+        read: Callable[..., Sequence[S]],
+        key: Callable[[S], tuple[Any, ...]],
+        show: Callable[[S], T],
+        cursor: str | None,
+        page_size: int,
+    ) -> Page[T]:
+        size = checked_size(page_size)
+        position = paging.position(cursor)
+        rows = read(position.after, backward=position.backward, limit=size + 1)
+        items = [(key(row), show(row)) for row in rows[:size]]
+        return paging.page(items, position, items[-1][0] if len(rows) > size else None)
+
+
+def _as_is(row: Any) -> Any:
+    return row

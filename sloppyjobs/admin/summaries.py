@@ -1,0 +1,208 @@
+"""Overview, queues, causes and counters: summaries of bounded cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from sloppyjobs import options
+from sloppyjobs.admin.showing import Showing
+from sloppyjobs.admin.workers import live_workers, worker_view, works_on
+from sloppyjobs.states import FINISHED, Status
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.causes import CauseSummary
+from sloppyjobs.views import (
+    COUNT_CAP,
+    CappedCount,
+    DeadGroup,
+    Fire,
+    Overview,
+    QueueView,
+    Stats,
+    StatsBucket,
+    StatusCount,
+    WorkerView,
+)
+
+FEW = 5
+"""Dead groups, late schedules and next fires in an overview."""
+MANY = 50
+"""Queues and workers that need attention in an overview."""
+THROUGHPUT_MINUTES = 5
+_RATE_STEP = timedelta(seconds=10)  # a rate that moved with every reading would make every poll look like news
+MINUTES_OF_A_DAY = 1_440
+MOST_MINUTES = 30 * MINUTES_OF_A_DAY
+
+
+def overview(storage: SqlStorage, showing: Showing) -> Overview:
+    """Everything at a glance."""
+    storage.ensure_schema()
+    return storage.read(lambda c: _overview(storage, storage.bounded(c), showing))
+
+
+def _overview(storage: SqlStorage, connection: Connection, showing: Showing) -> Overview:
+    now = storage.now(connection)
+    counts = storage.status_counts(connection)
+    queues = storage.queues_in_use(connection)
+    rows = storage.recent_workers(connection)
+    live = live_workers(rows, now)
+    views = [worker_view(row, now) for row in rows]
+    used = [queue.name for queue in queues if queue.queued is not None]
+    return Overview(
+        taken_at=now,
+        statuses=tuple(_status_count(status, *counts[status], now) for status in Status),
+        idle_queues=tuple(name for name in used if not any(works_on(worker, name) for worker in live))[:MANY],
+        paused_queues=tuple(queue.name for queue in queues if is_paused(queue, now))[:MANY],
+        stale_workers=tuple(view for view in views if view.liveness == "stale")[:MANY],
+        live_workers=len(live),
+        late_schedules=_fires(storage.schedules_due(connection, now, late=True, limit=FEW)),
+        next_fires=_fires(storage.schedules_due(connection, now, late=False, limit=FEW)),
+        dead_groups=tuple(dead_group(cause, showing) for cause in storage.recent_causes(connection, FEW)),
+    )
+
+
+def _status_count(status: Status, number: int, oldest: datetime | None, now: datetime) -> StatusCount:
+    active = status not in FINISHED and oldest is not None
+    age = max(0.0, (now - oldest).total_seconds()) if active and oldest is not None else None
+    return StatusCount(status, capped(number), age)
+
+
+def _fires(found: Sequence[Any]) -> tuple[Fire, ...]:
+    return tuple(Fire(schedule, job_name, at) for at, schedule, job_name in found)
+
+
+def dead_group(cause: CauseSummary, showing: Showing) -> DeadGroup:
+    """A cause as it is shown."""
+    example = cause.example
+    return DeadGroup(
+        error_type=cause.cause[0],
+        error_frame=cause.cause[1],
+        count=capped(cause.jobs),
+        first_seen=cause.first_seen,
+        last_seen=cause.last_seen,
+        example_id=example.id,
+        example_name=example.name,
+        example_queue=example.queue,
+        error_code=example.error_code,
+        error_message=showing.text(example.name, example.error_message),
+    )
+
+
+def queue_views(storage: SqlStorage, rows: Sequence[Any]) -> list[QueueView]:
+    """Queues with what lies in them and who works on them."""
+    return storage.read(lambda c: _queue_views(storage, storage.bounded(c), rows))
+
+
+def _queue_views(storage: SqlStorage, connection: Connection, rows: Sequence[Any]) -> list[QueueView]:
+    now = storage.now(connection)
+    loads = storage.queue_loads(connection, [row.name for row in rows])
+    running = storage.running_by(connection, "queue")
+    timed = storage.timed_by_queue(connection)
+    since = now.replace(second=0, microsecond=0) - timedelta(minutes=THROUGHPUT_MINUTES)
+    minutes = math.ceil((now - since) / _RATE_STEP) * _RATE_STEP / timedelta(minutes=1)
+    settled = storage.settled_by_queue(connection, since)
+    live = live_workers(storage.recent_workers(connection), now)
+    views = []
+    for row in rows:
+        load = loads[row.name]
+        paused = is_paused(row, now)
+        due = load.due_since
+        views.append(
+            QueueView(
+                name=row.name,
+                created_at=row.created_at,
+                paused=paused,
+                paused_at=row.paused_at if paused else None,
+                paused_until=row.paused_until if paused else None,
+                depth=capped(load.queued),
+                oldest_queued_seconds=None if due is None else max(0.0, (now - due).total_seconds()),
+                processing=_share(running, row.name),
+                scheduled=_share(timed, row.name),
+                workers=sum(works_on(worker, row.name) for worker in live),
+                throughput=settled.get(row.name, 0) / minutes,
+            )
+        )
+    return views
+
+
+def _share(counts: dict[str, int], name: str) -> CappedCount:
+    # What was counted is the first 10,000 of all queues together; beyond them, each may have more.
+    return CappedCount(min(counts.get(name, 0), COUNT_CAP), sum(counts.values()) > COUNT_CAP)
+
+
+def is_paused(row: Any, now: datetime) -> bool:
+    """Whether a queue's pause is in force."""
+    return row.paused_at is not None and (row.paused_until is None or row.paused_until > now)
+
+
+def worker_views(storage: SqlStorage, rows: Sequence[Any]) -> list[WorkerView]:
+    """Workers with their liveness and the jobs they hold."""
+
+    def work(connection: Connection) -> list[WorkerView]:
+        held = storage.running_by(connection, "locked_by")
+        now = storage.now(connection)
+        return [worker_view(row, now, held.get(row.id, 0)) for row in rows]
+
+    return storage.read(lambda c: work(storage.bounded(c)))
+
+
+def stats(storage: SqlStorage, minutes: object, queue: str | None, name: str | None) -> Stats:
+    """Settlements over time; see ``Admin.stats``."""
+    span = options.whole("minutes", minutes, least=1, most=MOST_MINUTES)
+    of_queue = None if queue is None else options.text("queue", queue)
+    of_name = None if name is None else options.text("name", name)
+    step = timedelta(minutes=1) if span <= MINUTES_OF_A_DAY else timedelta(hours=1)
+    storage.ensure_schema()
+
+    def work(connection: Connection) -> Stats:
+        last = _floor(storage.now(connection), step)
+        number = -(-span // (step // timedelta(minutes=1)))
+        first = last - step * (number - 1)
+        rows = storage.settled_by_minute(connection, first, of_queue, of_name)
+        return _folded(rows, [first + step * place for place in range(number)], step)
+
+    return storage.read(work)
+
+
+def _folded(rows: Iterable[Any], starts: Sequence[datetime], step: timedelta) -> Stats:
+    sums = {start: [0, 0, 0, 0, 0.0] for start in starts}
+    total = [0, 0, 0, 0, 0.0]
+    for minute, *counters in rows:
+        # Clocks of the future do not exist; a row beyond the last bucket is from a clock that was set back.
+        bucket = sums.get(_floor(minute, step))
+        if bucket is None:
+            continue
+        for place, counter in enumerate(counters):
+            bucket[place] += counter
+            total[place] += counter
+    return Stats(
+        bucket_seconds=int(step.total_seconds()),
+        buckets=tuple(_bucket(start, counters) for start, counters in sums.items()),
+        total=_bucket(starts[0], total),
+    )
+
+
+def _bucket(start: datetime, counters: Sequence[float]) -> StatsBucket:
+    succeeded, failed, dead, cancelled, run_seconds = counters
+    return StatsBucket(
+        start=start,
+        succeeded=int(succeeded),
+        failed=int(failed),
+        dead=int(dead),
+        cancelled=int(cancelled),
+        run_seconds=float(run_seconds),
+    )
+
+
+def _floor(moment: datetime, step: timedelta) -> datetime:
+    minute = moment.replace(second=0, microsecond=0)
+    return minute if step < timedelta(hours=1) else minute.replace(minute=0)
+
+
+def capped(number: int) -> CappedCount:
+    """A number that was counted to one beyond the cap at most."""
+    return CappedCount(min(number, COUNT_CAP), number > COUNT_CAP)

@@ -1,0 +1,61 @@
+"""Cleanup and purge by an operator, with a trail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from sloppyjobs import retention
+from sloppyjobs.admin.filters import order_given
+from sloppyjobs.retention import CleanupResult, PurgeResult
+from sloppyjobs.storage import SqlStorage
+
+Duration = float | timedelta
+
+
+class UpkeepAdmin:
+    """Bounded retention; workers do the same by ``jobs.retention``, without an entry in the audit trail."""
+
+    _storage: SqlStorage
+
+    def cleanup(
+        self,
+        limit: int = 1000,
+        ages: Mapping[str, Duration | None] | None = None,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> CleanupResult:
+        """Put up to ``limit`` (1 to 10,000) old finished jobs into ``deleted``; never an active one.
+
+        ``ages`` says by status, in seconds or as a ``timedelta``, how long after its end a job is old: by default
+        7 days for ``succeeded``, 30 for ``cancelled``, 90 for ``dead``; None keeps a status for ever.
+        """
+        order = order_given("cleanup", actor, reason)
+        done = retention.cleanup(self._storage, limit, ages, order)
+        if done.total:
+            self._storage.record_audit(order, "jobs", "cleanup", done.deleted)
+        return done
+
+    def purge(
+        self,
+        limit: int = 1000,
+        older_than: Duration = retention.PURGE_AFTER,
+        archive: bool = False,
+        *,
+        audit_older_than: Duration | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> PurgeResult:
+        """Remove up to ``limit`` (1 to 10,000) jobs for good that were deleted ``older_than`` seconds ago.
+
+        Their attempts, events and logs go with them; ``archive`` moves them to the archive, history included.
+        Removed too, up to ``limit`` of each: counters after 35 days (those of more than 2 days ago are added up
+        by the hour), workers and expired locks not heard of for a day, and audit entries ``audit_older_than``.
+        """
+        order = order_given("purge", actor, reason)
+        done = retention.purge(self._storage, limit, older_than, archive, audit_older_than)
+        if done.total:
+            detail = {"jobs": done.jobs, "archived": archive, "audit": done.audit}
+            self._storage.record_audit(order, "jobs", "purge", detail)
+        return done

@@ -1,0 +1,80 @@
+"""``doctor``: what is wrong, or may become so, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+from rich.console import Console
+
+from sloppyjobs.cli import output
+from sloppyjobs.cli.params import as_json
+from sloppyjobs.cli.target import Target, pass_target
+from sloppyjobs.storage.diagnosis import FAIL, OK, WARN, Finding, diagnose
+
+
+@click.command()
+@as_json
+@pass_target
+def doctor(target: Target, as_json: bool) -> None:
+    """Check the database, its settings and its workers.
+
+    Exit code 1 when a check fails; a warning is none.
+    """
+    found = diagnose(target.jobs.storage)
+    if not any(one.check == "schema" and one.status == FAIL for one in found):
+        found += _operation(target)
+    ok = not any(one.status == FAIL for one in found)
+    output.emit({"ok": ok, "checks": found}, as_json, lambda out: _render(out, target, found))
+    if not ok:
+        click.get_current_context().exit(1)
+
+
+def _operation(target: Target) -> Iterator[Finding]:
+    """How the jobs are doing."""
+    seen = target.admin.overview()
+    if seen.idle_queues:
+        detail = f"jobs wait and no live worker takes from: {_names(seen.idle_queues)}"
+        yield Finding("queues", FAIL, detail, "start `sloppyjobs --app module:jobs worker` for these queues")
+    else:
+        yield Finding("queues", OK, "every queue with jobs has a worker")
+    if seen.paused_queues:
+        hint = "end a pause with `sloppyjobs queues resume NAME`"
+        yield Finding("pauses", WARN, f"paused: {_names(seen.paused_queues)}", hint)
+    if seen.stale_workers:
+        detail = f"not heard of, and not stopped: {_names([worker.id for worker in seen.stale_workers])}"
+        yield Finding("workers", WARN, detail, "they crashed or lost the database; their jobs come back by themselves")
+    else:
+        yield Finding("workers", OK, f"{seen.live_workers} live")
+    yield from _schedules(target, [fire.schedule for fire in seen.late_schedules])
+
+
+def _schedules(target: Target, late: list[str]) -> Iterator[Finding]:
+    page = target.admin.list_recurring(page_size=500)
+    failed = [one.name for one in page if one.last_error is not None]
+    vanished = [one.name for one in page if one.vanished]
+    if late:
+        hint = "workers tick unless they have --no-recurring; see `sloppyjobs tick`"
+        yield Finding("schedules", FAIL, f"due and not fired: {_names(late)}", hint)
+    if failed:
+        hint = "see `sloppyjobs recurring list`; register them again when mended"
+        yield Finding("schedules", FAIL, f"failed when they were due: {_names(failed)}", hint)
+    if vanished:
+        hint = "`sloppyjobs recurring delete NAME` removes what is not wanted any more"
+        yield Finding("schedules", WARN, f"no longer declared in code: {_names(vanished)}", hint)
+    if not late and not failed and not vanished:
+        yield Finding("schedules", OK, f"{len(page)} on time" if page else "none")
+
+
+def _names(names: list[str] | tuple[str, ...]) -> str:
+    shown = ", ".join(names[:5])
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"
+
+
+def _render(out: Console, target: Target, found: list[Finding]) -> None:
+    out.print(f"[dim]{output.plain(target.where())}[/]", soft_wrap=True)
+    made = output.table("", "CHECK", "FOUND", whole=("", "CHECK"))
+    for one in found:
+        hint = f"\n[dim]→ {output.plain(one.hint)}[/]" if one.hint else ""
+        made.add_row(output.word(one.status), one.check, output.plain(one.detail) + hint)
+    out.print(made)

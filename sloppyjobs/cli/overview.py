@@ -1,0 +1,174 @@
+"""``status``, ``dead``, ``workers``, ``locks`` and ``audit``: what there is, at a glance."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+import msgspec
+from rich.console import Console
+
+from sloppyjobs.cli import output
+from sloppyjobs.cli.params import as_json, paged
+from sloppyjobs.cli.target import Target, pass_target
+from sloppyjobs.views import AuditEntry, DeadGroup, Fire, LockView, Overview, Page, StatsBucket, WorkerView
+
+
+@click.command()
+@as_json
+@pass_target
+def status(target: Target, as_json: bool) -> None:
+    """The state of everything at a glance."""
+    overview = target.admin.overview()
+    hour = target.admin.stats(60).total
+    document = {**msgspec.structs.asdict(overview), "last_hour": hour}
+    output.emit(document, as_json, lambda out: render_status(out, overview, hour))
+
+
+def render_status(out: Console, overview: Overview, hour: StatsBucket) -> None:
+    """Draw an overview."""
+    counted = output.table("STATUS", "JOBS", "OLDEST", right=("JOBS", "OLDEST"))
+    for one in overview.statuses:
+        if one.count or one.status in ("queued", "processing", "dead"):
+            counted.add_row(output.word(one.status), output.count(one.count), output.age(one.oldest_seconds))
+    out.print(counted)
+    out.print()
+    out.print(
+        f"last hour: {hour.succeeded:,} succeeded, {hour.failed:,} failed attempts, {hour.dead:,} dead, "
+        f"{hour.cancelled:,} cancelled"
+    )
+    out.print(f"workers: {overview.live_workers} live" + _named(overview.stale_workers))
+    for label, names, style in (
+        ("no worker takes from", overview.idle_queues, "bold red"),
+        ("paused queues", overview.paused_queues, "yellow"),
+    ):
+        if names:
+            out.print(f"[{style}]{label}:[/] {', '.join(map(output.plain, names))}")
+    _render_fires(out, "late schedules", overview.late_schedules, overview.taken_at, "bold red")
+    _render_fires(out, "next", overview.next_fires[:3], overview.taken_at, "bold")
+    if overview.dead_groups:
+        out.print()
+        _render_groups(out, overview.dead_groups, overview.taken_at)
+
+
+def _named(stale: tuple[WorkerView, ...]) -> str:
+    return f", [bold red]{len(stale)} not heard of[/]" if stale else ""
+
+
+def _render_fires(out: Console, label: str, fires: tuple[Fire, ...], now: datetime, style: str) -> None:
+    if fires:
+        shown = ", ".join(f"{output.plain(fire.schedule)} {output.ago(fire.at, now)}" for fire in fires)
+        out.print(f"[{style}]{label}:[/] {shown}")
+
+
+@click.command()
+@click.option("--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="How many causes.")
+@as_json
+@pass_target
+def dead(target: Target, limit: int, as_json: bool) -> None:
+    """Group dead jobs by their cause.
+
+    A cause is the class of the error and the place that raised it.
+    """
+    groups = target.admin.dead_groups(limit)
+    output.emit({"items": groups}, as_json, lambda out: _render_groups(out, groups, target.now()))
+
+
+def _render_groups(out: Console, groups: tuple[DeadGroup, ...], now: datetime) -> None:
+    if output.nothing(out, groups, "dead jobs"):
+        return
+    made = output.table("DEAD", "CAUSE", "LAST", "EXAMPLE", whole=("EXAMPLE",), right=("DEAD",))
+    for group in groups:
+        cause = output.plain(group.error_type or group.error_code or "unknown")
+        place = f"\n[dim]{output.plain(group.error_frame)}[/]" if group.error_frame else ""
+        message = f"\n{output.plain(group.error_message, 100)}" if group.error_message else ""
+        made.add_row(
+            str(group.count), f"[bold]{cause}[/]{message}{place}", output.ago(group.last_seen, now), group.example_id
+        )
+    out.print(made)
+
+
+@click.command()
+@paged()
+@as_json
+@pass_target
+def workers(target: Target, page_size: int, cursor: str | None, as_json: bool) -> None:
+    """List worker processes, those heard of last first."""
+    page = target.admin.list_workers(cursor=cursor, page_size=page_size)
+    output.emit(page, as_json, lambda out: _render_workers(out, page, target.now()))
+    more(page, as_json)
+
+
+def _render_workers(out: Console, page: Page[WorkerView], now: datetime) -> None:
+    if output.nothing(out, page.items, "workers; start one with `sloppyjobs --app module:jobs worker`"):
+        return
+    made = output.table(
+        "WORKER", "STATE", "HOST", "QUEUES", "JOBS", "HEARD", whole=("WORKER", "STATE"), right=("JOBS",)
+    )
+    for one in page:
+        made.add_row(
+            output.plain(one.id),
+            output.word(one.liveness),
+            f"{output.plain(one.hostname)}:{one.pid}",
+            output.plain(", ".join(one.queues)),
+            f"{one.held}/{one.concurrency}",
+            output.ago(one.heartbeat_at, now),
+        )
+    out.print(made)
+
+
+@click.command()
+@paged()
+@as_json
+@pass_target
+def locks(target: Target, page_size: int, cursor: str | None, as_json: bool) -> None:
+    """List named locks."""
+    page = target.admin.list_locks(cursor=cursor, page_size=page_size)
+    output.emit(page, as_json, lambda out: _render_locks(out, page, target.now()))
+    more(page, as_json)
+
+
+def _render_locks(out: Console, page: Page[LockView], now: datetime) -> None:
+    if output.nothing(out, page.items, "locks"):
+        return
+    made = output.table("LOCK", "OWNER", "ENDS", whole=("OWNER",))
+    for lock in page:
+        ends = output.ago(lock.locked_until, now)
+        made.add_row(
+            output.plain(lock.name), output.plain(lock.owner), f"[dim]expired {ends}[/]" if lock.expired else ends
+        )
+    out.print(made)
+
+
+@click.command()
+@click.option("--target", "of", metavar="TARGET", help="What was done to a job id, a queue or a schedule.")
+@click.option("--actor", metavar="NAME", help="What somebody did.")
+@paged()
+@as_json
+@pass_target
+def audit(target: Target, of: str | None, actor: str | None, page_size: int, cursor: str | None, as_json: bool) -> None:
+    """List who commanded what, latest first."""
+    page = target.admin.audit(of, actor, cursor=cursor, page_size=page_size)
+    output.emit(page, as_json, lambda out: _render_audit(out, page, target.now()))
+    more(page, as_json)
+
+
+def _render_audit(out: Console, page: Page[AuditEntry], now: datetime) -> None:
+    if output.nothing(out, page.items, "commands"):
+        return
+    made = output.table("WHEN", "ACTOR", "ACTION", "TARGET", "REASON", whole=("TARGET", "ACTION"))
+    for entry in page:
+        made.add_row(
+            output.ago(entry.created_at, now),
+            output.plain(entry.actor),
+            output.plain(entry.action),
+            output.plain(entry.target),
+            output.plain(entry.reason),
+        )
+    out.print(made)
+
+
+def more(page: Page[object], as_json: bool) -> None:
+    """Say how to go on, where a page is not the last."""
+    if page.next_cursor is not None and not as_json:
+        output.hint(f"there is more: repeat with --cursor {page.next_cursor}")

@@ -1,0 +1,108 @@
+"""``queues``: what lies in them, and their pauses."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import click
+from rich.console import Console
+
+from sloppyjobs.cli import output
+from sloppyjobs.cli.overview import more
+from sloppyjobs.cli.params import Moment, as_json, at, paged, signed
+from sloppyjobs.cli.target import Target, pass_target
+from sloppyjobs.views import Page, QueueView
+
+
+@click.group(invoke_without_command=True)
+@paged()
+@as_json
+@click.pass_context
+def queues(ctx: click.Context, page_size: int, cursor: str | None, as_json: bool) -> None:
+    """List queues, pause and resume them."""
+    if ctx.invoked_subcommand is None:
+        _list(ctx.obj, page_size, cursor, as_json)
+
+
+@queues.command("list")
+@paged()
+@as_json
+@pass_target
+def list_(target: Target, page_size: int, cursor: str | None, as_json: bool) -> None:
+    """List queues."""
+    _list(target, page_size, cursor, as_json)
+
+
+def _list(target: Target, page_size: int, cursor: str | None, as_json: bool) -> None:
+    page = target.admin.list_queues(cursor=cursor, page_size=page_size)
+    output.emit(page, as_json, lambda out: _render(out, page, target.now()))
+    more(page, as_json)
+
+
+def _render(out: Console, page: Page[QueueView], now: datetime) -> None:
+    if output.nothing(out, page.items, "queues"):
+        return
+    numbers = ("QUEUED", "RUNNING", "LATER", "WORKERS", "PER MIN", "WAITED")
+    made = output.table("QUEUE", *numbers, "STATE", right=numbers, cut=("QUEUE",))
+    for queue in page:
+        made.add_row(
+            output.plain(queue.name),
+            output.count(queue.depth),
+            output.count(queue.processing),
+            output.count(queue.scheduled),
+            _workers(queue),
+            f"{queue.throughput:.1f}",
+            output.age(queue.oldest_queued_seconds),
+            _state(queue, now),
+        )
+    out.print(made)
+
+
+def _workers(queue: QueueView) -> str:
+    return "[bold red]0[/]" if queue.depth and not queue.workers else output.count(queue.workers)
+
+
+def _state(queue: QueueView, now: datetime) -> str:
+    if not queue.paused:
+        return "open"
+    end = f", ends {output.ago(queue.paused_until, now)}" if queue.paused_until is not None else ""
+    return f"[yellow]paused[/]{end}"
+
+
+@queues.command()
+@click.argument("name")
+@click.option(
+    "--until",
+    type=Moment(future=True),
+    metavar="INSTANT",
+    help="When the pause ends by itself: an instant, or 30m for thirty minutes from now.",
+)
+@signed
+@as_json
+@pass_target
+def pause(
+    target: Target,
+    name: str,
+    until: datetime | timedelta | None,
+    actor: str | None,
+    reason: str | None,
+    as_json: bool,
+) -> None:
+    """Let no job of a queue start; those that run go on."""
+    queue = target.admin.pause_queue(name, at(until, target.now), actor=actor, reason=reason)
+    output.emit(queue, as_json, lambda out: _say(out, queue, target.now()))
+
+
+@queues.command()
+@click.argument("name")
+@signed
+@as_json
+@pass_target
+def resume(target: Target, name: str, actor: str | None, reason: str | None, as_json: bool) -> None:
+    """End the pause of a queue."""
+    queue = target.admin.resume_queue(name, actor=actor, reason=reason)
+    output.emit(queue, as_json, lambda out: _say(out, queue, target.now()))
+
+
+def _say(out: Console, queue: QueueView, now: datetime) -> None:
+    out.print(f"queue {output.plain(queue.name)} is {_state(queue, now)}")

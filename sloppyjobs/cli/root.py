@@ -1,0 +1,154 @@
+"""The root of the command line: what is common to all commands, and where each of them lives.
+
+A command's module is imported when the command runs, so that ``sloppyjobs --help`` is quick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from sloppyjobs import __version__
+from sloppyjobs.cli.target import Target
+from sloppyjobs.errors import JobsError
+
+
+class Entry(NamedTuple):
+    """Where a command lives, and what it does in a few words."""
+
+    section: str
+    module: str
+    attribute: str
+    help: str
+
+
+_SETUP, _SEE, _STEER, _RUN, _KEEP = "Set up", "See", "Steer", "Run", "Keep in order"
+
+COMMANDS: Mapping[str, Entry] = {
+    "init": Entry(_SETUP, "schema", "init", "Create the tables, or bring them up to date."),
+    "sql": Entry(_SETUP, "schema", "sql", "Print the statements that create the tables."),
+    "doctor": Entry(_SETUP, "doctor", "doctor", "Check the database, its settings and its workers."),
+    "demo": Entry(_SETUP, "demo", "demo", "Fill a database with sample jobs, and keep them coming."),
+    "completion": Entry(_SETUP, "completion", "completion", "Print the script for completion in a shell."),
+    "status": Entry(_SEE, "overview", "status", "The state of everything at a glance."),
+    "list": Entry(_SEE, "listing", "list_", "List jobs, newest first."),
+    "show": Entry(_SEE, "listing", "show", "Show a job with its attempts, events and logs."),
+    "explain": Entry(_SEE, "listing", "explain", "Say why a job is not running, or how it ended."),
+    "dead": Entry(_SEE, "overview", "dead", "Group dead jobs by their cause."),
+    "workers": Entry(_SEE, "overview", "workers", "List worker processes."),
+    "locks": Entry(_SEE, "overview", "locks", "List named locks."),
+    "audit": Entry(_SEE, "overview", "audit", "List who commanded what."),
+    "retry": Entry(_STEER, "commands", "retry", "Queue dead jobs again, with fresh attempts."),
+    "cancel": Entry(_STEER, "commands", "cancel", "Cancel jobs that have not finished."),
+    "delete": Entry(_STEER, "commands", "delete", "Delete finished or queued jobs; a purge removes them later."),
+    "pause": Entry(_STEER, "commands", "pause", "Hold jobs back until they are resumed."),
+    "resume": Entry(_STEER, "commands", "resume", "Put paused jobs back to where they were."),
+    "run-now": Entry(_STEER, "commands", "run_now", "Queue scheduled, retrying or paused jobs at once."),
+    "queues": Entry(_STEER, "queues", "queues", "List queues, pause and resume them."),
+    "recurring": Entry(_STEER, "recurring", "recurring", "List schedules, and steer them."),
+    "worker": Entry(_RUN, "worker", "worker", "Run jobs until SIGTERM or Ctrl-C."),
+    "tick": Entry(_RUN, "worker", "tick", "Enqueue what is due by the schedules, once."),
+    "web": Entry(_RUN, "web", "web", "Serve the admin pages."),
+    "cleanup": Entry(_KEEP, "retention", "cleanup", "Delete finished jobs that are old enough."),
+    "purge": Entry(_KEEP, "retention", "purge", "Remove or archive deleted jobs for good."),
+}
+
+
+class Refused(click.ClickException):
+    """The operation was refused: one clear line, exit code 1."""
+
+    exit_code = 1
+
+
+class Root(click.Group):
+    """Finds commands by name, and turns errors of the library into one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Every command, in the order in which they are shown."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of that name, imported now."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(import_module(f"sloppyjobs.cli.{entry.module}"), entry.attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The commands by section, without importing any."""
+        for section in dict.fromkeys(entry.section for entry in COMMANDS.values()):
+            with formatter.section(section):
+                formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items() if entry.section == section])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error of the library or of the database becomes one line on stderr."""
+        try:
+            return super().invoke(ctx)
+        except JobsError as error:
+            raise Refused(refusal(error)) from error
+        except ModuleNotFoundError as error:
+            raise _missing_module(error) from error
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] != "sqlalchemy":
+                raise
+            raise Refused(_database_error(ctx, error)) from error
+
+
+def refusal(error: JobsError) -> str:
+    """What the error says, and its code, by which it can be looked up."""
+    return str(error) if error.code == JobsError.code else f"{error} [{error.code}]"
+
+
+_DRIVERS = {
+    "psycopg": "pip install 'sloppyjobs[postgres]'",
+    "psycopg2": "this library uses psycopg 3: pip install 'sloppyjobs[postgres]', and a postgresql:// URL",
+    "pymysql": "pip install 'sloppyjobs[mysql]'",
+    "mssql_python": "pip install 'sloppyjobs[sqlserver]'",
+}
+
+
+def _missing_module(error: ModuleNotFoundError) -> Exception:
+    remedy = _DRIVERS.get(error.name or "")
+    return error if remedy is None else Refused(f"the database driver {error.name} is not installed; {remedy}")
+
+
+def _database_error(ctx: click.Context, error: Exception) -> str:
+    where = ctx.obj.where() if isinstance(ctx.obj, Target) else "the database"
+    cause = getattr(error, "orig", None) or error
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    said = lines[0] if lines else type(cause).__name__
+    if type(error).__name__ in ("OperationalError", "InterfaceError"):
+        return f"cannot use {where}: {said}"
+    return f"{where} refused: {type(cause).__name__}: {said}"
+
+
+@click.group(cls=Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--database",
+    metavar="URL",
+    envvar="SLOPPYJOBS_DATABASE_URL",
+    show_envvar=True,
+    help="The database of the jobs, as a SQLAlchemy URL.  [default: sqlite:///sloppyjobs.db]",
+)
+@click.option(
+    "--app",
+    metavar="MODULE:ATTRIBUTE",
+    envvar="SLOPPYJOBS_APP",
+    show_envvar=True,
+    help="The application: a Jobs, a Flask application that has one, or a function that makes either.",
+)
+@click.version_option(__version__, prog_name="sloppyjobs")
+@click.pass_context
+def main(ctx: click.Context, database: str | None, app: str | None) -> None:
+    """Durable background jobs, kept in the database you already have.
+
+    Reads take --json for machines. Exit codes: 0 done, 1 the operation was refused, 2 usage.
+    """
+    if not isinstance(ctx.obj, Target):
+        ctx.obj = Target.chosen(ctx, database, app)
+    ctx.call_on_close(ctx.obj.close)

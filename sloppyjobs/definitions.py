@@ -1,0 +1,185 @@
+"""What a job is: its name, its handler, and the defaults of its instances."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any, Literal, TypedDict
+
+from sloppyjobs import errors, options, payload
+from sloppyjobs.model import DEFAULT_RETRY, Job
+from sloppyjobs.retry import Retry
+
+Handler = Callable[..., Any]
+Isolation = Literal["thread", "async", "process"]
+
+
+class Settings(TypedDict, total=False):
+    """What can be set for all instances of a job."""
+
+    queue: str
+    input: Any
+    retry: Retry | None
+    timeout: float | timedelta | None
+    priority: int
+    redact: Iterable[str]
+    metadata: Mapping[str, Any] | None
+    isolation: Isolation | None
+
+
+class Snooze:
+    """Returned by a handler: call me again in ``seconds``; this attempt does not count."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = options.seconds("seconds", seconds)
+
+
+class Cancel:
+    """Returned by a handler: the job is not wanted any more."""
+
+    def __init__(self, reason: str = "cancelled by its handler") -> None:
+        self.reason = payload.clean_text(reason, 2_000)
+
+
+class RetryLater(Exception):
+    """Raised by a handler: this attempt failed; try again after so many seconds, if attempts are left."""
+
+    def __init__(self, after: float, message: str = "the handler asked for a retry") -> None:
+        super().__init__(message)
+        self.after = options.seconds("after", after)
+
+
+class Definition:
+    """A named job. Calling it calls the handler, so that handlers stay testable as functions."""
+
+    def __init__(
+        self,
+        name: str,
+        handler: Handler | None,
+        enqueue: Callable[..., Job],
+        *,
+        queue: str = "default",
+        input: Any = None,
+        retry: Retry | None = None,
+        timeout: float | timedelta | None = None,
+        priority: int = 0,
+        redact: Iterable[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        isolation: Isolation | None = None,
+    ) -> None:
+        self.name = options.text("name", name)
+        self.queue = options.text("queue", queue)
+        self.input = input
+        self.retry = _policy(retry)
+        self.timeout = None if timeout is None else options.seconds("timeout", timeout, zero=False)
+        self.priority = options.whole("priority", priority)
+        self.redact = _keys(redact)
+        self.metadata = payload.encode(dict(metadata), what="metadata") if metadata else None
+        self.handler = handler
+        self.isolation: Isolation = _isolation(name, handler, isolation)
+        self.retry_json = None if self.retry.is_default else self.retry.to_json()
+        self.__doc__ = getattr(handler, "__doc__", None)
+        self.__name__ = getattr(handler, "__name__", name)
+        self.__wrapped__ = handler
+        self._enqueue = enqueue
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the handler itself."""
+        if self.handler is None:
+            raise errors.UnknownJob(f"{self.name!r} is declared here and handled elsewhere; it cannot be called")
+        return self.handler(*arguments, **named)
+
+    def enqueue(self, payload: Any = None, **options: Any) -> Job:
+        """Enqueue this job; the options are those of ``Jobs.enqueue``."""
+        return self._enqueue(self.name, payload, **options)
+
+    def __repr__(self) -> str:
+        return f"<job {self.name!r} on {self.queue!r}>"
+
+
+class Definitions:
+    """Every definition of one ``Jobs``, by name."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Definition] = {}
+
+    def add(self, definition: Definition) -> None:
+        """Take a definition in; a name that is taken raises ``DuplicateJob``."""
+        known = self._by_name.get(definition.name)
+        if known is not None and (known.handler is not None or definition.handler is None):
+            raise errors.DuplicateJob(f"{definition.name!r} is defined already; every job needs a name of its own")
+        self._by_name[definition.name] = definition
+
+    def get(self, name: str) -> Definition | None:
+        """The definition of that name, if there is one."""
+        return self._by_name.get(name)
+
+    def require(self, name: str) -> Definition:
+        """The definition of that name, or ``UnknownJob`` saying what is known."""
+        found = self._by_name.get(name) if isinstance(name, str) else None
+        if found is None:
+            known = ", ".join(sorted(self._by_name)[:20]) or "none yet"
+            raise errors.UnknownJob(
+                f"no job is defined as {name!r}; define it with @jobs.define, or jobs.declare a job that is "
+                f"handled elsewhere. Known here: {known}"
+            )
+        return found
+
+    def handled(self) -> frozenset[str]:
+        """The names that have a handler here."""
+        return frozenset(name for name, one in self._by_name.items() if one.handler is not None)
+
+    def __iter__(self) -> Iterator[Definition]:
+        return iter(list(self._by_name.values()))
+
+
+def _policy(retry: Retry | None) -> Retry:
+    if retry is None:
+        return DEFAULT_RETRY
+    if not isinstance(retry, Retry):
+        raise options.refuse("retry", retry, "must be a Retry, such as Retry(max_attempts=5)")
+    return retry
+
+
+def _keys(redact: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(redact, str):
+        raise options.refuse("redact", redact, f"must be a list of keys, such as redact=({redact!r},)")
+    return tuple(options.text("redact", key) for key in redact)
+
+
+def _isolation(name: str, handler: Handler | None, wanted: Isolation | None) -> Isolation:
+    if handler is None:
+        return wanted or "thread"
+    if not callable(handler):
+        raise options.refuse("handler", handler, "must be a function or a coroutine function")
+    is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+        getattr(handler, "__call__", None)  # noqa: B004 - the method itself is looked at
+    )
+    natural: Isolation = "async" if is_async else "thread"
+    if wanted is None:
+        return natural
+    options.one_of("isolation", wanted, ("thread", "async", "process"))
+    if (wanted == "async") != is_async:
+        kind = "a coroutine" if is_async else "a plain function"
+        raise options.refuse("isolation", wanted, f"does not fit: the handler of {name!r} is {kind}")
+    if wanted == "process":
+        where = getattr(handler, "__qualname__", "<locals>")
+        if "<" in where or not getattr(handler, "__module__", None):
+            raise options.refuse(
+                "isolation", wanted, f"the handler of {name!r} must be a function at the top of a module"
+            )
+    return wanted
+
+
+def new_job_defaults(definition: Definition) -> dict[str, Any]:
+    """The fields of a ``NewJob`` that a definition decides."""
+    return {
+        "name": definition.name,
+        "queue": definition.queue,
+        "priority": definition.priority,
+        "max_attempts": definition.retry.max_attempts,
+        "retry_policy": definition.retry_json,
+        "timeout": definition.timeout,
+        "metadata": definition.metadata,
+    }

@@ -1,0 +1,132 @@
+"""Every error the library raises, each with the stable code that is also stored with a failed attempt.
+
+Pure: no I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+PREFIX = "SLOPPY_E_JOBS_"
+
+
+class JobsError(Exception):
+    """The root of all errors of the library. ``code`` is stable across releases; the text is for people."""
+
+    code: ClassVar[str] = PREFIX + "ERROR"
+
+
+class UnknownJob(JobsError):
+    """No definition has this name, or no job has this id."""
+
+    code = PREFIX + "UNKNOWN_JOB"
+
+
+class UnknownSchedule(UnknownJob):
+    """No schedule has this name."""
+
+
+class UnknownQueue(JobsError):
+    """No job was ever enqueued to this queue, and nobody has paused it."""
+
+    code = PREFIX + "UNKNOWN_QUEUE"
+
+
+class InvalidPayload(JobsError):
+    """The payload is not JSON, breaks its schema, or is too large. Nothing was written."""
+
+    code = PREFIX + "INVALID_PAYLOAD"
+
+
+class InvalidOption(JobsError, ValueError):
+    """An option has a value that cannot work. The text names the option, the value and what is accepted."""
+
+    code = PREFIX + "INVALID_OPTION"
+
+
+class DuplicateJob(JobsError):
+    """The name is defined already."""
+
+    code = PREFIX + "DUPLICATE_JOB"
+
+
+class SchemaVersionMismatch(JobsError):
+    """The tables are older or newer than this version of the library. Nothing was written."""
+
+    code = PREFIX + "SCHEMA_VERSION_MISMATCH"
+
+
+class SchemaMissing(SchemaVersionMismatch):
+    """The tables are not there yet."""
+
+
+class DriverMissing(JobsError):
+    """The database driver is not installed. The text names the extra that brings it."""
+
+    code = PREFIX + "DRIVER_MISSING"
+
+
+class InvalidTransition(JobsError):
+    """The state machine has no such edge."""
+
+    code = PREFIX + "TRANSITION_INVALID"
+
+
+class LockConflict(JobsError):
+    """Somebody else holds the lock."""
+
+    code = PREFIX + "LOCK_CONFLICT"
+
+
+class HandlerFailed(JobsError):
+    """The handler raised."""
+
+    code = PREFIX + "HANDLER_FAILED"
+
+
+class JobTimeout(JobsError):
+    """The handler did not finish within the job's timeout."""
+
+    code = PREFIX + "TIMEOUT"
+
+
+class JobAborted(JobsError):
+    """Raised inside a handler by ``ctx.signal.raise_if_aborted()``."""
+
+    code = PREFIX + "ABORTED"
+
+
+class LeaseExpired(JobsError):
+    """The worker that held the job was not heard of in time."""
+
+    code = PREFIX + "LEASE_EXPIRED"
+
+
+class StaleLease(JobsError):
+    """The attempt is not the current one any more; nothing was changed."""
+
+    code = PREFIX + "STALE_LEASE"
+
+
+class InvalidSchedule(JobsError):
+    """The schedule can never work: a malformed expression, an unknown zone, or no occurrence at all."""
+
+    code = PREFIX + "RECURRING_INVALID_CRON"
+
+
+class ReadTimeout(JobsError, TimeoutError):
+    """A page of the admin service took longer than it may; narrower filters help."""
+
+    code = PREFIX + "READ_TIMEOUT"
+
+
+class WaitTimeout(JobsError, TimeoutError):
+    """``jobs.wait`` gave up; the job itself goes on."""
+
+    code = PREFIX + "WAIT_TIMEOUT"
+
+
+# Codes that are stored with an attempt, though nobody raises them.
+RELEASED = PREFIX + "RELEASED"
+SNOOZED = PREFIX + "SNOOZED"
+CANCELLED = PREFIX + "CANCELLED"

@@ -1,0 +1,358 @@
+"""``Jobs``: define, enqueue, claim and settle. The object that an application holds."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Unpack, overload
+
+from sqlalchemy import URL, Connection, Engine
+
+from sloppyjobs import errors, failures, options, payload, telemetry
+from sloppyjobs.definitions import Definition, Definitions, Handler, Settings
+from sloppyjobs.hooks import F, Hooks, log_level
+from sloppyjobs.ids import Ids
+from sloppyjobs.locks import Locks, held_lock
+from sloppyjobs.model import Claim, Job, NewJob, Settlement
+from sloppyjobs.newjobs import NewJobs, connection_of
+from sloppyjobs.occurrences import Recurring
+from sloppyjobs.recurring import Schedules, ScheduleSettings
+from sloppyjobs.retention import Retention
+from sloppyjobs.retry import Retry
+from sloppyjobs.states import FINISHED, Failed, Outcome, Succeeded, decide
+from sloppyjobs.storage import SqlStorage, from_url
+from sloppyjobs.storage.claims import ClaimRequest
+from sloppyjobs.views import Page
+
+if TYPE_CHECKING:
+    from sloppyjobs.admin import Admin
+    from sloppyjobs.worker import Worker
+
+Duration = float | timedelta
+Moment = datetime | str
+Decorator = Callable[[Handler], Definition]
+Observer = Callable[[NewJob, Job, bool], None]
+"""Told of every job that is enqueued: as it was asked for, as it was answered, and whether it is committed already."""
+
+CaptureLogs = bool | int | str | None
+
+CLAIM_LIMIT = 500
+
+
+class Jobs:
+    """Durable jobs in one database. Making it opens no connection and starts nothing.
+
+    ``target`` is a SQLAlchemy URL, an ``Engine``, or a storage made by ``sloppyjobs.storage``. Applications that
+    share a database and declare schedules each give their name as ``application``.
+    """
+
+    def __init__(
+        self,
+        target: str | URL | Engine | SqlStorage,
+        *,
+        payload_limit: int = payload.DEFAULT_LIMIT,
+        application: str | None = None,
+    ) -> None:
+        self._storage = target if isinstance(target, SqlStorage) else from_url(target)
+        self._furnish(payload_limit, application)
+
+    def _furnish(self, payload_limit: int, application: str | None) -> None:
+        """Everything but the storage, which may come later."""
+        self._payload_limit = options.whole("payload_limit", payload_limit, least=1)
+        self.definitions = Definitions()
+        self.ids = Ids(lambda: time.time_ns() // 1_000_000)
+        self.observers: list[Observer] = []
+        self.hooks = Hooks()
+        self.retention = Retention()
+        self.schedules = Schedules(
+            lambda: self.storage,
+            self.definitions,
+            self.ids,
+            payload_limit=self._payload_limit,
+            application=application,
+        )
+
+    @property
+    def storage(self) -> SqlStorage:
+        """Where the jobs are kept."""
+        return self._storage
+
+    @property
+    def admin(self) -> Admin:
+        """What operators see and do."""
+        from sloppyjobs.admin import Admin  # noqa: PLC0415 - workers and producers never need it
+
+        return Admin(self.storage, self.definitions, self.schedules)
+
+    # Defining
+
+    @overload
+    def define(
+        self, name: str, handler: None = None, *, capture_logs: CaptureLogs = None, **settings: Unpack[Settings]
+    ) -> Decorator: ...
+    @overload
+    def define(
+        self, name: str, handler: Handler, *, capture_logs: CaptureLogs = None, **settings: Unpack[Settings]
+    ) -> Definition: ...
+
+    def define(
+        self,
+        name: str,
+        handler: Handler | None = None,
+        *,
+        capture_logs: CaptureLogs = None,
+        **settings: Unpack[Settings],
+    ) -> Definition | Decorator:
+        """Define a job by its handler ``(ctx, payload)``; as a decorator, or with the handler as an argument.
+
+        ``capture_logs`` keeps with the job what loggers say inside its handler: True (from ``info`` on), a level, or
+        False; without it the worker's own ``capture_logs`` decides.
+
+        Raises ``DuplicateJob`` for a name that is taken and ``InvalidOption`` for settings that cannot work.
+        """
+
+        level = log_level("capture_logs", capture_logs)
+
+        def defined(function: Handler) -> Definition:
+            definition = Definition(name, function, self.enqueue, **settings)
+            self.definitions.add(definition)
+            if capture_logs is not None:
+                self.hooks.log_levels[name] = level
+            return definition
+
+        return defined if handler is None else defined(handler)
+
+    def declare(self, name: str, **settings: Unpack[Settings]) -> Definition:
+        """Make a job known that is handled elsewhere, so that it can be enqueued here."""
+        definition = Definition(name, None, self.enqueue, **settings)
+        self.definitions.add(definition)
+        return definition
+
+    # Hooks
+
+    def middleware(self, function: F) -> F:
+        """Surround every handler with ``function(ctx, payload, call_next)``; the first that is registered is outermost.
+
+        ``call_next()`` goes on, or ``call_next(ctx, payload)`` with another payload; what it returns is the handler's
+        answer. A coroutine function surrounds coroutines and awaits ``call_next``; any other surrounds functions.
+        Handlers in processes of their own are not surrounded.
+        """
+        return self.hooks.add_middleware(function)
+
+    def on_dead(self, function: F) -> F:
+        """Call ``function(job)`` in the worker whenever an attempt has left its job dead.
+
+        That is after the settlement was accepted, outside its transaction. What it raises is logged and harms nothing.
+        """
+        return self.hooks.add_dead(function)
+
+    def on_retry(self, function: F) -> F:
+        """Call ``function(job)`` in the worker whenever an attempt has failed and its job will be tried again.
+
+        As ``on_dead``; ``job.run_at`` says when. A handler that asks to be called again has not failed.
+        """
+        return self.hooks.add_retry(function)
+
+    # Enqueueing
+
+    def enqueue(
+        self,
+        name: str,
+        payload: Any = None,
+        *,
+        queue: str | None = None,
+        priority: int | None = None,
+        delay: Duration | None = None,
+        run_at: Moment | None = None,
+        idempotency_key: str | None = None,
+        max_attempts: int | None = None,
+        retry: Retry | None = None,
+        timeout: Duration | None = None,
+        correlation_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        principal: str | None = None,
+        session: Any = None,
+        connection: Connection | None = None,
+    ) -> Job:
+        """Write a job, in the caller's transaction where ``session`` or ``connection`` is given.
+
+        A job whose ``idempotency_key`` is taken is not written; the one that has the key is returned, with
+        ``existing`` set. Raises, before anything is written, ``UnknownJob``, ``InvalidPayload`` or
+        ``InvalidOption``.
+        """
+        given = {
+            "queue": queue,
+            "priority": priority,
+            "delay": delay,
+            "run_at": run_at,
+            "idempotency_key": idempotency_key,
+            "max_attempts": max_attempts,
+            "retry": retry,
+            "timeout": timeout,
+            "correlation_id": correlation_id,
+            "metadata": metadata,
+            "principal": principal,
+        }
+        new = self._new_jobs().make(name, payload, self.ids.new("job"), given)
+        return self._insert([new], session, connection)[0]
+
+    def enqueue_many(
+        self,
+        items: Iterable[tuple[Any, ...]],
+        *,
+        session: Any = None,
+        connection: Connection | None = None,
+    ) -> list[Job]:
+        """Write many jobs, all or none: ``(name, payload)`` or ``(name, payload, options)`` each."""
+        given = list(items)
+        ids = self.ids.many("job", len(given))
+        make = self._new_jobs().maker()
+        new = [make(position, item, id) for (position, item), id in zip(enumerate(given), ids, strict=True)]
+        return self._insert(new, session, connection) if new else []
+
+    def enqueue_delayed(self, name: str, payload: Any, delay: Duration, **options: Any) -> Job:
+        """Enqueue for ``delay`` seconds from now."""
+        return self.enqueue(name, payload, delay=delay, **options)
+
+    def enqueue_at(self, name: str, payload: Any, when: Moment, **options: Any) -> Job:
+        """Enqueue for an instant; one in the past is due at once."""
+        return self.enqueue(name, payload, run_at=when, **options)
+
+    def get(self, job_id: str) -> Job:
+        """The job with this id, as it is now, or ``UnknownJob``."""
+        return self.storage.get_job(job_id)
+
+    def wait(self, job_id: str, timeout: Duration = 10) -> Job:
+        """Block until the job has finished, and return it; ``WaitTimeout`` when it has not by then."""
+        limit = options.seconds("timeout", timeout)
+        deadline = time.monotonic() + limit
+        pause = 0.005
+        while True:
+            job = self.get(job_id)
+            if job.status in FINISHED:
+                return job
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise errors.WaitTimeout(f"job {job_id} is {job.status} after {limit:g} s; it goes on")
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, 0.25)
+
+    def _new_jobs(self) -> NewJobs:
+        return NewJobs(self.definitions, self._payload_limit)
+
+    def _insert(self, new: Sequence[NewJob], session: Any, connection: Connection | None) -> list[Job]:
+        caller = self._connection_of(session, connection)
+        storage, tracer = self.storage, telemetry.tracer()
+        if tracer is None:
+            written = storage.insert_jobs(new, caller)
+        else:
+            new, written = telemetry.produce(tracer, new, lambda traced: storage.insert_jobs(traced, caller))
+        for observer in list(self.observers):
+            for source, job in zip(new, written, strict=True):
+                observer(source, job, caller is None)
+        return written
+
+    def _connection_of(self, session: Any, connection: Connection | None) -> Connection | None:
+        return connection_of(session, connection)
+
+    # Schedules
+
+    def recurring(
+        self, name: str, job_name: str, payload: Any = None, **settings: Unpack[ScheduleSettings]
+    ) -> Recurring:
+        """Write a schedule now: exactly one of ``cron``, ``every`` (seconds) and ``at`` (once, then gone).
+
+        A name that is there already is updated, and keeps its cursor, unless its timing changed, and its paused
+        state. Raises, before anything is written, ``UnknownJob``, ``InvalidSchedule``, ``InvalidPayload`` or
+        ``InvalidOption``. At the top of a module, where no connection is wanted yet, use ``declare_recurring``.
+        """
+        return self.schedules.register(name, job_name, payload, **settings)
+
+    def declare_recurring(
+        self, name: str, job_name: str, payload: Any = None, **settings: Unpack[ScheduleSettings]
+    ) -> None:
+        """Declare a schedule in code, checked as by ``recurring``; workers write it when they start."""
+        self.schedules.declare(name, job_name, payload, **settings)
+
+    def tick_recurring(self, owner: str | None = None, limit: int = 100) -> list[Job]:
+        """Fire what is due, at most ``limit`` schedules, and return the jobs that this call enqueued.
+
+        Safe to call from anywhere, any number at once: an occurrence becomes one job. Workers do it by themselves.
+        """
+        return self.schedules.tick(owner, limit)
+
+    def fires(self, name: str, page_size: int = 50, cursor: str | None = None) -> Page[Job]:
+        """A schedule's history, newest first: the jobs that it enqueued, even when it is gone itself."""
+        return self.schedules.fires(name, page_size, cursor)
+
+    # Workers
+
+    def create_worker(self, **settings: Any) -> Worker:
+        """A worker for this ``Jobs``; see ``sloppyjobs.worker.Worker`` for the settings. Starts nothing."""
+        from sloppyjobs.worker import Worker  # noqa: PLC0415 - producers never need it
+
+        return Worker(self, **settings)
+
+    # The claim protocol for workers written by others
+
+    def claim(
+        self,
+        worker_id: str,
+        queues: Iterable[str] = ("default",),
+        names: Iterable[str] | None = None,
+        limit: int = 1,
+        lease: Duration = 30,
+    ) -> list[Claim]:
+        """Take up to ``limit`` due jobs for ``lease`` seconds; an empty list when nothing is due."""
+        request = ClaimRequest(
+            options.text("worker_id", worker_id),
+            options.names("queues", queues),
+            None if names is None else frozenset(options.names("names", names)),
+            options.whole("limit", limit, least=1, most=CLAIM_LIMIT),
+            options.seconds("lease", lease, zero=False),
+        )
+        self.storage.sweep()
+        return self.storage.claim(request)
+
+    def heartbeat(self, claim: Claim, lease: Duration | None = None) -> bool:
+        """Prolong the claim's lease from now, by default for as long as it was claimed; False when it is lost."""
+        return self.extend(claim, claim.locked_until - claim.job.updated_at if lease is None else lease)
+
+    def extend(self, claim: Claim, seconds: Duration) -> bool:
+        """Prolong the claim's lease to ``seconds`` from now; False when it is not ours any more."""
+        until = options.seconds("seconds", seconds, zero=False)
+        return bool(self.storage.renew(claim.worker_id, [(claim.id, claim.attempt)], until))
+
+    def complete(self, claim: Claim, result: Any = None) -> bool:
+        """Settle the claim as succeeded; False when it was stale, and then nothing has changed."""
+        text = None if result is None else payload.encode(result, limit=self._payload_limit, what="result")
+        return self._settle(claim, Succeeded(text))
+
+    def fail(self, claim: Claim, error: BaseException | str, retry_after: Duration | None = None) -> bool:
+        """Settle the claim as failed: retried by the job's policy, or dead; False when it was stale."""
+        policy = claim.retry
+        if isinstance(error, BaseException):
+            failure, retryable = failures.from_exception(error), policy.retries(error)
+        else:
+            failure, retryable = failures.from_text(error), True
+        delay = policy.delay(claim.attempt, random.random()) if retry_after is None else None  # noqa: S311
+        after = options.seconds("retry_after", retry_after) if delay is None else delay
+        return self._settle(claim, Failed(failure, after, retryable))
+
+    def _settle(self, claim: Claim, outcome: Outcome) -> bool:
+        decision = decide(claim.attempt, claim.job.max_attempts, outcome)
+        settled = self.storage.settle([Settlement(claim.id, claim.attempt, claim.worker_id, decision)])
+        return claim.id in settled
+
+    # Locks
+
+    def locks(self, owner: str) -> Locks:
+        """Named locks on behalf of ``owner``."""
+        return Locks(self.storage, owner)
+
+    def lock(self, name: str, ttl: Duration = 30) -> AbstractContextManager[Locks]:
+        """Hold a lock for the length of a block, under a token of its own; ``LockConflict`` when it is held."""
+        return held_lock(self.storage, name, self.ids.new("lock"), ttl)

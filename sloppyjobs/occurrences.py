@@ -1,0 +1,176 @@
+"""The jobs that a schedule spawns, and what is shown of a schedule.
+
+Pure: no I/O, no clock. An occurrence's id and key are functions of the schedule and the instant, so whoever
+fires it writes the same job.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from sloppyjobs import errors, ids
+from sloppyjobs.definitions import Definition, new_job_defaults
+from sloppyjobs.model import NewJob
+from sloppyjobs.options import KEY_LENGTH
+from sloppyjobs.payload import decode, encode
+from sloppyjobs.redact import Preview, Redactor
+from sloppyjobs.schedule import MAX_PREVIEW, after, plan
+from sloppyjobs.storage.firing import Firing
+from sloppyjobs.storage.schedule_rows import StoredSchedule, timetable
+
+MANUAL = "recurring.trigger"
+"""The metadata key of a job that somebody asked for by hand."""
+_INSTANT = len("2030-01-31T09:00:00.000000Z")
+
+
+class Recurring(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as it is shown: its payload only as a redacted preview."""
+
+    id: str
+    name: str
+    job_name: str
+    queue: str
+    priority: int
+    kind: str
+    cron: str | None
+    every: float | None
+    at: datetime | None
+    timezone: str
+    misfire: str
+    catch_up_limit: int
+    payload_preview: Preview
+    paused: bool
+    declared: bool
+    """Whether it was declared in code, and not registered while the application ran."""
+    application: str | None
+    vanished_at: datetime | None
+    """Since when the code that declared it does so no more; it does not fire while this is set."""
+    next_run_at: datetime | None
+    last_run_at: datetime | None
+    last_error: str | None
+    """Why it could not be fired when it was last due; None when it could."""
+    last_error_at: datetime | None
+    created_at: datetime | None
+    updated_at: datetime | None
+
+    @property
+    def vanished(self) -> bool:
+        """Whether the code that declared it does so no more."""
+        return self.vanished_at is not None
+
+    def upcoming(self, count: int = 5) -> list[datetime]:
+        """The next occurrences from its cursor on, as if it is neither paused nor late; none for a damaged row."""
+        moment, found = self.next_run_at, list[datetime]()
+        try:
+            while moment is not None and len(found) < min(count, MAX_PREVIEW):
+                found.append(moment)
+                moment = after(timetable(self), moment, anchor=self.next_run_at)
+        except errors.JobsError:
+            return []
+        return found
+
+
+class JobDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """What a definition decides about its jobs."""
+
+    queue: str = "default"
+    priority: int = 0
+    max_attempts: int = 3
+    retry_policy: str | None = None
+    timeout: float | None = None
+    metadata: str | None = None
+
+    @classmethod
+    def of(cls, definition: Definition) -> JobDefaults:
+        """Those of a definition."""
+        return msgspec.convert(new_job_defaults(definition), cls)
+
+    def to_json(self) -> str:
+        """As they are kept with a schedule."""
+        return msgspec.json.encode(self).decode()
+
+
+def fire(stored: StoredSchedule, definition: Definition | None, now: datetime) -> Firing:
+    """What a due schedule does at ``now``. Raises when its row is damaged."""
+    assert stored.next_run_at is not None
+    planned = plan(timetable(stored), stored.next_run_at, now)
+    jobs = [
+        _job(
+            stored,
+            definition,
+            id=ids.occurrence(stored.id, instant),
+            run_at=instant,
+            occurrence_at=instant,
+            idempotency_key=occurrence_key(stored.name, instant),
+        )
+        for instant in planned.fire
+    ]
+    return Firing(jobs, planned.next_run_at, ends=stored.kind == "once")
+
+
+def manual_job(
+    stored: StoredSchedule, definition: Definition | None, *, id: str, now: datetime, actor: str | None
+) -> NewJob:
+    """One job of a schedule out of turn: it belongs to the schedule's history and is marked as asked for."""
+    job = _job(stored, definition, id=id, occurrence_at=now, principal=actor)
+    known = {} if job.metadata is None else decode(job.metadata)
+    return msgspec.structs.replace(job, metadata=encode({**known, MANUAL: "manual"}, what="metadata"))
+
+
+def _job(stored: StoredSchedule, definition: Definition | None, **fields: Any) -> NewJob:
+    decode(stored.payload)
+    defaults = _defaults(stored, definition)
+    given = {"queue": stored.queue, "priority": stored.priority}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return NewJob(
+        name=stored.job_name,
+        payload=stored.payload,
+        schedule_id=stored.id,
+        **{**msgspec.structs.asdict(defaults), **chosen, **fields},
+    )
+
+
+def _defaults(stored: StoredSchedule, definition: Definition | None) -> JobDefaults:
+    if definition is not None:
+        return JobDefaults.of(definition)
+    # A scheduler that does not have the definition goes by what it was when the schedule was registered.
+    return JobDefaults() if stored.job_defaults is None else msgspec.json.decode(stored.job_defaults, type=JobDefaults)
+
+
+def occurrence_key(name: str, instant: datetime) -> str:
+    """The idempotency key of an occurrence: readable, and the same for a schedule that was deleted and made again."""
+    return _key_stem(name) + instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def occurrence_keys(name: str) -> tuple[str, str]:
+    """The range of the keys of a schedule's occurrences, its end not included."""
+    # After the stem comes a digit; the stem of a name that goes on with an @ has an @ there.
+    return _key_stem(name) + "0", _key_stem(name) + ":"
+
+
+def _key_stem(name: str) -> str:
+    stem = "recurring:" + name.replace("@", "@@") + "@"
+    if len(stem) + _INSTANT <= KEY_LENGTH:
+        return stem
+    return f"recurring:{sha256(name.encode()).hexdigest()}@"
+
+
+def shown(stored: StoredSchedule, definition: Definition | None) -> Recurring:
+    """What may be shown of a schedule."""
+    redactor = Redactor(() if definition is None else definition.redact)
+    try:
+        defaults = _defaults(stored, definition)
+    except msgspec.MsgspecError:
+        defaults = JobDefaults()
+    names = set(Recurring.__struct_fields__) - {"queue", "priority", "payload_preview", "last_error"}
+    return Recurring(
+        queue=defaults.queue if stored.queue is None else stored.queue,
+        priority=defaults.priority if stored.priority is None else stored.priority,
+        payload_preview=redactor.json(stored.payload),
+        last_error=None if stored.last_error is None else redactor.text(stored.last_error),
+        **{name: getattr(stored, name) for name in names},
+    )

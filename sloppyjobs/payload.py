@@ -1,0 +1,295 @@
+"""Payloads and results: what may become JSON, and how it is checked before anything is written.
+
+The codec alone is not enough: it writes NaN as null, integer keys as text and NUL as an escape without a
+word, and one database or another refuses each of them later.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NoReturn, cast
+
+import msgspec
+
+from sloppyjobs.errors import InvalidOption, InvalidPayload
+
+DEFAULT_LIMIT = 1_048_576
+"""Bytes of encoded JSON that a payload may have unless configured otherwise."""
+MAX_DEPTH = 100
+"""Levels of lists and objects inside each other."""
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,60}")
+_AT = re.compile(r"(.*) - at `(?:key in )?\$?(.*)`", re.DOTALL)
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class _Refused(Exception):
+    """Why a value is refused; every level that it passes on its way up adds its key to the path."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        self.path: list[object] = []
+
+
+class _NotPlain(Exception):
+    """There is something inside that is not a JSON builtin and may be convertible."""
+
+
+def encode(value: object, *, limit: int = DEFAULT_LIMIT, what: str = "payload") -> str:
+    """JSON text of the value. ``InvalidPayload`` names the place and the reason where it cannot be JSON.
+
+    Dataclasses, Structs, enums, dates, UUIDs and Decimals are written as msgspec writes them, pydantic models
+    as their ``model_dump(mode="json")``. ``limit`` is in bytes.
+    """
+    data = _encode(_plain(value, limit, what))
+    if len(data) > limit:
+        raise InvalidPayload(f"{what} is too large: {len(data)} bytes, the limit is {limit}")
+    return data.decode()
+
+
+def decode(text: str) -> Any:
+    """The value of JSON text. ``InvalidPayload`` when it is none."""
+    try:
+        return _decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
+        raise InvalidPayload(f"the stored text is not JSON: {exc}") from exc
+
+
+def convert(value: object, schema: Any, *, what: str = "payload") -> Any:
+    """The decoded value as the schema's type; unchanged when the schema is None.
+
+    Strict: text is never taken for a number. ``InvalidPayload`` names the place and what was expected there,
+    ``InvalidOption`` a schema that cannot be used.
+    """
+    if schema is None:
+        return value
+    if hasattr(schema, "model_validate"):
+        return _convert_model(value, schema, what)
+    try:
+        return msgspec.convert(value, schema, strict=True, str_keys=True)
+    except msgspec.ValidationError as exc:
+        found = _AT.fullmatch(str(exc))
+        path, reason = (found[2], found[1]) if found else ("", str(exc))
+        raise InvalidPayload(f"{what}{path}: {reason}") from exc
+    except RecursionError as exc:
+        raise InvalidPayload(f"{what}: nested too deeply for its schema") from exc
+    except TypeError as exc:
+        raise InvalidOption(f"input={schema!r} is not accepted: {exc}") from exc
+
+
+def validate_input(value: object, schema: Any, *, limit: int = DEFAULT_LIMIT, what: str = "payload") -> object:
+    """The builtins to encode for a value that is an instance of the schema or fits it.
+
+    Defaults are left out, so that the worker's version of the schema fills them in. Raises like ``encode``
+    and ``convert``.
+    """
+    if schema is None:
+        return value
+    plain = _plain(value, limit, what)
+    try:
+        convert(plain, schema, what=what)
+    except InvalidPayload:
+        # A model with aliases may read only what it writes under them.
+        if not (hasattr(value, "model_dump") and hasattr(schema, "model_validate")):
+            raise
+        plain = _plain(value.model_dump(mode="json", by_alias=True), limit, what)
+        convert(plain, schema, what=what)
+    return plain
+
+
+def clean_text(text: object, limit: int) -> str:
+    """The text of anything, fit for every database: no NUL, no lone surrogate, at most ``limit`` characters.
+
+    Never raises, even when the object's ``__str__`` does. A cut is marked, with the full length.
+    """
+    try:
+        clean = str(text)
+    except Exception:
+        clean = f"<{type(text).__name__} whose text cannot be shown>"
+    clean = clean.replace("\x00", "")
+    if not clean.isascii():
+        clean = _SURROGATE.sub("\ufffd", clean)
+    if len(clean) <= limit:
+        return clean
+    marker = f"… (cut, {len(clean)} characters in all)"
+    return clean[: limit - len(marker)] + marker if len(marker) < limit else clean[: max(limit, 0)]
+
+
+def _plain(value: object, limit: int, what: str) -> object:
+    """The value itself when it is JSON builtins already, otherwise an equivalent of builtins."""
+    try:
+        try:
+            _measure(value, limit, MAX_DEPTH)
+        except _NotPlain:
+            value = _rebuild(value, MAX_DEPTH, [limit])
+            _measure(value, limit, MAX_DEPTH)
+    except _Refused as refused:
+        raise InvalidPayload(f"{_path(what, refused.path)}: {refused.reason}") from None
+    return value
+
+
+def _measure(value: object, limit: int, depth: int) -> int:
+    """At least how many bytes the value takes. Stops as soon as this passes the limit.
+
+    A container counts its brackets as one, because the comma of its last item is counted too. The bound keeps
+    shared containers, that unfold to more than memory holds, from being walked to the end.
+    """
+    kind = type(value)
+    if kind is str:
+        return _measure_text(cast(str, value), limit)
+    if kind is int:
+        if not _LEAST <= cast(int, value) <= _MOST:
+            raise _Refused("an integer outside the signed 64-bit range")
+        return 1
+    if kind is dict:
+        return _measure_dict(cast("dict[object, object]", value), limit, depth)
+    if kind is list or kind is tuple:
+        return _measure_list(cast("list[object]", value), limit, depth)
+    if kind is float:
+        # A number less itself is zero, unless it is NaN or infinite.
+        if cast(float, value) - cast(float, value) != 0:
+            raise _Refused("NaN or infinity, which JSON does not have")
+        return 3
+    if value is None or kind is bool:
+        return 4
+    raise _NotPlain
+
+
+def _measure_text(text: str, limit: int) -> int:
+    if len(text) > limit:
+        _too_large(len(text) + 2, limit)
+    if "\x00" in text:
+        raise _Refused("a NUL character")
+    if not text.isascii() and _SURROGATE.search(text):
+        raise _Refused("a lone surrogate, which is not text")
+    return len(text) + 2
+
+
+def _measure_dict(items: dict[object, object], limit: int, depth: int) -> int:
+    if not depth:
+        _too_deep()
+    size = 1
+    key: object = None
+    try:
+        for key, item in items.items():
+            if type(key) is not str:
+                raise (_NotPlain if isinstance(key, str) else _Refused(f"a key of type {type(key).__name__}, not text"))
+            size += _measure_text(key, limit) + _measure(item, limit, depth - 1) + 2
+            if size > limit:
+                _too_large(size, limit)
+    except _Refused as refused:
+        refused.path.append(key)
+        raise
+    return size
+
+
+def _measure_list(items: list[object], limit: int, depth: int) -> int:
+    if not depth:
+        _too_deep()
+    size = 1
+    index = 0
+    try:
+        for item in items:
+            size += _measure(item, limit, depth - 1) + 1
+            if size > limit:
+                _too_large(size, limit)
+            index += 1
+    except _Refused as refused:
+        refused.path.append(index)
+        raise
+    return size
+
+
+def _rebuild(value: object, depth: int, budget: list[int]) -> object:
+    """A copy in which objects are replaced by the builtins that stand for them."""
+    budget[0] -= 1
+    if budget[0] < 0:
+        raise _Refused("too large: it has more values than its limit has bytes")
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    if not isinstance(value, dict | list | tuple):
+        return _builtin(value)
+    if not depth:
+        _too_deep()
+    key: object = None
+    try:
+        if isinstance(value, dict):
+            copy: dict[object, object] = {}
+            for key, item in value.items():
+                copy[str.__str__(key) if isinstance(key, str) else key] = _rebuild(item, depth - 1, budget)
+            return copy
+        items: list[object] = []
+        for item in value:
+            key = len(items)
+            items.append(_rebuild(item, depth - 1, budget))
+        return items
+    except _Refused as refused:
+        refused.path.append(key)
+        raise
+
+
+def _builtin(value: object) -> object:
+    # Inside a typed object msgspec writes these by the object's type, and reads them back; here it could not.
+    if isinstance(value, set | frozenset | bytes | bytearray | memoryview):
+        _not_json(value)
+    try:
+        return msgspec.to_builtins(value, enc_hook=_other)
+    except RecursionError:
+        _too_deep()
+    except (TypeError, ValueError, AttributeError):
+        _not_json(value)
+
+
+def _other(value: object) -> object:
+    """What msgspec does not know: subclasses of scalars, and pydantic models."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    dump = getattr(value, "model_dump", None)
+    if dump is None or isinstance(value, type):
+        _not_json(value)
+    return dump(mode="json")
+
+
+def _convert_model(value: object, schema: Any, what: str) -> Any:
+    try:
+        # Strict validation of Python values would refuse a date's text; of JSON it knows that dates are text.
+        if hasattr(schema, "model_validate_json"):
+            return schema.model_validate_json(_encode(value), strict=True)
+        return schema.model_validate(value)
+    except ValueError as exc:
+        # The error's own text shows the value that was refused; its parts do not.
+        details = getattr(exc, "errors", None)
+        first = (details() if callable(details) else None) or [{"loc": (), "msg": str(exc)}]
+        path = _path(what, list(reversed(first[0]["loc"])))
+        raise InvalidPayload(f"{path}: {first[0]['msg']}") from exc
+
+
+def _path(what: str, reversed_keys: list[object]) -> str:
+    path = what
+    for key in reversed(reversed_keys):
+        if isinstance(key, int):
+            path += f"[{key}]"
+        elif isinstance(key, str) and _NAME.fullmatch(key):
+            path += f".{key}"
+        else:
+            path += f"[{clean_text(ascii(key), 60)}]"
+    return path
+
+
+def _too_large(size: int, limit: int) -> NoReturn:
+    raise _Refused(f"too large: at least {size} bytes, the limit is {limit}")
+
+
+def _too_deep() -> NoReturn:
+    raise _Refused(f"nested deeper than {MAX_DEPTH} levels, or inside itself")
+
+
+def _not_json(value: object) -> NoReturn:
+    raise _Refused(f"a value of type {type(value).__name__}, which is not JSON")

@@ -1,0 +1,267 @@
+"""Recurring jobs: what makes jobs appear on time.
+
+A schedule is a row that can be changed at any time; a fire of it is an ordinary job. Here it is checked what is
+registered, and ticked; ``occurrences`` decides what a due schedule fires, the storage writes it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, TypedDict, Unpack
+
+from sqlalchemy import Connection
+
+from sloppyjobs import errors, occurrences, options, schedule
+from sloppyjobs.definitions import Definitions
+from sloppyjobs.ids import Ids
+from sloppyjobs.model import Job
+from sloppyjobs.occurrences import JobDefaults, Recurring
+from sloppyjobs.payload import encode, validate_input
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.firing import Firing
+from sloppyjobs.storage.schedule_rows import NewSchedule, StoredSchedule
+from sloppyjobs.storage.schedules import possible_name
+from sloppyjobs.views import Page
+
+TICK_LOCK = "sloppy.jobs.recurring.tick"
+"""The lock under which schedulers take turns. It saves work; nothing depends on it."""
+TICK_TTL = 30.0
+TICK_LIMIT = 1000
+
+# Cron is periodic, so whether an expression ever fires does not depend on the day it is asked.
+_ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class ScheduleSettings(TypedDict, total=False):
+    """What can be set for a schedule. ``queue`` and ``priority`` are the definition's unless they are given."""
+
+    cron: str | None
+    every: float | timedelta | None
+    at: datetime | str | None
+    timezone: str
+    misfire: str
+    catch_up_limit: int
+    queue: str | None
+    priority: int | None
+    paused: bool
+
+
+class Synchronised(NamedTuple):
+    """The names of the schedules that the code declares, and of those that have just vanished from it."""
+
+    declared: tuple[str, ...]
+    vanished: tuple[str, ...]
+
+
+class Schedules:
+    """The schedules of one ``Jobs``. Making it opens no connection.
+
+    ``application`` tells apart applications that share a database and declare schedules; see ``sync``.
+    """
+
+    def __init__(
+        self,
+        storage: Callable[[], SqlStorage],
+        definitions: Definitions,
+        new_ids: Ids,
+        *,
+        payload_limit: int,
+        application: str | None = None,
+    ) -> None:
+        self._find_storage = storage
+        self._definitions = definitions
+        self._ids = new_ids
+        self._payload_limit = payload_limit
+        self.application = None if application is None else options.text("application", application)
+        self._declared: dict[str, NewSchedule] = {}
+
+    @property
+    def _storage(self) -> SqlStorage:
+        return self._find_storage()
+
+    # Registering
+
+    def register(
+        self, name: str, job_name: str, payload: Any = None, **settings: Unpack[ScheduleSettings]
+    ) -> Recurring:
+        """Write a schedule now, or update the one of that name; the settings are those of ``Jobs.recurring``."""
+        written = self._storage.register_schedule(self._checked(name, job_name, payload, **settings))
+        assert written is not None
+        return self._shown(written)
+
+    def declare(self, name: str, job_name: str, payload: Any = None, **settings: Unpack[ScheduleSettings]) -> None:
+        """Remember a schedule until ``sync`` writes it; ``DuplicateJob`` for a name that is declared already."""
+        new = self._checked(name, job_name, payload, declared=True, **settings)
+        if name in self._declared:
+            raise errors.DuplicateJob(f"the schedule {name!r} is declared already; each needs a name of its own")
+        self._declared[name] = new
+
+    def sync(self) -> Synchronised:
+        """Write what is declared in code, keeping cursors and paused states; workers do this when they start.
+
+        A schedule that was declared and is so no more has *vanished*: it stops firing and is shown as such
+        until it is declared again or deleted. Applications that share a database must not take each other's
+        schedules for vanished. So only schedules declared under the same ``Jobs(application=…)`` can vanish; and
+        without an application's name, only schedules of jobs that are known here, by a ``Jobs`` that declares at
+        least one schedule. A ``once`` whose time has passed is not written anew, because it may have run.
+        """
+        for new in self._declared.values():
+            self._storage.register_schedule(new)
+        return Synchronised(tuple(self._declared), tuple(self._mark_vanished()))
+
+    def _mark_vanished(self) -> list[str]:
+        if self.application is not None:
+            return self._storage.mark_vanished(self._declared, self.application, None)
+        if not self._declared:
+            return []
+        known = frozenset(definition.name for definition in self._definitions)
+        return self._storage.mark_vanished(self._declared, None, known)
+
+    def _checked(
+        self,
+        name: str,
+        job_name: str,
+        payload: Any,
+        *,
+        cron: str | None = None,
+        every: float | timedelta | None = None,
+        at: datetime | str | None = None,
+        timezone: str = "UTC",
+        misfire: str = "run-once",
+        catch_up_limit: int = 10,
+        queue: str | None = None,
+        priority: int | None = None,
+        paused: bool = False,
+        declared: bool = False,
+    ) -> NewSchedule:
+        definition = self._definitions.require(job_name)
+        timetable = schedule.parse(
+            cron=cron,
+            every=every,
+            at=at,
+            timezone=timezone,
+            misfire=misfire,
+            catch_up_limit=catch_up_limit,
+            now=_ANY_DAY,
+        )
+        if definition.input is not None:
+            payload = validate_input(payload, definition.input)
+        return NewSchedule(
+            id=self._ids.new("recurring"),
+            name=options.text("name", name),
+            job_name=job_name,
+            payload=encode(payload, limit=self._payload_limit),
+            job_defaults=JobDefaults.of(definition).to_json(),
+            schedule=timetable,
+            queue=None if queue is None else options.text("queue", queue),
+            priority=None if priority is None else options.whole("priority", priority),
+            paused=options.one_of("paused", paused, (True, False)),
+            declared=declared,
+            application=self.application if declared else None,
+        )
+
+    # The tick
+
+    def tick(self, owner: str | None = None, limit: int = 100) -> list[Job]:
+        """Fire up to ``limit`` due schedules, and return the jobs that this call enqueued.
+
+        Looks before it takes the lock, because most ticks find nothing to do.
+        """
+        limit = options.whole("limit", limit, least=1, most=TICK_LIMIT)
+        owner = self._ids.new("scheduler") if owner is None else options.text("owner", owner)
+        if not self._storage.due_schedules(1):
+            return []
+        if not self._storage.acquire_lock(TICK_LOCK, owner, TICK_TTL):
+            return []
+        try:
+            return self._fire_due(owner, limit)
+        finally:
+            self._storage.release_lock(TICK_LOCK, owner)
+
+    def next_in(self) -> float | None:
+        """In how many seconds a tick has something to do, 0 when it has already; None when never."""
+        return self._storage.next_schedule_in()
+
+    def _fire_due(self, owner: str, limit: int) -> list[Job]:
+        enqueued: list[Job] = []
+        held_since = time.monotonic()
+        for schedule_id in self._storage.due_schedules(limit):
+            if time.monotonic() - held_since > TICK_TTL / 3:
+                if not self._storage.extend_lock(TICK_LOCK, owner, TICK_TTL):
+                    break
+                held_since = time.monotonic()
+            enqueued += self._storage.fire_schedule(schedule_id, self._decide)
+        return enqueued
+
+    def _decide(self, due: StoredSchedule, now: datetime) -> Firing:
+        return occurrences.fire(due, self._definitions.get(due.job_name), now)
+
+    # Reading
+
+    def get(self, name: str) -> Recurring:
+        """The schedule of that name, or ``UnknownSchedule``."""
+        return self._shown(self._storage.get_schedule(name))
+
+    def page(self, page_size: int = 50, cursor: str | None = None) -> Page[Recurring]:
+        """All schedules, by name."""
+        from sloppyjobs.admin import paging  # noqa: PLC0415 - only who reads pages needs it
+
+        names, limit = paging.Paging("recurring", (str,)), paging.page_size(page_size)
+        position = names.position(cursor)
+        after = None if position.after is None else position.after[0]
+        found = self._storage.list_schedules(limit + 1, after, backward=position.backward)
+        items = [((stored.name,), self._shown(stored)) for stored in found[:limit]]
+        return names.page(items, position, items[-1][0] if len(found) > limit else None)
+
+    def fires(self, name: str, page_size: int = 50, cursor: str | None = None) -> Page[Job]:
+        """The jobs that the schedule enqueued, newest occurrence first; also of one that is gone."""
+        from sloppyjobs.admin import paging  # noqa: PLC0415 - only who reads pages needs it
+
+        history, limit = paging.Paging("fires", (datetime, str), name), paging.page_size(page_size)
+        position = history.position(cursor)
+        schedule_id = self._id_of(possible_name(name))
+        found = self._storage.schedule_jobs(schedule_id, limit + 1, position.after, backward=position.backward)
+        items = [((job.occurrence_at, job.id), job) for job in found[:limit]]
+        return history.page(items, position, items[-1][0] if len(found) > limit else None)
+
+    def _id_of(self, name: str) -> str:
+        try:
+            return self._storage.get_schedule(name).id
+        except errors.UnknownSchedule:
+            found = self._storage.schedule_of_keys(*occurrences.occurrence_keys(name))
+            if found is None:
+                raise
+            return found
+
+    def _shown(self, stored: StoredSchedule) -> Recurring:
+        return occurrences.shown(stored, self._definitions.get(stored.job_name))
+
+    # Commands
+
+    def trigger(self, name: str, *, actor: str | None = None, connection: Connection | None = None) -> Job:
+        """Enqueue one job of the schedule now, paused or not; its cursor stays where it is."""
+        storage, id = self._storage, self._ids.new("job")
+
+        def work(connection: Connection) -> Job:
+            stored = storage.get_schedule(name, connection)
+            definition, now = self._definitions.get(stored.job_name), storage.now(connection)
+            new = occurrences.manual_job(stored, definition, id=id, now=now, actor=actor)
+            return storage.insert_jobs([new], connection)[0]
+
+        return storage.write(work, connection)
+
+    def pause(self, name: str) -> Recurring:
+        """Let the schedule not fire until it is resumed."""
+        self._storage.set_schedule_paused(name, True)
+        return self.get(name)
+
+    def resume(self, name: str) -> Recurring:
+        """Let it fire again from its next occurrence on; what it missed is not made up for, a ``once`` excepted."""
+        self._storage.set_schedule_paused(name, False)
+        return self.get(name)
+
+    def delete(self, name: str, connection: Connection | None = None) -> Recurring:
+        """Remove the schedule, and return it as it was. Jobs that it enqueued stay."""
+        return self._shown(self._storage.delete_schedule(name, connection))

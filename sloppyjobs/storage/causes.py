@@ -1,0 +1,140 @@
+"""Dead jobs by cause. The dead index begins with the cause, so a walk jumps from one cause to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, select, text
+
+from sloppyjobs.model import Job
+from sloppyjobs.storage.listing import Listing, same_value
+from sloppyjobs.storage.observing import CAP
+
+SEEN = 100
+"""Jobs at either end of a cause among which its first and last death are looked for."""
+RECENT = 1_000
+"""Dead jobs, the newest, from which an overview takes its causes."""
+
+Cause = tuple[str | None, str | None]
+"""The class of an error and the frame that raised it."""
+
+
+# Everything but null is at least the empty text, and that is a range of the index.
+_CAUSES = """
+WITH RECURSIVE kinds (kind) AS (
+  SELECT (SELECT min(error_type) FROM {dead} AND error_type >= '')
+  UNION ALL
+  SELECT (SELECT min(error_type) FROM {dead} AND error_type > kinds.kind) FROM kinds WHERE kinds.kind IS NOT NULL
+),
+frames (kind, frame) AS (
+  SELECT kind, (SELECT min(error_frame) FROM {dead} AND error_type = kinds.kind AND error_frame >= '')
+  FROM kinds WHERE kind IS NOT NULL
+  UNION ALL
+  SELECT kind, (SELECT min(error_frame) FROM {dead} AND error_type = frames.kind AND error_frame > frames.frame)
+  FROM frames WHERE frames.frame IS NOT NULL
+),
+bare (frame) AS (
+  SELECT (SELECT min(error_frame) FROM {dead} AND error_type IS NULL AND error_frame >= '')
+  UNION ALL
+  SELECT (SELECT min(error_frame) FROM {dead} AND error_type IS NULL AND error_frame > bare.frame)
+  FROM bare WHERE bare.frame IS NOT NULL
+)
+SELECT kind, frame FROM (
+  SELECT kind, frame FROM frames WHERE frame IS NOT NULL
+  UNION ALL
+  SELECT kind, NULL FROM kinds
+  WHERE kind IS NOT NULL AND EXISTS (SELECT 1 FROM {dead} AND error_type = kinds.kind AND error_frame IS NULL)
+  UNION ALL
+  SELECT NULL, frame FROM bare WHERE frame IS NOT NULL
+  UNION ALL
+  SELECT NULL, NULL WHERE EXISTS (SELECT 1 FROM {dead} AND error_type IS NULL AND error_frame IS NULL)
+) AS causes
+LIMIT :most
+"""
+
+
+class CauseSummary(NamedTuple):
+    """How many dead jobs have a cause (one more than the cap at most), when, and the newest of them."""
+
+    cause: Cause
+    jobs: int
+    first_seen: datetime
+    last_seen: datetime
+    example: Job
+
+
+class DeadCauses(Listing):
+    """Why jobs died."""
+
+    def dead_causes(self, limit: int) -> list[CauseSummary]:
+        """Up to ``limit`` causes, in the order of the index."""
+        self.ensure_schema()
+        return self.read(lambda c: self._summaries(self.bounded(c), limit))
+
+    def recent_causes(self, connection: Connection, limit: int) -> list[CauseSummary]:
+        """The most frequent causes among the newest dead jobs."""
+        c = self.tables.jobs.c
+        died = func.coalesce(c.finished_at, c.updated_at)
+        newest = select(c.error_type, c.error_frame, c.id, died.label("died"))
+        newest = newest.where(literal_column("status = 'dead'"), literal_column("status <> 'processing'"))
+        looked = newest.order_by(c.created_at.desc(), c.id.desc()).limit(RECENT).subquery()
+        cause = (looked.c.error_type, looked.c.error_frame)
+        number = func.count().label("number")
+        grouped = select(
+            *cause, number, func.min(looked.c.died), func.max(looked.c.died), func.max(looked.c.id)
+        ).group_by(*cause)
+        found = sorted(connection.execute(grouped).all(), key=lambda row: (-row[2], row[5]))[:limit]
+        examples = self._jobs_by_id(connection, [row[5] for row in found])
+        return [
+            CauseSummary((row[0], row[1]), row[2], row[3], row[4], examples[row[5]])
+            for row in found
+            if row[5] in examples
+        ]
+
+    def _summaries(self, connection: Connection, limit: int) -> list[CauseSummary]:
+        causes = self._causes(connection, limit)
+        counts = self._each(connection, [self._counted(cause) for cause in causes])
+        oldest = self._each(connection, [self._deaths(cause, newest=False) for cause in causes])
+        newest = self._each(connection, [self._deaths(cause, newest=True) for cause in causes])
+        newest_ids = self._each(connection, [self._newest(cause) for cause in causes])
+        examples = self._jobs_by_id(connection, [found[0][0] for found in newest_ids if found])
+        summaries = []
+        for cause, count, first, last, found in zip(causes, counts, oldest, newest, newest_ids, strict=True):
+            example = examples.get(found[0][0]) if found else None
+            # All of them may have been retried or deleted between two of the queries.
+            if example is not None and count[0][0] and first[0][0] and last[0][1]:
+                summaries.append(CauseSummary(cause, count[0][0], first[0][0], last[0][1], example))
+        return summaries
+
+    def _causes(self, connection: Connection, limit: int) -> list[Cause]:
+        """The causes there are, in one statement that jumps from each to the next along the index."""
+        name = connection.dialect.identifier_preparer.format_table(self.tables.jobs)
+        found = connection.execute(text(_CAUSES.format(dead=f"{name} WHERE status = 'dead'")), {"most": limit})
+        return [(row[0], row[1]) for row in found]
+
+    # Statements
+
+    def _dead(self, query: Select[Any], where: Sequence[ColumnElement[bool]], *, newest: bool) -> Select[Any]:
+        c = self.tables.jobs.c
+        order = (c.error_type, c.error_frame, c.created_at, c.id)
+        query = query.where(literal_column("status = 'dead'"), *where)
+        return query.order_by(*(column.desc() if newest else column for column in order))
+
+    def _of(self, cause: Cause) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+        c = self.tables.jobs.c
+        return same_value(c.error_type, cause[0]), same_value(c.error_frame, cause[1])
+
+    def _counted(self, cause: Cause) -> Select[Any]:
+        counted = self._dead(select(self.tables.jobs.c.id), self._of(cause), newest=False).limit(CAP + 1)
+        return select(func.count()).select_from(counted.subquery())
+
+    def _deaths(self, cause: Cause, *, newest: bool) -> Select[Any]:
+        c = self.tables.jobs.c
+        died = func.coalesce(c.finished_at, c.updated_at).label("died")
+        seen = self._dead(select(died), self._of(cause), newest=newest).limit(SEEN).subquery()
+        return select(func.min(seen.c.died), func.max(seen.c.died))
+
+    def _newest(self, cause: Cause) -> Select[Any]:
+        return self._dead(select(self.tables.jobs.c.id), self._of(cause), newest=True).limit(1)

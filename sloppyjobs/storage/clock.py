@@ -1,0 +1,48 @@
+"""The clock in force: the database's own, unless a test injects one."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from sloppyjobs.errors import InvalidOption
+
+
+class Clock(Protocol):
+    """One method: what time it is."""
+
+    def now(self) -> datetime:
+        """The current instant, aware."""
+        ...
+
+
+class FakeClock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self, start: datetime) -> None:
+        self._lock = threading.Lock()
+        self._now = _aware(start)
+
+    def now(self) -> datetime:
+        """The instant at which the clock stands."""
+        with self._lock:
+            return self._now
+
+    def advance(self, by: float | timedelta) -> datetime:
+        """Move forward by seconds or a ``timedelta``, and return the new instant."""
+        step = by if isinstance(by, timedelta) else timedelta(seconds=by)
+        with self._lock:
+            self._now += step
+            return self._now
+
+    def set(self, instant: datetime) -> None:
+        """Jump to an instant, backwards too."""
+        with self._lock:
+            self._now = _aware(instant)
+
+
+def _aware(instant: datetime) -> datetime:
+    if instant.tzinfo is None:
+        raise InvalidOption(f"a clock needs an aware datetime; {instant!r} has no time zone")
+    return instant

@@ -1,0 +1,257 @@
+"""Connections, transactions and the clock: what every part of the storage stands on.
+
+A transaction is a function of a connection. It is run again as a whole when the database reports a passing
+fault (a deadlock, a serialization failure, a busy file), so that no caller ever sees one.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, Executable, text
+from sqlalchemy.exc import DBAPIError
+
+from sloppyjobs import errors
+from sloppyjobs.storage.clock import Clock
+from sloppyjobs.storage.instants import Instant
+from sloppyjobs.storage.tables import Tables
+from sloppyjobs.storage.watch import Watcher
+
+T = TypeVar("T")
+
+RETRY_SECONDS = 30.0
+
+
+class Prepared:
+    """A Core statement, compiled once and then run on the driver's own cursor.
+
+    Building and compiling a statement costs more than executing it, so the hot paths do it once.
+    Instants are passed and returned in the driver's own form.
+    """
+
+    __slots__ = ("_fixed", "_names", "sql")
+
+    def __init__(self, statement: Executable, engine: Engine) -> None:
+        compiled = statement.compile(dialect=engine.dialect)  # type: ignore[attr-defined]
+        self.sql: str = compiled.string
+        self._names: Sequence[str] | None = compiled.positiontup
+        self._fixed: Mapping[str, Any] = {k: v for k, v in compiled.params.items() if v is not None}
+
+    def bind(self, values: Mapping[str, Any]) -> Any:
+        """The values in the order or form that the driver wants."""
+        if self._fixed:
+            values = {**self._fixed, **values}
+        if self._names is None:
+            return values
+        return tuple([values[name] for name in self._names])
+
+    def rows(self, cursor: Any, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """Execute and fetch everything."""
+        cursor.execute(self.sql, self.bind(values))
+        fetched: list[tuple[Any, ...]] = cursor.fetchall()
+        return fetched
+
+    def run(self, cursor: Any, values: Mapping[str, Any]) -> int:
+        """Execute, and return how many rows were touched."""
+        cursor.execute(self.sql, self.bind(values))
+        count: int = cursor.rowcount
+        return count
+
+    def many(self, cursor: Any, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Execute once per row, in one call to the driver."""
+        if rows:
+            cursor.executemany(self.sql, [self.bind(row) for row in rows])
+
+
+class Database:
+    """One database: its engine, its tables and its clock. Dialects say what is different in theirs."""
+
+    dialect: str
+    now_sql: str
+    """The statement clock as SQL."""
+
+    def __init__(self, engine: Engine, *, tables: Tables, clock: Clock | None, owns_engine: bool) -> None:
+        self.engine = engine
+        self.tables = tables
+        self._test_clock = clock
+        self._owns_engine = owns_engine
+        self._prepared: dict[str, Prepared] = {}
+        self._now_type = Instant()
+        _forget_connections_after_fork(engine)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock in force."""
+        return self._test_clock or _DatabaseClock(self)
+
+    def now(self, connection: Connection) -> datetime:
+        """What time it is, by the clock in force."""
+        if self._test_clock is not None:
+            return self._test_clock.now()
+        value = connection.execute(text(f"SELECT {self.now_sql}")).scalar_one()
+        moment = self._now_type.process_result_value(value, self.engine.dialect)
+        assert moment is not None
+        return moment
+
+    def prepared(self, key: str, build: Callable[[], Executable]) -> Prepared:
+        """The compiled statement of that name, built on first use."""
+        found = self._prepared.get(key)
+        if found is None:
+            found = self._prepared[key] = self.prepare(build())
+        return found
+
+    def prepare(self, statement: Executable) -> Prepared:
+        """A statement for the driver's cursor."""
+        return Prepared(statement, self.engine)
+
+    # Transactions
+
+    def write(self, work: Callable[[Connection], T], connection: Connection | None = None) -> T:
+        """Run ``work`` in a transaction of its own, again after a passing fault; or in the caller's."""
+        if connection is not None:
+            with self.translating(connection):
+                return work(connection)
+        return self._again(lambda: self._write_once(work))
+
+    def read(self, work: Callable[[Connection], T], connection: Connection | None = None) -> T:
+        """Run ``work``, which writes nothing, on a connection of its own or on the caller's."""
+        if connection is not None:
+            with self.translating(connection):
+                return work(connection)
+        try:
+            return self._again(lambda: self._read_once(work))
+        except DBAPIError as error:
+            if self.is_timeout(error):
+                raise errors.ReadTimeout("the database took longer than a page may take; narrow the filters") from error
+            raise
+
+    def _write_once(self, work: Callable[[Connection], T]) -> T:
+        with self.writing() as connection, self.translating(connection):
+            return work(connection)
+
+    def _read_once(self, work: Callable[[Connection], T]) -> T:
+        with self.engine.connect() as connection, self.translating(connection):
+            return work(connection)
+
+    @contextmanager
+    def translating(self, connection: Connection) -> Iterator[None]:
+        """Errors of the driver's own cursor look as if SQLAlchemy had executed the statement."""
+        try:
+            yield
+        except self.engine.dialect.loaded_dbapi.Error as error:
+            broken = self.engine.dialect.is_disconnect(error, connection.connection, None)
+            if broken:
+                connection.invalidate(error)
+            raise as_sqlalchemy(error, self.engine, broken=broken) from error
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A connection in a transaction that has the right to write; committed at the end."""
+        with self.engine.begin() as connection:
+            yield connection
+
+    def _again(self, attempt: Callable[[], T]) -> T:
+        deadline = time.monotonic() + RETRY_SECONDS
+        pause = 0.001
+        while True:
+            try:
+                return attempt()
+            except DBAPIError as error:
+                if not self.is_passing(error) or time.monotonic() > deadline:
+                    raise
+            # Jitter, so that two writers who met once do not meet again at every step.
+            time.sleep(pause * (0.5 + random.random()))  # noqa: S311
+            pause = min(pause * 2, 0.05)
+
+    def is_passing(self, error: DBAPIError) -> bool:
+        """Whether the same transaction may well succeed when it is run again."""
+        raise NotImplementedError
+
+    def is_timeout(self, error: DBAPIError) -> bool:  # noqa: ARG002
+        """Whether the database gave up because of its time-out for statements."""
+        return False
+
+    def is_duplicate(self, error: DBAPIError) -> bool:
+        """Whether a unique key refused the row."""
+        raise NotImplementedError
+
+    # Differences between the drivers, for statements that run on their cursors
+
+    def to_driver(self, instant: datetime) -> Any:
+        """An instant as the driver takes it."""
+        return instant
+
+    def from_driver(self, value: Any) -> datetime | None:
+        """An instant as the driver gave it."""
+        return self._now_type.process_result_value(value, self.engine.dialect)
+
+    def watch(self) -> Watcher:
+        """A watcher for news from other processes."""
+        raise NotImplementedError
+
+    def announce(self, connection: Connection) -> None:
+        """Wake the workers when this transaction commits; their polling is enough where this does nothing."""
+
+    def close(self) -> None:
+        """Close the pool, if it is ours."""
+        if self._owns_engine:
+            self.engine.dispose()
+
+
+class _DatabaseClock:
+    """The database's clock as a value; asking it is a query."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def now(self) -> datetime:
+        return self._database.read(self._database.now)
+
+
+def cursor_of(connection: Connection) -> Any:
+    """A cursor of the driver's own, inside the connection's transaction."""
+    return connection.connection.cursor()
+
+
+def as_sqlalchemy(error: Exception, engine: Engine, *, broken: bool) -> Exception:
+    """An error of the driver as SQLAlchemy would have raised it."""
+    base = engine.dialect.loaded_dbapi.Error
+    found: Exception = DBAPIError.instance(
+        None, None, error, base, connection_invalidated=broken, dialect=engine.dialect
+    )
+    return found
+
+
+def detached(engine: Engine) -> Any:
+    """A connection of the driver's own that the pool does not know any more; the caller closes it."""
+    pooled = engine.raw_connection()
+    driver = pooled.driver_connection
+    pooled.detach()
+    return driver
+
+
+# A connection must never be used, nor closed, on both sides of a fork: SQLite can lose an acknowledged commit,
+# and a server would see two clients on one socket. The child starts with an empty pool and keeps the parent's
+# connections alive, unused, so that no destructor touches them.
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+_inherited: list[object] = []
+
+
+def _forget_connections_after_fork(engine: Engine) -> None:
+    _engines.add(engine)
+
+
+def _in_forked_child() -> None:
+    for engine in list(_engines):
+        _inherited.append(engine.pool)
+        engine.dispose(close=False)
+
+
+os.register_at_fork(after_in_child=_in_forked_child)

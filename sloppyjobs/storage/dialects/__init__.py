@@ -1,0 +1,1 @@
+"""One file per database; each reads as the difference from the common SQL."""

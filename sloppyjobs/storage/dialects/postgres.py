@@ -1,0 +1,325 @@
+"""PostgreSQL: the hot paths as single set-based statements, and NOTIFY to wake workers.
+
+Sequential scans are switched off inside the transactions that claim and settle. A queue's statistics are stale by
+nature (drained to zero, filled in a burst), and a plan that was made for an empty table must not meet a full one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import URL, ColumnElement, Connection, Engine, Table, any_, bindparam, create_engine, event, make_url
+from sqlalchemy import func as sql
+from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.types import Text
+
+from sloppyjobs import errors
+from sloppyjobs.model import Claim, Job, NewJob, Settlement
+from sloppyjobs.states import Status
+from sloppyjobs.storage import rows
+from sloppyjobs.storage.claims import ALL_QUEUES, ClaimRequest
+from sloppyjobs.storage.clock import Clock
+from sloppyjobs.storage.database import as_sqlalchemy, cursor_of, detached
+from sloppyjobs.storage.dialects import postgres_sql
+from sloppyjobs.storage.dialects.sqlite import count_up_on_conflict
+from sloppyjobs.storage.enqueue import as_written, placed
+from sloppyjobs.storage.settlement import shard_of
+from sloppyjobs.storage.storage import SqlStorage
+from sloppyjobs.storage.tables import Tables
+from sloppyjobs.storage.watch import Watcher
+
+_IDLE = 0
+"""libpq's word for a connection outside any transaction."""
+
+_PASSING = {"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "08000", "08003", "08006", "08001", "08004"}
+
+
+class PostgresStorage(SqlStorage):
+    """Many workers on many machines."""
+
+    dialect = "postgresql"
+    now_sql = "clock_timestamp()"
+
+    def __init__(
+        self,
+        target: str | URL | Engine,
+        *,
+        clock: Clock | None = None,
+        prefix: str = "sloppy_",
+        schema: str | None = None,
+        notify: bool = True,
+    ) -> None:
+        owns = not isinstance(target, Engine)
+        engine = target if isinstance(target, Engine) else _engine(target)
+        tables = Tables(prefix=prefix, schema=schema, dialect=self.dialect)
+        super().__init__(engine, tables=tables, clock=clock, owns_engine=owns)
+        self._notify = notify
+        self.channel = f"{schema or 'public'}.{prefix}jobs"
+        self.preparation = f'CREATE SCHEMA IF NOT EXISTS "{schema}";\n\n' if schema else ""
+        self._sql = postgres_sql.statements(self.tables, self.channel if notify else None)
+
+    def prepare_database(self) -> None:
+        """Create the schema of our own, if there is one."""
+        if self.tables.schema is not None:
+            with self.engine.begin() as connection:
+                self.lock_migrations(connection)
+                connection.exec_driver_sql(self.preparation)
+
+    def lock_migrations(self, connection: Connection) -> None:
+        """An advisory lock that ends with the transaction."""
+        connection.execute(sql.pg_advisory_xact_lock(sql.hashtext(self.tables.schema_name)).select())
+
+    def is_passing(self, error: DBAPIError) -> bool:
+        """Deadlocks, serialization failures, lock time-outs, and a server that is restarting."""
+        return error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _PASSING
+
+    def is_timeout(self, error: DBAPIError) -> bool:
+        """Query cancelled."""
+        return getattr(error.orig, "sqlstate", None) == "57014"
+
+    def is_duplicate(self, error: DBAPIError) -> bool:
+        """Unique violation."""
+        return getattr(error.orig, "sqlstate", None) == "23505"
+
+    def from_driver(self, value: datetime | None) -> datetime | None:
+        """The driver answers in the session's zone, which is UTC on connections of our own making."""
+        return value if value is None or value.tzinfo is UTC else value.astimezone(UTC)
+
+    def any_of(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """``= ANY(array)``."""
+        return column == any_(bindparam(name, type_=ARRAY(Text)))
+
+    def insert_if_absent(self, table: Table, names: Sequence[str]) -> Any:
+        """``ON CONFLICT DO NOTHING``."""
+        return insert(table).values({name: bindparam(name) for name in names}).on_conflict_do_nothing()
+
+    def count_up(self) -> Any:
+        """``ON CONFLICT DO UPDATE``, adding."""
+        return count_up_on_conflict(insert(self.tables.stats), self.tables.stats)
+
+    def watch(self) -> Watcher:
+        """LISTEN on the channel; a worker without it would still poll."""
+        return _NotificationWatcher(self.engine, self.channel)
+
+    def announce(self, connection: Connection) -> None:
+        """NOTIFY, delivered with the commit."""
+        if self._notify:
+            connection.execute(sql.pg_notify(self.channel, "").select())
+
+    # Enqueueing
+
+    def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
+        """One job in one statement; many by COPY, except where a key must be respected."""
+        if connection is not None and cursor_of(connection).connection.autocommit:
+            raise errors.InvalidOption(
+                "connection=…: it is in autocommit mode, there is no transaction to enqueue in; begin one, or pass none"
+            )
+        self.ensure_schema(connection)
+        if len(new) == 1:
+            return [self._insert_one(new[0], connection)]
+        return super().insert_jobs(new, connection)
+
+    def _insert_one(self, new: NewJob, connection: Connection | None) -> Job:
+        values = postgres_sql.insert_values(new, self._injected_now())
+        while True:
+            row = self._on_hot_cursor(lambda cursor: self._fetch_inserted(cursor, values), connection)
+            if row is not None:
+                status, run_at, created_at = Status(row[0]), self.from_driver(row[1]), self.from_driver(row[2])
+                assert run_at is not None and created_at is not None
+                return as_written(new, status, run_at, created_at)
+            # A key or an id matched, and the other transaction has ended by now: only a new statement sees its row.
+            found = self._existing(new, connection)
+            if found is not None:
+                return found
+
+    def _fetch_inserted(self, cursor: Any, values: dict[str, Any]) -> Any:
+        cursor.execute(self._sql.insert_one, values, prepare=True)
+        return cursor.fetchone()
+
+    def _existing(self, new: NewJob, connection: Connection | None) -> Job | None:
+        if new.idempotency_key is not None:
+            return self.job_by_key(new.idempotency_key, connection)
+        return self.get_job(new.id, connection)
+
+    def _on_hot_cursor(self, work: Callable[[Any], Any], connection: Connection | None) -> Any:
+        if connection is not None:
+            with self.translating(connection):
+                return work(cursor_of(connection))
+
+        def attempt() -> Any:
+            with self._drivers(1) as (driver,):
+                return work(driver.cursor())
+
+        return self._again(attempt)
+
+    @contextmanager
+    def _drivers(self, count: int) -> Iterator[list[Any]]:
+        """Connections of the driver's own, in autocommit mode; what SQLAlchemy does around them costs too much here."""
+        with ExitStack() as stack:
+            yield [stack.enter_context(self._driver()) for _ in range(count)]
+
+    @contextmanager
+    def _driver(self) -> Iterator[Any]:
+        pooled = self.engine.raw_connection()
+        driver: Any = pooled.driver_connection
+        try:
+            driver.autocommit = True
+            yield driver
+        except self.engine.dialect.loaded_dbapi.Error as error:
+            broken = self.engine.dialect.is_disconnect(error, pooled, None)
+            if broken:
+                pooled.invalidate(error)
+            raise as_sqlalchemy(error, self.engine, broken=broken) from error
+        finally:
+            if pooled.is_valid:
+                if driver.info.transaction_status != _IDLE:
+                    driver.rollback()
+                driver.autocommit = False
+            pooled.close()
+
+    def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
+        jobs = [placed(job, now) for job in new]
+        cursor = cursor_of(connection)
+        with cursor.copy(self._sql.copy_jobs) as stream:
+            stream.write(postgres_sql.copy_text(jobs, new))
+        queues = sorted({job.queue for job in new})
+        values = {
+            "ids": postgres_sql.array_text([job.id for job in jobs]),
+            "statuses": postgres_sql.array_text([job.status.value for job in jobs]),
+            "queues": queues,
+            "now": now,
+        }
+        cursor.execute(self._sql.after_copy, values)
+        return jobs
+
+    # Turns
+
+    def claim(self, request: ClaimRequest) -> list[Claim]:
+        """One statement: rows, attempts and events."""
+        self.ensure_schema()
+        return self.turn((), request)[1]
+
+    def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], list[Claim]]:
+        """Settle and claim at the same time: on two connections, each in one transaction and one round trip."""
+        if not settlements:
+            return set(), [] if request is None else self._again(lambda: self._settle_and_claim((), request)[1])
+        # A turn settles for one worker; its successes, which are most, go by the single statement.
+        plain = [s for s in settlements if s.decision.path == (Status.SUCCEEDED,)]
+        if len(plain) < len(settlements):
+            accepted = self.settle(settlements)
+            return accepted, [] if request is None else self.turn((), request)[1]
+        return self._again(lambda: self._settle_and_claim(plain, request))
+
+    def _settle_and_claim(
+        self, plain: Sequence[Settlement], request: ClaimRequest | None
+    ) -> tuple[set[str], list[Claim]]:
+        calls = [self._settle_call(plain)] if plain else []
+        calls += [self._claim_call(request)] if request is not None else []
+        with self._drivers(len(calls)) as drivers:
+            cursors = self._at_once(drivers, calls)
+            accepted = {row[0] for row in cursors[0].fetchall()} if plain else set()
+            return accepted, [] if request is None else self._claims(cursors[-1], request)
+
+    def _at_once(self, drivers: Sequence[Any], calls: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
+        """Send every call before waiting for any: the server works on them side by side."""
+        cursors = []
+        with ExitStack() as stack:
+            for driver, (statement, values) in zip(drivers, calls, strict=True):
+                stack.enter_context(driver.pipeline())
+                driver.execute("BEGIN")
+                driver.execute(postgres_sql.PLAN_BY_INDEX, prepare=True)
+                cursors.append(driver.cursor(binary=True))
+                cursors[-1].execute(statement, values, prepare=True)
+                driver.execute("COMMIT")
+        return cursors
+
+    def _settle_call(self, plain: Sequence[Settlement]) -> tuple[str, dict[str, Any]]:
+        ordered = sorted(plain, key=lambda s: s.job_id)
+        owner = ordered[0].worker_id
+        values = {
+            "ids": postgres_sql.array_text([s.job_id for s in ordered]),
+            "attempts": postgres_sql.array_text([str(s.attempt) for s in ordered]),
+            "seconds": postgres_sql.array_text(
+                ["null" if s.run_seconds is None else repr(s.run_seconds) for s in ordered]
+            ),
+            "results": [s.decision.result for s in ordered],
+            "now": self._injected_now(),
+        }
+        return self._sql.settle, {**values, "worker": owner, "shard": shard_of(owner)}
+
+    def _claim_call(self, request: ClaimRequest) -> tuple[str, dict[str, Any]]:
+        every = ALL_QUEUES in request.queues
+        return self._sql.claim, {
+            "worker": request.worker_id,
+            "queues": None if every else sorted(request.queues),
+            "names": None if request.names is None else sorted(request.names),
+            "most": request.limit,
+            "lease": request.lease,
+            "now": self._injected_now(),
+        }
+
+    def _claims(self, cursor: Any, request: ClaimRequest) -> list[Claim]:
+        return [rows.claim(row, request.worker_id, self.from_driver) for row in cursor.fetchall()]
+
+    def _injected_now(self) -> datetime | None:
+        return None if self._test_clock is None else self._test_clock.now()
+
+
+class _NotificationWatcher:
+    """A connection that only listens. A lost one is opened again by the next wait."""
+
+    def __init__(self, engine: Engine, channel: str) -> None:
+        self._engine = engine
+        self._channel = channel
+        self._driver: Any = None
+
+    def wait(self, seconds: float) -> bool:
+        try:
+            return self._wait(seconds)
+        except Exception:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._driver is not None:
+            driver, self._driver = self._driver, None
+            driver.close()
+
+    def _wait(self, seconds: float) -> bool:
+        if self._driver is None:
+            self._listen()
+            # Whatever was announced while nobody listened is news as well.
+            return True
+        for _notification in self._driver.notifies(timeout=seconds, stop_after=1):
+            return True
+        return False
+
+    def _listen(self) -> None:
+        driver = detached(self._engine)
+        driver.autocommit = True
+        driver.execute('LISTEN "' + self._channel.replace('"', '""') + '"')
+        self._driver = driver
+
+
+def _engine(target: str | URL) -> Engine:
+    try:
+        import psycopg  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise errors.DriverMissing(
+            "PostgreSQL needs psycopg 3, which is not installed: pip install 'sloppyjobs[postgres]'"
+        ) from error
+    url = make_url(target)
+    if url.drivername in ("postgresql", "postgres"):
+        url = url.set(drivername="postgresql+psycopg")
+    engine = create_engine(url, pool_size=10, max_overflow=50)
+
+    @event.listens_for(engine, "connect")
+    def in_utc(driver: Any, _record: Any) -> None:
+        driver.execute("SET TIME ZONE 'UTC'")
+        driver.commit()
+
+    return engine

@@ -1,0 +1,278 @@
+"""The set-based statements of PostgreSQL as text, and the values they take.
+
+Materialized CTEs are fences: without them the planner may lock more rows than it updates. Status words stand in the
+text, so that generic plans can use the partial indexes. The clock is read once per statement, as a scalar subquery,
+because a volatile function in a condition would rule the index out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy.dialects import postgresql
+
+from sloppyjobs.model import Job, NewJob
+from sloppyjobs.storage import rows
+from sloppyjobs.storage.enqueue import JOB_INSERT
+from sloppyjobs.storage.tables import Tables
+
+# Only one plan is right for these statements, whatever the statistics say: from the given rows, through an index, to
+# each row. It is made once and kept. Compiling it to machine code would take a hundred times as long as running it.
+PLAN_BY_INDEX = (
+    "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
+    "set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true), "
+    "set_config('jit', 'off', true)"
+)
+
+
+class Statements(NamedTuple):
+    """The texts for one installation."""
+
+    insert_one: str
+    copy_jobs: str
+    after_copy: str
+    settle: str
+    claim: str
+
+
+def statements(tables: Tables, channel: str | None) -> Statements:
+    """The statements over these tables; ``channel`` is where new jobs are announced, if anywhere."""
+    format_table = postgresql.dialect().identifier_preparer.format_table  # type: ignore[no-untyped-call]
+    names = {
+        "jobs": format_table(tables.jobs),
+        "attempts": format_table(tables.attempts),
+        "events": format_table(tables.events),
+        "queues": format_table(tables.queues),
+        "stats": format_table(tables.stats),
+        "claim_fields": ", ".join(rows.CLAIM_FIELDS),
+        "j_claim_fields": ", ".join(f"j.{name}" for name in rows.CLAIM_FIELDS),
+        "job_insert": ", ".join(JOB_INSERT),
+    }
+    quoted = "NULL" if channel is None else "'" + channel.replace("'", "''") + "'"
+    announce = "NULL" if channel is None else f"CASE WHEN status = 'queued' THEN pg_notify({quoted}, queue) END"
+    announce_many = "SELECT 1" if channel is None else f"SELECT pg_notify({quoted}, '')"
+    return Statements(
+        insert_one=_INSERT_ONE.format(announce=announce, **names),
+        copy_jobs="COPY {jobs} ({job_insert}) FROM STDIN".format(**names),
+        after_copy=_AFTER_COPY.format(announce=announce_many, **names),
+        settle=_SETTLE.format(**names),
+        claim=_CLAIM.format(**names),
+    )
+
+
+_CLOCK = "clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)"
+
+_INSERT_ONE = (
+    "WITH "
+    + _CLOCK
+    + """,
+timed AS MATERIALIZED (
+  SELECT now, coalesce(%(run_at)s::timestamptz, now + make_interval(secs => %(delay)s::float8)) AS run_at FROM clock
+),
+job AS (
+  INSERT INTO {jobs} ({job_insert})
+  SELECT %(id)s, %(name)s, %(queue)s, CASE WHEN run_at <= now THEN 'queued' ELSE 'scheduled' END, %(priority)s,
+         run_at, now, now, 0, %(max_attempts)s, %(timeout_seconds)s::float8, %(idempotency_key)s, %(correlation_id)s,
+         %(schedule_id)s, %(occurrence_at)s::timestamptz, %(principal)s, %(payload)s, %(retry_policy)s, %(metadata)s
+  FROM timed
+  ON CONFLICT DO NOTHING
+  RETURNING id, queue, status, run_at, created_at
+),
+event AS (
+  INSERT INTO {events} (job_id, event_type, to_status, created_at) SELECT id, 'created', status, created_at FROM job
+),
+seen AS (
+  INSERT INTO {queues} (name, created_at) SELECT queue, created_at FROM job
+  WHERE NOT EXISTS (SELECT FROM {queues} q WHERE q.name = %(queue)s)
+  ON CONFLICT DO NOTHING
+)
+SELECT status, run_at, created_at, {announce} FROM job
+"""
+)
+
+_AFTER_COPY = """
+WITH event AS (
+  INSERT INTO {events} (job_id, event_type, to_status, created_at)
+  SELECT new.id, 'created', new.status, %(now)s::timestamptz
+  FROM unnest(%(ids)s::text[], %(statuses)s::text[]) AS new(id, status)
+),
+seen AS (
+  INSERT INTO {queues} (name, created_at) SELECT new.name, %(now)s::timestamptz
+  FROM unnest(%(queues)s::text[]) AS new(name)
+  WHERE NOT EXISTS (SELECT FROM {queues} q WHERE q.name = new.name)
+  ON CONFLICT DO NOTHING
+)
+{announce}
+"""
+
+_SETTLE = (
+    "WITH "
+    + _CLOCK
+    + """,
+settled AS (
+  UPDATE {jobs} j
+  SET status = 'succeeded', result = given.result, updated_at = clock.now, finished_at = clock.now, locked_by = NULL,
+      locked_until = NULL, error_code = NULL, error_type = NULL, error_message = NULL, error_frame = NULL
+  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(seconds)s::float8[], %(results)s::text[])
+       AS given(id, attempt, seconds, result), clock
+  -- An expression, not the column: the index of running jobs must look unusable, for the way is by primary key.
+  WHERE j.id = given.id AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
+    AND j.attempt_count = given.attempt
+  RETURNING j.id, j.queue, j.name, given.attempt, given.seconds
+),
+closed AS (
+  UPDATE {attempts} a SET status = 'succeeded', finished_at = clock.now, run_seconds = settled.seconds
+  FROM settled, clock WHERE a.job_id = settled.id AND a.attempt_number = settled.attempt
+),
+history AS (
+  INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
+  SELECT id, 'succeeded', 'processing', 'succeeded', attempt, %(worker)s, clock.now FROM settled, clock
+),
+counted AS (
+  INSERT INTO {stats} AS s (minute, queue, name, shard, succeeded, failed, dead, cancelled, run_seconds)
+  SELECT date_trunc('minute', clock.now), queue, name, %(shard)s, count(*), 0, 0, 0, coalesce(sum(seconds), 0)
+  FROM settled, clock GROUP BY clock.now, queue, name ORDER BY queue, name
+  ON CONFLICT (minute, queue, name, shard) DO UPDATE
+  SET succeeded = s.succeeded + excluded.succeeded, run_seconds = s.run_seconds + excluded.run_seconds
+)
+SELECT id FROM settled
+"""
+)
+
+_CLAIM = (
+    "WITH RECURSIVE "
+    + _CLOCK
+    + """,
+lanes AS (
+  (SELECT queue, name FROM {jobs} WHERE status = 'queued' ORDER BY queue, name LIMIT 1)
+  UNION ALL
+  SELECT next.queue, next.name FROM lanes CROSS JOIN LATERAL (
+    SELECT j.queue, j.name FROM {jobs} j
+    WHERE j.status = 'queued' AND (j.queue, j.name) > (lanes.queue, lanes.name)
+    ORDER BY j.queue, j.name LIMIT 1
+  ) next
+),
+open AS MATERIALIZED (
+  SELECT queue, name FROM lanes
+  WHERE (%(queues)s::text[] IS NULL OR queue = ANY (%(queues)s::text[]))
+    AND (%(names)s::text[] IS NULL OR name = ANY (%(names)s::text[]))
+    AND NOT EXISTS (
+      SELECT FROM {queues} q WHERE q.name = lanes.queue AND q.paused_at IS NOT NULL
+        AND (q.paused_until IS NULL OR q.paused_until > (SELECT now FROM clock))
+    )
+),
+heads AS MATERIALIZED (
+  SELECT open.queue, open.name FROM open CROSS JOIN LATERAL (
+    SELECT j.priority, j.run_at, j.created_at, j.id FROM {jobs} j
+    WHERE j.status = 'queued' AND j.queue = open.queue AND j.name = open.name
+      AND j.run_at <= (SELECT now FROM clock)
+    ORDER BY j.priority DESC, j.run_at, j.created_at, j.id LIMIT %(most)s
+  ) head
+  ORDER BY head.priority DESC, head.run_at, head.created_at, head.id LIMIT %(most)s
+),
+shares AS MATERIALIZED (SELECT queue, name, count(*) AS share FROM heads GROUP BY queue, name),
+picked AS MATERIALIZED (
+  SELECT job.id FROM shares CROSS JOIN LATERAL (
+    SELECT j.id FROM {jobs} j
+    WHERE j.status = 'queued' AND j.queue = shares.queue AND j.name = shares.name
+      AND j.run_at <= (SELECT now FROM clock)
+    ORDER BY j.priority DESC, j.run_at, j.created_at, j.id LIMIT shares.share
+    FOR UPDATE SKIP LOCKED
+  ) job
+),
+claimed AS (
+  UPDATE {jobs} j
+  SET status = 'processing', attempt_count = j.attempt_count + 1, locked_by = %(worker)s, updated_at = clock.now,
+      locked_until = clock.now + make_interval(secs => %(lease)s::float8),
+      progress_percent = NULL, progress_message = NULL
+  FROM picked, clock WHERE j.id = picked.id
+  RETURNING {j_claim_fields}
+),
+opened AS (
+  INSERT INTO {attempts} (job_id, attempt_number, worker_id, status, started_at)
+  SELECT id, attempt_count, %(worker)s, 'running', updated_at FROM claimed
+),
+history AS (
+  INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
+  SELECT id, 'claimed', 'queued', 'processing', attempt_count, %(worker)s, updated_at FROM claimed
+)
+SELECT {claim_fields} FROM claimed ORDER BY priority DESC, run_at, created_at, id
+"""
+)
+
+
+def insert_values(new: NewJob, now: datetime | None) -> dict[str, Any]:
+    """The parameters of ``insert_one``."""
+    return {
+        "id": new.id,
+        "name": new.name,
+        "queue": new.queue,
+        "priority": new.priority,
+        "run_at": new.run_at,
+        "delay": new.delay or 0.0,
+        "max_attempts": new.max_attempts,
+        "timeout_seconds": new.timeout,
+        "idempotency_key": new.idempotency_key,
+        "correlation_id": new.correlation_id,
+        "schedule_id": new.schedule_id,
+        "occurrence_at": new.occurrence_at,
+        "principal": new.principal,
+        "payload": new.payload,
+        "retry_policy": new.retry_policy,
+        "metadata": new.metadata,
+        "now": now,
+    }
+
+
+def copy_text(jobs: Sequence[Job], new: Sequence[NewJob]) -> str:
+    """The rows in COPY's text format, in the order of ``JOB_INSERT``."""
+    # Jobs that are enqueued together are mostly alike: only id and payload differ.
+    alike: dict[tuple[object, ...], tuple[str, str]] = {}
+    lines = []
+    for job, source in zip(jobs, new, strict=True):
+        likeness = (
+            *(job.name, job.queue, job.status, job.priority, job.run_at, job.max_attempts, job.timeout),
+            *(job.idempotency_key, job.correlation_id, job.schedule_id, job.occurrence_at, job.principal),
+            *(source.retry_policy, source.metadata),
+        )
+        around = alike.get(likeness)
+        if around is None:
+            around = alike[likeness] = _around_payload(job, source)
+        lines.append(f"{job.id}{around[0]}{_escaped(source.payload)}{around[1]}")
+    return "".join(lines)
+
+
+def array_text(words: Sequence[str]) -> str:
+    """An array of ids or states, which need no quoting: the cheapest way to pass them."""
+    return "{" + ",".join(words) + "}"
+
+
+def _around_payload(job: Job, source: NewJob) -> tuple[str, str]:
+    created = job.created_at.isoformat()
+    occurrence = None if job.occurrence_at is None else job.occurrence_at.isoformat()
+    before = [
+        *(job.name, job.queue, job.status.value, job.priority, job.run_at.isoformat(), created, created, 0),
+        *(job.max_attempts, job.timeout, job.idempotency_key, job.correlation_id, job.schedule_id),
+        *(occurrence, job.principal),
+    ]
+    after = [source.retry_policy, source.metadata]
+    return (
+        "".join(["\t" + _or_null(value) for value in before]) + "\t",
+        "".join(["\t" + _or_null(value) for value in after]) + "\n",
+    )
+
+
+_SPECIAL = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def _escaped(text: str) -> str:
+    # Most texts have nothing to escape, and looking is cheaper than translating.
+    if "\\" in text or "\n" in text or "\t" in text or "\r" in text:
+        return text.translate(_SPECIAL)
+    return text
+
+
+def _or_null(value: object) -> str:
+    return "\\N" if value is None else _escaped(str(value))

@@ -1,0 +1,196 @@
+"""Writing new jobs: the row and its first event, in the caller's transaction or in one of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Table, bindparam, insert, select
+from sqlalchemy.exc import DBAPIError
+
+from sloppyjobs.model import Job, NewJob
+from sloppyjobs.states import Status
+from sloppyjobs.storage import rows
+from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.schema import Schema
+
+CHUNK = 1000
+"""Rows per statement; more is slower, and holds locks for longer."""
+
+
+class Enqueue(Schema):
+    """Insertion of jobs, one or thousands, with keys that let only one of them in."""
+
+    def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
+        """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
+        self.ensure_schema(connection)
+        return self.write(lambda c: self._insert_all(c, new), connection)
+
+    def job_by_key(self, key: str, connection: Connection | None = None) -> Job | None:
+        """The job that has this idempotency key."""
+        return self.read(lambda c: self._jobs_by_key(c, [key]).get(key), connection)
+
+    def _insert_all(self, connection: Connection, new: Sequence[NewJob]) -> list[Job]:
+        now = self.now(connection)
+        written: list[Job] = []
+        for start in range(0, len(new), CHUNK):
+            written += self._insert_chunk(connection, new[start : start + CHUNK], now)
+        return written
+
+    def _insert_chunk(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
+        if not any(job.idempotency_key for job in new):
+            return self._insert_rows(connection, new, now)
+        self.begin_really(connection)
+        while True:
+            found = self._jobs_by_key(connection, [job.idempotency_key for job in new if job.idempotency_key])
+            fresh = _first_of_each_key(job for job in new if job.idempotency_key not in found)
+            try:
+                with connection.begin_nested(), self.translating(connection):
+                    inserted = self._insert_rows(connection, fresh, now)
+            except DBAPIError as error:
+                # Somebody else's transaction with the same key was faster, and has committed by now.
+                if self.is_duplicate(error):
+                    continue
+                raise
+            by_id = {job.id: job for job in inserted}
+            by_key = {job.idempotency_key: _as_existing(job) for job in inserted if job.idempotency_key} | found
+            return [by_id.get(job.id) or by_key[job.idempotency_key or ""] for job in new]
+
+    def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
+        cursor = cursor_of(connection)
+        jobs = [placed(job, now) for job in new]
+        moment = self.to_driver(now)
+        self._see_queues(cursor, {job.queue for job in new}, moment)
+        t = self.tables
+        self.prepared("insert job", lambda: _insert_named(t.jobs, JOB_INSERT)).many(
+            cursor, [self._job_row(job, source, moment) for job, source in zip(jobs, new, strict=True)]
+        )
+        self.prepared("insert created event", lambda: _insert_named(t.events, CREATED_EVENT)).many(
+            cursor,
+            [
+                {
+                    "job_id": job.id,
+                    "event_type": "created",
+                    "to_status": job.status.value,
+                    "created_at": moment,
+                }
+                for job in jobs
+            ],
+        )
+        return jobs
+
+    def _job_row(self, job: Job, source: NewJob, moment: Any) -> dict[str, Any]:
+        return {
+            "id": job.id,
+            "name": job.name,
+            "queue": job.queue,
+            "status": job.status.value,
+            "priority": job.priority,
+            "run_at": moment if job.run_at == job.created_at else self.to_driver(job.run_at),
+            "created_at": moment,
+            "updated_at": moment,
+            "attempt_count": 0,
+            "max_attempts": job.max_attempts,
+            "timeout_seconds": job.timeout,
+            "idempotency_key": job.idempotency_key,
+            "correlation_id": job.correlation_id,
+            "schedule_id": job.schedule_id,
+            "occurrence_at": None if job.occurrence_at is None else self.to_driver(job.occurrence_at),
+            "principal": job.principal,
+            "payload": source.payload,
+            "retry_policy": source.retry_policy,
+            "metadata": source.metadata,
+        }
+
+    def _see_queues(self, cursor: Any, names: Iterable[str], moment: Any) -> None:
+        table = self.tables.queues
+        known = self.prepared("known queue", lambda: select(table.c.name).where(table.c.name == bindparam("name")))
+        missing = [name for name in sorted(names) if not known.rows(cursor, {"name": name})]
+        self.prepared("see queue", lambda: self.insert_if_absent(table, ("name", "created_at"))).many(
+            cursor, [{"name": name, "created_at": moment} for name in missing]
+        )
+
+    def begin_really(self, connection: Connection) -> None:
+        """Make sure that a transaction is open, so that the release of a savepoint does not commit."""
+
+    def insert_if_absent(self, table: Table, names: Sequence[str]) -> Any:
+        """An insert that leaves an existing row as it is."""
+        raise NotImplementedError
+
+    def _jobs_by_key(self, connection: Connection, keys: Sequence[str]) -> dict[str, Job]:
+        table = self.tables.jobs
+        query = select(*rows.columns(table, rows.JOB_FIELDS)).where(table.c.idempotency_key.in_(keys))
+        found = [rows.job(row, existing=True) for row in connection.execute(query)]
+        return {job.idempotency_key: job for job in found if job.idempotency_key}
+
+
+JOB_INSERT = (
+    "id",
+    "name",
+    "queue",
+    "status",
+    "priority",
+    "run_at",
+    "created_at",
+    "updated_at",
+    "attempt_count",
+    "max_attempts",
+    "timeout_seconds",
+    "idempotency_key",
+    "correlation_id",
+    "schedule_id",
+    "occurrence_at",
+    "principal",
+    "payload",
+    "retry_policy",
+    "metadata",
+)
+CREATED_EVENT = ("job_id", "event_type", "to_status", "created_at")
+
+
+def placed(new: NewJob, now: datetime) -> Job:
+    """The job as its row will say: due now and ``queued``, or later and ``scheduled``."""
+    run_at = new.run_at
+    if run_at is None:
+        run_at = now if not new.delay else now + timedelta(seconds=new.delay)
+    return as_written(new, Status.QUEUED if run_at <= now else Status.SCHEDULED, run_at, now)
+
+
+def as_written(new: NewJob, status: Status, run_at: datetime, now: datetime) -> Job:
+    """The job as its row says after the insert."""
+    return Job(
+        id=new.id,
+        name=new.name,
+        queue=new.queue,
+        status=status,
+        priority=new.priority,
+        run_at=run_at,
+        created_at=now,
+        updated_at=now,
+        attempt_count=0,
+        max_attempts=new.max_attempts,
+        timeout=new.timeout,
+        idempotency_key=new.idempotency_key,
+        correlation_id=new.correlation_id,
+        schedule_id=new.schedule_id,
+        occurrence_at=new.occurrence_at,
+        principal=new.principal,
+        metadata=rows.metadata(new.metadata),
+    )
+
+
+def _insert_named(table: Table, names: Sequence[str]) -> Any:
+    return insert(table).values({name: bindparam(name) for name in names})
+
+
+def _first_of_each_key(new: Iterable[NewJob]) -> list[NewJob]:
+    first: dict[str, NewJob] = {}
+    for job in new:
+        first.setdefault(job.idempotency_key or job.id, job)
+    return list(first.values())
+
+
+def _as_existing(job: Job) -> Job:
+    return msgspec.structs.replace(job, existing=True)

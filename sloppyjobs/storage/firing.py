@@ -1,0 +1,179 @@
+"""Firing schedules: which are due, and turning a due occurrence into a job exactly once.
+
+A fire inserts the occurrence's job first and moves the cursor second, by compare-and-set. Both happen in one
+transaction, and neither needs it: an occurrence has one id and one key, so inserting it again does nothing,
+and a cursor that has moved is not moved by somebody who read it before.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, delete, literal_column, select, update
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+
+from sloppyjobs import errors
+from sloppyjobs.model import Job, NewJob
+from sloppyjobs.payload import clean_text
+from sloppyjobs.storage.schedule_rows import StoredSchedule, as_stored, columns, readable, stored
+from sloppyjobs.storage.tables import ENABLED
+from sloppyjobs.storage.walking import Walking
+
+SET_ASIDE = timedelta(seconds=60)
+"""How long a schedule that could not be fired is left alone, so that it neither stalls the rest nor spins."""
+ERROR_LENGTH = 2000
+INSERT_TRIES = 20
+
+_log = logging.getLogger("sloppyjobs.recurring")
+
+
+class Firing(NamedTuple):
+    """What a due schedule does: occurrences to insert, and the next cursor. ``ends``: then it is gone."""
+
+    jobs: Sequence[NewJob]
+    next_run_at: datetime | None
+    ends: bool = False
+
+
+Decide = Callable[[StoredSchedule, datetime], Firing]
+
+
+class _Overtaken(Exception):
+    """The schedule was advanced, changed or paused since it was read."""
+
+
+class FiringSchedules(Walking):
+    """The due schedules, and one fire of one of them."""
+
+    def due_schedules(self, limit: int) -> list[str]:
+        """The ids of up to ``limit`` due schedules in next-run order; last come those whose time aside is over."""
+        self.ensure_schema()
+        return self.read(lambda c: self._due_schedules(c, limit))
+
+    def _due_schedules(self, connection: Connection, limit: int) -> list[str]:
+        c = self.tables.recurring.c
+        now = self.now(connection)
+        # Only ids are read: a damaged row must not keep the others from being found.
+        due = select(c.id).where(literal_column(ENABLED), c.next_run_at <= now)
+        fine = due.where(c.last_error_at.is_(None)).order_by(c.next_run_at, c.id).limit(limit)
+        found = list(connection.execute(fine).scalars())
+        if len(found) < limit:
+            again = due.where(c.last_error_at.is_not(None), c.last_error_at <= now - SET_ASIDE)
+            again = again.order_by(c.last_error_at, c.id).limit(limit - len(found))
+            found += connection.execute(again).scalars()
+        return found
+
+    def next_schedule_in(self) -> float | None:
+        """In how many seconds a schedule is due, 0 when one is due already; None when there is none."""
+        self.ensure_schema()
+        return self.read(self._next_schedule_in)
+
+    def _next_schedule_in(self, connection: Connection) -> float | None:
+        if self._due_schedules(connection, 1):
+            return 0.0
+        c = self.tables.recurring.c
+        instants = select(as_stored(c.next_run_at), as_stored(c.last_error_at)).where(literal_column(ENABLED))
+        fine = instants.where(c.last_error_at.is_(None), c.next_run_at.is_not(None)).order_by(c.next_run_at)
+        aside = instants.where(c.last_error_at.is_not(None)).order_by(c.last_error_at)
+        moments = []
+        for query in (fine, aside):
+            for row in connection.execute(query.limit(1)):
+                due, failed = (readable(value, self.from_driver) for value in row)
+                both = [moment for moment in (due, failed and failed + SET_ASIDE) if moment is not None]
+                moments += [max(both)] if both else []
+        return (min(moments) - self.now(connection)).total_seconds() if moments else None
+
+    def fire_schedule(self, schedule_id: str, decide: Decide) -> list[Job]:
+        """Fire a schedule if it is still due, as ``decide`` says; the jobs that this call inserted.
+
+        One that cannot be fired is set aside, its error recorded. An outage of the database is raised.
+        """
+        try:
+            return self.write(lambda c: self._fire(c, schedule_id, decide))
+        except _Overtaken:
+            return []
+        except Exception as error:
+            if self._is_outage(error):
+                raise
+            text = clean_text(f"{type(error).__name__}: {error}", ERROR_LENGTH)
+            _log.warning("schedule %s cannot be fired and is set aside: %s", schedule_id, text)
+            self.write(lambda c: self._set_aside(c, schedule_id, text))
+            return []
+
+    def _fire(self, connection: Connection, schedule_id: str, decide: Decide) -> list[Job]:
+        due = self._schedule_where(connection, self.tables.recurring.c.id == schedule_id)
+        now = self.now(connection)
+        if due is None or due.paused or due.vanished_at is not None:
+            return []
+        if due.next_run_at is None:
+            raise errors.InvalidSchedule(f"next_run_at: {due.cursor!r:.200} is not an instant")
+        if due.next_run_at > now:
+            return []
+        firing = decide(due, now)
+        inserted = self.insert_occurrences(connection, firing.jobs)
+        if not self.advance_schedule(connection, due, firing, now):
+            raise _Overtaken
+        return inserted
+
+    def insert_occurrences(self, connection: Connection, new: Sequence[NewJob]) -> list[Job]:
+        """Insert the jobs whose id and key are both unknown, and return these; the others exist already."""
+        for _ in range(INSERT_TRIES):
+            known = self._known_ids_and_keys(connection, new)
+            fresh = [job for job in new if known.isdisjoint((job.id, job.idempotency_key))]
+            if not fresh:
+                return []
+            try:
+                with connection.begin_nested(), self.translating(connection):
+                    return self._insert_rows(connection, fresh, self.now(connection))
+            except DBAPIError as error:
+                # Another scheduler was faster; it has committed by now, so the next look sees its jobs.
+                if not self.is_duplicate(error):
+                    raise
+        raise errors.JobsError("the occurrence's id or key is taken by a job that this transaction cannot see")
+
+    def _known_ids_and_keys(self, connection: Connection, new: Sequence[NewJob]) -> set[str | None]:
+        c = self.tables.jobs.c
+        # One query for each index: a planner that must serve both at once may read the whole table instead.
+        by_id = select(c.id).where(c.id.in_([job.id for job in new]))
+        by_key = select(c.idempotency_key).where(c.idempotency_key.in_([job.idempotency_key for job in new]))
+        bounded = self.bounded(connection)
+        return {*bounded.execute(by_id).scalars(), *bounded.execute(by_key).scalars()}
+
+    def advance_schedule(self, connection: Connection, due: StoredSchedule, firing: Firing, now: datetime) -> bool:
+        """Move the cursor from where it was read; False when it was moved, paused or removed meanwhile."""
+        table = self.tables.recurring
+        unchanged: tuple[ColumnElement[bool], ...] = (
+            table.c.id == due.id,
+            as_stored(table.c.next_run_at) == due.cursor,
+            literal_column(ENABLED),
+        )
+        if firing.ends:
+            return connection.execute(delete(table).where(*unchanged)).rowcount == 1
+        values: dict[str, Any] = {
+            "next_run_at": firing.next_run_at,
+            "last_error": None,
+            "last_error_at": None,
+        }
+        if firing.jobs:
+            values["last_run_at"] = now
+        return connection.execute(update(table).where(*unchanged).values(values)).rowcount == 1
+
+    def _set_aside(self, connection: Connection, schedule_id: str, text: str) -> None:
+        table = self.tables.recurring
+        values = {"last_error": text, "last_error_at": self.now(connection)}
+        connection.execute(update(table).where(table.c.id == schedule_id).values(values))
+
+    def _is_outage(self, error: Exception) -> bool:
+        if not isinstance(error, DBAPIError):
+            return False
+        return isinstance(error, OperationalError | InterfaceError) or self.is_passing(error)
+
+    def _schedule_where(
+        self, connection: Connection, condition: ColumnElement[bool], *, lock: bool = False
+    ) -> StoredSchedule | None:
+        query = select(*columns(self.tables.recurring)).where(condition)
+        row = connection.execute(self.locked(query) if lock else query).one_or_none()
+        return None if row is None else stored(row, self.from_driver)

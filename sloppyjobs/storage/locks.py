@@ -1,0 +1,61 @@
+"""Named locks with a time to live, kept in a table."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, delete, or_, update
+
+from sloppyjobs.storage.claims import Claiming
+from sloppyjobs.storage.database import cursor_of
+
+
+class Locking(Claiming):
+    """Acquire, extend and release; every step is one conditional statement."""
+
+    def acquire_lock(self, name: str, owner: str, ttl: float) -> bool:
+        """Take the lock if it is free, expired, or the owner's already."""
+        self.ensure_schema()
+        return self.write(lambda c: self._acquire(c, name, owner, ttl))
+
+    def extend_lock(self, name: str, owner: str, ttl: float) -> bool:
+        """Prolong a lock that is held and has not expired."""
+        self.ensure_schema()
+        return self.write(lambda c: self._extend(c, name, owner, ttl))
+
+    def release_lock(self, name: str, owner: str) -> bool:
+        """Give the lock back; False when somebody else has it by now."""
+        self.ensure_schema()
+        locks = self.tables.locks
+        held = delete(locks).where(locks.c.name == name, locks.c.owner == owner)
+        return self.write(lambda c: c.execute(held).rowcount == 1)
+
+    def _acquire(self, connection: Connection, name: str, owner: str, ttl: float) -> bool:
+        locks = self.tables.locks
+        now = self.now(connection)
+        values = {"owner": owner, "locked_until": now + timedelta(seconds=ttl), "updated_at": now}
+        # Insert first, then take over: the row is there in any case, so the second step cannot miss it.
+        inserted = self.prepared("insert lock", self._insert_lock).run(
+            cursor_of(connection),
+            {
+                "name": name,
+                "owner": owner,
+                "locked_until": self.to_driver(values["locked_until"]),  # type: ignore[arg-type]
+                "updated_at": self.to_driver(now),
+            },
+        )
+        if inserted == 1:
+            return True
+        free = or_(locks.c.owner == owner, locks.c.locked_until <= now)
+        return connection.execute(update(locks).where(locks.c.name == name, free).values(values)).rowcount == 1
+
+    def _extend(self, connection: Connection, name: str, owner: str, ttl: float) -> bool:
+        locks = self.tables.locks
+        now = self.now(connection)
+        held = (locks.c.name == name, locks.c.owner == owner, locks.c.locked_until > now)
+        values = {"locked_until": now + timedelta(seconds=ttl), "updated_at": now}
+        return connection.execute(update(locks).where(*held).values(values)).rowcount == 1
+
+    def _insert_lock(self) -> Any:
+        return self.insert_if_absent(self.tables.locks, ("name", "owner", "locked_until", "updated_at"))

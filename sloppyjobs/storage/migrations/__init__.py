@@ -1,0 +1,1 @@
+"""Alembic migrations on the library's own version table, run from code."""

@@ -1,0 +1,117 @@
+"""What the layers above ask of a storage: small interfaces, one per responsibility.
+
+A worker needs three of them; a new store can be judged one by one, with ``sloppyjobs.testing.conformance``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from sqlalchemy import Connection
+
+from sloppyjobs.model import Claim, Job, NewJob, Settlement, WorkerInfo
+from sloppyjobs.storage.claims import ClaimRequest, Sweep
+from sloppyjobs.storage.settlement import Fence
+from sloppyjobs.storage.watch import Watcher
+
+
+class SchemaPort(Protocol):
+    """The tables themselves."""
+
+    def init(self) -> int:
+        """Create or upgrade; idempotent, safe to race; the version."""
+        ...
+
+    def schema_version(self, connection: Connection | None = None) -> int | None:
+        """The version that is there, or None."""
+        ...
+
+    def ensure_schema(self, connection: Connection | None = None) -> None:
+        """Raise unless the version is the one that this code needs."""
+        ...
+
+
+class EnqueuePort(Protocol):
+    """New jobs."""
+
+    def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
+        """Write jobs and their first events, all or none; a taken key answers with its job."""
+        ...
+
+
+class ClaimPort(Protocol):
+    """Taking work."""
+
+    def sweep(self, limit: int = ...) -> Sweep:
+        """Expired leases, then due times; bounded."""
+        ...
+
+    def claim(self, request: ClaimRequest) -> list[Claim]:
+        """Take queued jobs in order."""
+        ...
+
+    def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], list[Claim]]:
+        """Settle and claim in one transaction."""
+        ...
+
+    def watch(self) -> Watcher:
+        """Wait for news."""
+        ...
+
+
+class SettlePort(Protocol):
+    """Finishing work, and keeping it until then."""
+
+    def settle(self, settlements: Sequence[Settlement]) -> set[str]:
+        """Write outcomes, fenced; the ids that were accepted."""
+        ...
+
+    def renew(self, worker_id: str, held: Sequence[Fence], lease: float) -> dict[Fence, datetime]:
+        """Extend leases, fenced; the new ends of those that are still held."""
+        ...
+
+    def still_held(self, worker_id: str, held: Sequence[Fence]) -> set[Fence]:
+        """Which attempts are still the worker's."""
+        ...
+
+    def set_progress(self, worker_id: str, fence: Fence, percent: float, message: str | None) -> bool:
+        """Store progress, fenced."""
+        ...
+
+    def write_logs(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Append log lines."""
+        ...
+
+
+class WorkerPort(Protocol):
+    """Workers' own rows."""
+
+    def register_worker(self, worker: WorkerInfo) -> None:
+        """A worker begins."""
+        ...
+
+    def heartbeat_worker(self, worker: WorkerInfo) -> None:
+        """A worker lives."""
+        ...
+
+    def stop_worker(self, worker_id: str) -> None:
+        """A worker leaves."""
+        ...
+
+
+class LockPort(Protocol):
+    """Named locks."""
+
+    def acquire_lock(self, name: str, owner: str, ttl: float) -> bool:
+        """Take a free, expired or own lock."""
+        ...
+
+    def extend_lock(self, name: str, owner: str, ttl: float) -> bool:
+        """Prolong a held lock."""
+        ...
+
+    def release_lock(self, name: str, owner: str) -> bool:
+        """Give a held lock back."""
+        ...

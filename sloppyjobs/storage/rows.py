@@ -1,0 +1,191 @@
+"""From rows to values, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Table
+
+from sloppyjobs.model import Attempt, Claim, Event, Job
+from sloppyjobs.states import AttemptStatus, Status
+
+ReadInstant = Callable[[Any], datetime | None]
+
+JOB_FIELDS = (
+    "id",
+    "name",
+    "queue",
+    "status",
+    "priority",
+    "run_at",
+    "created_at",
+    "updated_at",
+    "attempt_count",
+    "max_attempts",
+    "timeout_seconds",
+    "locked_by",
+    "locked_until",
+    "idempotency_key",
+    "correlation_id",
+    "schedule_id",
+    "occurrence_at",
+    "principal",
+    "metadata",
+    "result",
+    "progress_percent",
+    "progress_message",
+    "error_code",
+    "error_type",
+    "error_message",
+    "error_frame",
+    "paused_from",
+    "finished_at",
+)
+"""The columns of a job without its payload, in the order in which ``job`` reads them."""
+
+CLAIM_FIELDS = (*JOB_FIELDS, "payload", "retry_policy")
+
+_STATUS = {status.value: status for status in Status}
+_NO_METADATA: dict[str, Any] = {}
+_decode = msgspec.json.decode
+
+
+def columns(table: Table, names: Sequence[str]) -> list[ColumnElement[Any]]:
+    """The named columns of a table, in order."""
+    return [table.c[name] for name in names]
+
+
+def as_is(value: Any) -> Any:
+    """For rows whose instants Core has converted already."""
+    return value
+
+
+def job(row: Sequence[Any], instant: ReadInstant = as_is, *, existing: bool = False) -> Job:
+    """A row of ``JOB_FIELDS`` as a ``Job``."""
+    return Job(
+        id=row[0],
+        name=row[1],
+        queue=row[2],
+        status=_STATUS[row[3]],
+        priority=row[4],
+        run_at=instant(row[5]),  # type: ignore[arg-type]
+        created_at=instant(row[6]),  # type: ignore[arg-type]
+        updated_at=instant(row[7]),  # type: ignore[arg-type]
+        attempt_count=row[8],
+        max_attempts=row[9],
+        timeout=row[10],
+        locked_by=row[11],
+        locked_until=instant(row[12]),
+        idempotency_key=row[13],
+        correlation_id=row[14],
+        schedule_id=row[15],
+        occurrence_at=instant(row[16]),
+        principal=row[17],
+        metadata=metadata(row[18]),
+        result=None if row[19] is None else _readable(row[19], None),
+        progress=row[20],
+        progress_message=row[21],
+        error_code=row[22],
+        error_type=row[23],
+        error_message=row[24],
+        error_frame=row[25],
+        paused_from=None if row[26] is None else _STATUS[row[26]],
+        finished_at=instant(row[27]),
+        existing=existing,
+    )
+
+
+def metadata(text: str | None) -> dict[str, Any]:
+    """The stored metadata; empty when there is none."""
+    return _NO_METADATA if text is None else _readable(text, _NO_METADATA)
+
+
+def _readable(text: str, otherwise: Any) -> Any:
+    # A row that somebody damaged by hand must not stop the worker or the page that meets it.
+    try:
+        return _decode(text)
+    except msgspec.DecodeError:
+        return otherwise
+
+
+def claim(row: Sequence[Any], worker_id: str, instant: ReadInstant = as_is) -> Claim:
+    """A row of ``CLAIM_FIELDS``, as it stands after the claim, as a ``Claim``."""
+    claimed = job(row, instant)
+    return Claim(
+        job=claimed,
+        attempt=claimed.attempt_count,
+        worker_id=worker_id,
+        locked_until=claimed.locked_until,  # type: ignore[arg-type]
+        payload_json=row[28],
+        retry_json=row[29],
+    )
+
+
+ATTEMPT_FIELDS = (
+    "job_id",
+    "attempt_number",
+    "worker_id",
+    "status",
+    "started_at",
+    "finished_at",
+    "run_seconds",
+    "error_code",
+    "error_type",
+    "error_message",
+    "error_frame",
+    "traceback",
+)
+
+
+def attempt(row: Sequence[Any]) -> Attempt:
+    """A row of ``ATTEMPT_FIELDS`` as an ``Attempt``."""
+    started, finished, measured = row[4], row[5], row[6]
+    # What the worker measured is the handler alone; without it, the time between claim and settlement.
+    elapsed = measured if measured is not None or finished is None else (finished - started).total_seconds()
+    return Attempt(
+        job_id=row[0],
+        attempt_number=row[1],
+        worker_id=row[2],
+        status=AttemptStatus(row[3]),
+        started_at=started,
+        finished_at=finished,
+        duration=elapsed,
+        error_code=row[7],
+        error_type=row[8],
+        error_message=row[9],
+        error_frame=row[10],
+        traceback=row[11],
+    )
+
+
+EVENT_FIELDS = (
+    "id",
+    "job_id",
+    "event_type",
+    "from_status",
+    "to_status",
+    "created_at",
+    "attempt_number",
+    "worker_id",
+    "actor",
+    "message",
+)
+
+
+def event(row: Sequence[Any]) -> Event:
+    """A row of ``EVENT_FIELDS`` as an ``Event``."""
+    return Event(
+        id=row[0],
+        job_id=row[1],
+        event_type=row[2],
+        from_status=None if row[3] is None else _STATUS[row[3]],
+        to_status=_STATUS[row[4]],
+        created_at=row[5],
+        attempt_number=row[6],
+        worker_id=row[7],
+        actor=row[8],
+        message=row[9],
+    )

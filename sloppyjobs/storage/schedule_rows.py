@@ -1,0 +1,189 @@
+"""A schedule on its way into its row and out of it.
+
+A row that somebody damaged by hand can still be read and shown; what is wrong with it shows when it is fired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Protocol, cast, get_args
+
+import msgspec
+from sqlalchemy import ColumnElement, Dialect, Table, type_coerce
+
+from sloppyjobs import cron, errors
+from sloppyjobs.schedule import Kind, Misfire, Schedule, after, first
+from sloppyjobs.storage.instants import Instant
+
+ReadInstant = Callable[[Any], datetime | None]
+
+
+class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A validated schedule that is about to be registered. ``id`` and ``paused`` count for a new row only."""
+
+    id: str
+    name: str
+    job_name: str
+    payload: str
+    job_defaults: str
+    schedule: Schedule
+    queue: str | None = None
+    priority: int | None = None
+    paused: bool = False
+    declared: bool = False
+    application: str | None = None
+
+    def values(self, now: datetime) -> dict[str, Any]:
+        """What every registration writes; it also mends what was recorded as broken or vanished."""
+        return {
+            "job_name": self.job_name,
+            "queue": self.queue,
+            "priority": self.priority,
+            "payload": self.payload,
+            "job_defaults": self.job_defaults,
+            "kind": self.schedule.kind,
+            "cron": self.schedule.cron,
+            "interval_seconds": self.schedule.every,
+            "run_once_at": self.schedule.at,
+            "timezone": self.schedule.timezone,
+            "misfire": self.schedule.misfire.value,
+            "catch_up_limit": self.schedule.catch_up_limit,
+            "declared": self.declared,
+            "application": self.application,
+            "vanished_at": None,
+            "last_error": None,
+            "last_error_at": None,
+            "updated_at": now,
+        }
+
+
+class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule as its row says. An instant that cannot be read is None."""
+
+    id: str
+    name: str
+    job_name: str
+    queue: str | None
+    priority: int | None
+    payload: str
+    job_defaults: str | None
+    kind: str
+    cron: str | None
+    every: float | None
+    at: datetime | None
+    timezone: str
+    misfire: str
+    catch_up_limit: int
+    paused: bool
+    declared: bool
+    application: str | None
+    vanished_at: datetime | None
+    next_run_at: datetime | None
+    last_run_at: datetime | None
+    last_error: str | None
+    last_error_at: datetime | None
+    created_at: datetime | None
+    updated_at: datetime | None
+    cursor: Any
+    """``next_run_at`` exactly as it is stored, to compare with."""
+
+
+class Timed(Protocol):
+    """What a timetable is read from."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def cron(self) -> str | None: ...
+    @property
+    def every(self) -> float | None: ...
+    @property
+    def at(self) -> datetime | None: ...
+    @property
+    def timezone(self) -> str: ...
+    @property
+    def misfire(self) -> str: ...
+    @property
+    def catch_up_limit(self) -> int: ...
+
+
+def timetable(row: Timed) -> Schedule:
+    """When a schedule fires; ``InvalidSchedule`` where its row names no kind or policy that there is."""
+    if row.kind not in get_args(Kind):
+        raise cron.invalid("kind", row.kind, "one of " + ", ".join(get_args(Kind)))
+    if row.misfire not in tuple(Misfire):
+        raise cron.invalid("misfire", row.misfire, "one of " + ", ".join(Misfire))
+    kind, misfire = cast(Kind, row.kind), Misfire(row.misfire)
+    return Schedule(kind, row.cron, row.every, row.at, row.timezone, misfire, row.catch_up_limit)
+
+
+_COLUMNS = {"every": "interval_seconds", "at": "run_once_at", "cursor": "next_run_at"}
+
+
+class _AsStored(Instant):
+    """An instant in the driver's own form, so that reading a damaged one cannot fail."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
+        return value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
+        return value
+
+
+def as_stored(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """A column of instants without their conversion."""
+    return type_coerce(column, _AsStored())
+
+
+def columns(table: Table) -> list[ColumnElement[Any]]:
+    """The columns that ``stored`` reads, in its order."""
+    found = [table.c[_COLUMNS.get(name, name)] for name in StoredSchedule.__struct_fields__]
+    return [as_stored(column) if isinstance(column.type, Instant) else column for column in found]
+
+
+def stored(row: Sequence[Any], instant: ReadInstant) -> StoredSchedule:
+    """A row of ``columns`` as a value."""
+    fields = dict(zip(StoredSchedule.__struct_fields__, row, strict=True))
+    for name, value in fields.items():
+        if name == "at" or name.endswith("_at"):
+            fields[name] = readable(value, instant)
+    return StoredSchedule(**fields)
+
+
+def readable(value: Any, instant: ReadInstant) -> datetime | None:
+    """The instant, or None where the stored value is none."""
+    with suppress(ValueError, TypeError, AttributeError):
+        return instant(value)
+    return None
+
+
+def cursor_after_registration(known: StoredSchedule, new: Schedule, now: datetime) -> datetime:
+    """Where the cursor of a known schedule stands once it is registered as ``new``."""
+    before = (known.kind, known.cron, known.every, known.at, known.timezone if known.kind == "cron" else None)
+    wanted = (new.kind, new.cron, new.every, new.at, new.timezone if new.kind == "cron" else None)
+    if before != wanted or known.next_run_at is None:
+        return first(new, now)
+    return resumed(new, known.next_run_at, now) if known.vanished_at else known.next_run_at
+
+
+def resumed(schedule: Schedule, cursor: datetime, now: datetime) -> datetime:
+    """The cursor after a time in which nothing could fire: what was missed is passed over.
+
+    A ``once`` keeps its time, because there is no later one; an interval keeps its grid.
+    """
+    if cursor > now or schedule.kind == "once":
+        return cursor
+    return after(schedule, now, anchor=cursor) or cursor
+
+
+def resumed_if_readable(known: StoredSchedule, now: datetime) -> datetime | None:
+    """As ``resumed``; None for a damaged row, which is left as it is and shows its error when it is due."""
+    if known.next_run_at is None:
+        return None
+    with suppress(errors.JobsError):
+        return resumed(timetable(known), known.next_run_at, now)
+    return None

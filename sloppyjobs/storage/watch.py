@@ -1,0 +1,17 @@
+"""Waiting for news: something that workers might want to look at has been committed."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Watcher(Protocol):
+    """Waits on a connection of its own. A worker polls as well, so a missed word costs time and nothing else."""
+
+    def wait(self, seconds: float) -> bool:
+        """True as soon as there is news, False after so many seconds. Raises when the connection is lost."""
+        ...
+
+    def close(self) -> None:
+        """Give the connection back."""
+        ...

@@ -1,0 +1,65 @@
+"""The rows in which workers say that they live."""
+
+from __future__ import annotations
+
+import msgspec
+from sqlalchemy import Connection, delete, insert, update
+
+from sloppyjobs.model import WorkerInfo
+from sloppyjobs.storage.locks import Locking
+
+
+class Registering(Locking):
+    """Registration, heartbeat and farewell of workers."""
+
+    def register_worker(self, worker: WorkerInfo) -> None:
+        """Write the worker's row; an id that is registered again starts anew."""
+        self.ensure_schema()
+        self.write(lambda c: self._register(c, worker))
+
+    def heartbeat_worker(self, worker: WorkerInfo) -> None:
+        """Say that the worker lives; a row that was cleaned away meanwhile is written again."""
+        self.write(lambda c: self._heartbeat(c, worker))
+
+    def stop_worker(self, worker_id: str) -> None:
+        """Record that the worker has left in good order."""
+        workers = self.tables.workers
+
+        def work(connection: Connection) -> None:
+            now = self.now(connection)
+            values = {"status": "stopped", "running": 0, "stopped_at": now, "heartbeat_at": now}
+            connection.execute(update(workers).where(workers.c.id == worker_id).values(values))
+
+        self.write(work)
+
+    def _register(self, connection: Connection, worker: WorkerInfo) -> None:
+        workers = self.tables.workers
+        now = self.now(connection)
+        connection.execute(delete(workers).where(workers.c.id == worker.id))
+        connection.execute(
+            insert(workers).values(
+                id=worker.id,
+                hostname=worker.hostname,
+                pid=worker.pid,
+                queues=msgspec.json.encode(worker.queues).decode(),
+                names=msgspec.json.encode(worker.names).decode(),
+                concurrency=worker.concurrency,
+                heartbeat_seconds=worker.heartbeat,
+                version=worker.version,
+                status=worker.status,
+                running=worker.running,
+                started_at=now,
+                heartbeat_at=now,
+            )
+        )
+
+    def _heartbeat(self, connection: Connection, worker: WorkerInfo) -> None:
+        workers = self.tables.workers
+        values = {
+            "heartbeat_at": self.now(connection),
+            "running": worker.running,
+            "status": worker.status,
+            "names": msgspec.json.encode(worker.names).decode(),
+        }
+        if connection.execute(update(workers).where(workers.c.id == worker.id).values(values)).rowcount == 0:
+            self._register(connection, worker)

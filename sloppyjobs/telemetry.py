@@ -1,0 +1,107 @@
+"""OpenTelemetry spans from the enqueue to the execution, where the application has configured a tracer provider.
+
+Nothing is imported here: who has configured tracing has imported it, and to anybody else it costs a look into
+``sys.modules``. The trace travels in the job's metadata under ``TRACE``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from sloppyjobs import payload
+from sloppyjobs.model import Claim, Job, NewJob
+
+TRACE = "_trace"
+"""The key of a job's metadata under which its trace is kept; handlers do not see it."""
+
+Write = Callable[[Sequence[NewJob]], list[Job]]
+
+
+def tracer() -> Any:
+    """The tracer of the configured provider; None where tracing is not installed, not imported or not configured."""
+    trace: Any = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return None
+    provider = trace.get_tracer_provider()
+    if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
+        return None
+    return _tracer_of(provider)
+
+
+@lru_cache(maxsize=1)
+def _tracer_of(provider: Any) -> Any:
+    from sloppyjobs import __version__  # noqa: PLC0415 - the package imports its modules lazily
+
+    return provider.get_tracer("sloppyjobs", __version__)
+
+
+def produce(using: Any, new: Sequence[NewJob], write: Write) -> tuple[Sequence[NewJob], list[Job]]:
+    """Write jobs inside a producer's span, and its trace with them; the jobs as asked for and as answered."""
+    from opentelemetry.trace import SpanKind  # noqa: PLC0415
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
+
+    first = new[0]
+    attributes = _attributes("send", first.name, first.queue, first.id if len(new) == 1 else None)
+    if len(new) > 1:
+        attributes["messaging.batch.message_count"] = len(new)
+    with using.start_as_current_span(f"send {first.name}", kind=SpanKind.PRODUCER, attributes=attributes):
+        carrier: dict[str, str] = {}
+        TraceContextTextMapPropagator().inject(carrier)
+        traced = [_with_trace(job, carrier) for job in new] if carrier else new
+        return traced, [without_trace(job) for job in write(traced)]
+
+
+@contextmanager
+def consuming(using: Any, claim: Claim, carrier: Mapping[str, str] | None) -> Iterator[None]:
+    """A consumer's span around a handler: a child of the enqueue's, and linked to it."""
+    from opentelemetry.trace import Link, SpanKind, get_current_span  # noqa: PLC0415
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
+
+    job = claim.job
+    attributes = _attributes("process", job.name, job.queue, job.id)
+    attributes["messaging.message.conversation_id"] = job.correlation_id or job.id
+    attributes["sloppyjobs.job.attempt"] = claim.attempt
+    parent = None if carrier is None else TraceContextTextMapPropagator().extract(carrier)
+    links = [] if parent is None else [Link(get_current_span(parent).get_span_context())]
+    with using.start_as_current_span(
+        f"process {job.name}", context=parent, kind=SpanKind.CONSUMER, attributes=attributes, links=links
+    ):
+        yield
+
+
+def carried(metadata: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """The trace that came with a job, if one did; whatever else is in its place is no trace."""
+    found = metadata.get(TRACE)
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        return None
+    return found
+
+
+def without_trace(job: Job) -> Job:
+    """The job without the trace in its metadata."""
+    if TRACE not in job.metadata:
+        return job
+    return msgspec.structs.replace(job, metadata={key: value for key, value in job.metadata.items() if key != TRACE})
+
+
+def _with_trace(job: NewJob, carrier: Mapping[str, str]) -> NewJob:
+    known = {} if job.metadata is None else payload.decode(job.metadata)
+    return msgspec.structs.replace(job, metadata=payload.encode({**known, TRACE: carrier}, what="metadata"))
+
+
+def _attributes(operation: str, name: str, queue: str, job_id: str | None) -> dict[str, Any]:
+    attributes = {
+        "messaging.system": "sloppyjobs",
+        "messaging.operation.type": operation,
+        "messaging.destination.name": queue,
+        "sloppyjobs.job.name": name,
+    }
+    if job_id is not None:
+        attributes["messaging.message.id"] = job_id
+    return attributes

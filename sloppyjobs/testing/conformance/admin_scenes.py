@@ -1,0 +1,167 @@
+"""Jobs in every state, made the way that workers and operators make them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import func, insert, select
+
+from sloppyjobs.jobs import Jobs
+from sloppyjobs.model import Claim, Job, WorkerInfo
+from sloppyjobs.states import Status
+from sloppyjobs.storage.clock import FakeClock
+from sloppyjobs.views import Page
+
+NAME = "greet"
+WORKER = "worker_1"
+
+
+def declared(jobs: Jobs) -> Jobs:
+    """The jobs, knowing the one that these tests enqueue."""
+    if jobs.definitions.get(NAME) is None:
+        jobs.declare(NAME)
+    return jobs
+
+
+def queued(jobs: Jobs, **options: Any) -> Job:
+    """A job that is due."""
+    return declared(jobs).enqueue(NAME, {"to": "Ada"}, **options)
+
+
+def _claimed(jobs: Jobs, worker: str, options: dict[str, Any]) -> tuple[Job, Claim]:
+    # Of a high priority, so that it is this job which is claimed, whatever else is queued.
+    job = queued(jobs, **({"priority": 100} | options))
+    [claim] = jobs.claim(worker, queues=[job.queue])
+    assert claim.id == job.id
+    return job, claim
+
+
+def succeeded(jobs: Jobs, result: Any = None, **options: Any) -> Job:
+    """A job that ran well."""
+    job, claim = _claimed(jobs, WORKER, options)
+    assert jobs.complete(claim, result)
+    return jobs.get(job.id)
+
+
+def running(jobs: Jobs, worker: str = WORKER, **options: Any) -> Job:
+    """A job that a worker holds."""
+    return _claimed(jobs, worker, options)[1].job
+
+
+def failed_once(jobs: Jobs, error: BaseException | str = "no", **options: Any) -> Job:
+    """A job that waits for its next attempt."""
+    job, claim = _claimed(jobs, WORKER, options)
+    assert jobs.fail(claim, error, retry_after=60)
+    return jobs.get(job.id)
+
+
+def dead(jobs: Jobs, error: BaseException | str = "no", **options: Any) -> Job:
+    """A job whose only attempt failed."""
+    job, claim = _claimed(jobs, WORKER, options | {"max_attempts": 1})
+    assert jobs.fail(claim, error)
+    return jobs.get(job.id)
+
+
+def in_status(jobs: Jobs, status: Status) -> Job:
+    """A job in the given state, as far as anything leads there yet."""
+    admin = jobs.admin
+    made: dict[Status, Callable[[], str]] = {
+        Status.QUEUED: lambda: queued(jobs).id,
+        Status.SCHEDULED: lambda: queued(jobs, delay=60).id,
+        Status.PROCESSING: lambda: running(jobs).id,
+        Status.SUCCEEDED: lambda: succeeded(jobs).id,
+        Status.RETRYING: lambda: failed_once(jobs).id,
+        Status.DEAD: lambda: dead(jobs).id,
+        Status.CANCELLED: lambda: admin.cancel(queued(jobs).id).id,
+        Status.PAUSED: lambda: admin.pause(queued(jobs).id).id,
+        Status.DELETED: lambda: admin.delete(queued(jobs).id).id,
+    }
+    job = jobs.get(made[status]())
+    assert job.status is status
+    return job
+
+
+REACHABLE = tuple(status for status in Status if status not in (Status.FAILED, Status.WAITING))
+"""The states in which a job can be found."""
+
+
+def one_after_another(jobs: Jobs, clock: FakeClock, number: int, **options: Any) -> list[str]:
+    """Queued jobs with a second between them; their ids, oldest first."""
+    ids = []
+    for _ in range(number):
+        ids.append(queued(jobs, **options).id)
+        clock.advance(1)
+    return ids
+
+
+def live_worker(jobs: Jobs, id: str = WORKER, **options: Any) -> WorkerInfo:
+    """A worker that has just registered."""
+    fields: dict[str, Any] = {
+        "hostname": "host",
+        "pid": 1,
+        "queues": ("*",),
+        "names": (NAME,),
+        "concurrency": 4,
+        "heartbeat": 5.0,
+        "version": "1",
+    }
+    worker = WorkerInfo(id=id, **(fields | options))
+    jobs.storage.register_worker(worker)
+    return worker
+
+
+def whole_list(read: Callable[..., Page[Any]], **options: Any) -> tuple[list[Any], list[int]]:
+    """Everything that a list holds, page by page, and the sizes of the pages."""
+    items: list[Any] = []
+    sizes: list[int] = []
+    cursor = None
+    for _ in range(1000):
+        page = read(cursor=cursor, **options)
+        items += page.items
+        sizes.append(len(page))
+        cursor = page.next_cursor
+        if cursor is None:
+            return items, sizes
+    raise AssertionError("the list does not end")
+
+
+def many_rows(jobs: Jobs, number: int, status: str, start: int = 0, **values: Any) -> None:
+    """Rows written straight into the table, a second apart, for lists too long to be made by hand."""
+    now = jobs.storage.clock.now()
+    rows = []
+    for place in range(start, start + number):
+        moment = now + timedelta(seconds=place)
+        rows.append(
+            {
+                "id": f"job_{place:026d}",
+                "name": NAME,
+                "queue": "default",
+                "status": status,
+                "priority": 0,
+                "run_at": moment,
+                "created_at": moment,
+                "updated_at": moment,
+                "attempt_count": 0,
+                "max_attempts": 3,
+                "payload": "{}",
+                **{name: value(place) if callable(value) else value for name, value in values.items()},
+            }
+        )
+    with jobs.storage.writing() as connection:
+        connection.execute(insert(jobs.storage.tables.jobs), rows)
+
+
+def table_sizes(jobs: Jobs) -> dict[str, int]:
+    """How many rows each table has."""
+    tables = jobs.storage.tables.metadata.sorted_tables
+    with jobs.storage.engine.connect() as connection:
+        return {
+            table.name: connection.execute(select(func.count()).select_from(table)).scalar_one() for table in tables
+        }
+
+
+def ids_of(rows: Sequence[Any]) -> list[str]:
+    """The ids of jobs, in order."""
+    return [row.id for row in rows]

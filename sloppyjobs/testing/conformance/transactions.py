@@ -1,0 +1,143 @@
+"""Enqueueing in the caller's transaction: it commits and rolls back with everything else there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, insert
+from sqlalchemy.orm import Session
+
+from sloppyjobs import errors
+from sloppyjobs.jobs import Jobs
+from sloppyjobs.testing.conformance.records import count
+
+KEYS = pytest.mark.parametrize("key", [None, "order-1"], ids=["without a key", "with a key"])
+HOLDERS = pytest.mark.parametrize("holder", ["connection", "session"])
+
+
+@pytest.fixture
+def orders(jobs: Jobs) -> Table:
+    """A table of the application's own in the same database."""
+    jobs.declare("charge")
+    table = Table("orders", MetaData(), Column("number", Integer, primary_key=True))
+    table.create(jobs.storage.engine)
+    return table
+
+
+def _begin(jobs: Jobs, holder: str) -> Iterator[Any]:
+    if holder == "session":
+        with Session(jobs.storage.engine) as session:
+            yield session
+    else:
+        with jobs.storage.engine.connect() as connection:
+            yield connection
+
+
+@pytest.fixture
+def transaction(jobs: Jobs, holder: str) -> Iterator[Any]:
+    """A transaction of the caller, as a connection or as a session."""
+    yield from _begin(jobs, holder)
+
+
+def _given(transaction: Any) -> dict[str, Any]:
+    return {"connection" if isinstance(transaction, Connection) else "session": transaction}
+
+
+@HOLDERS
+@KEYS
+def test_an_enqueue_is_rolled_back_with_the_callers_work(
+    jobs: Jobs, orders: Table, transaction: Any, key: str | None
+) -> None:
+    transaction.execute(insert(orders).values(number=1))
+    jobs.enqueue("charge", idempotency_key=key, **_given(transaction))
+    transaction.rollback()
+    assert (count(jobs, orders), count(jobs), count(jobs, jobs.storage.tables.events)) == (0, 0, 0)
+
+
+@HOLDERS
+@KEYS
+def test_an_enqueue_that_comes_first_is_rolled_back_too(
+    jobs: Jobs, orders: Table, transaction: Any, key: str | None
+) -> None:
+    jobs.enqueue("charge", idempotency_key=key, **_given(transaction))
+    transaction.execute(insert(orders).values(number=1))
+    transaction.rollback()
+    assert (count(jobs, orders), count(jobs), count(jobs, jobs.storage.tables.events)) == (0, 0, 0)
+
+
+@HOLDERS
+@KEYS
+def test_an_enqueue_becomes_visible_with_the_commit(
+    jobs: Jobs, orders: Table, transaction: Any, key: str | None
+) -> None:
+    job = jobs.enqueue("charge", idempotency_key=key, **_given(transaction))
+    transaction.execute(insert(orders).values(number=1))
+    assert jobs.claim("w1") == []
+    with pytest.raises(errors.UnknownJob):
+        jobs.get(job.id)
+    transaction.commit()
+    assert jobs.get(job.id) == job
+    assert [claim.id for claim in jobs.claim("w1")] == [job.id]
+
+
+@HOLDERS
+@KEYS
+def test_many_are_rolled_back_with_the_callers_work(
+    jobs: Jobs, orders: Table, transaction: Any, key: str | None
+) -> None:
+    items = [("charge", {"n": number}, {"idempotency_key": key and f"{key}-{number}"}) for number in range(1_500)]
+    jobs.enqueue_many(items, **_given(transaction))
+    transaction.rollback()
+    assert (count(jobs), count(jobs, jobs.storage.tables.events)) == (0, 0)
+
+
+@HOLDERS
+def test_a_refused_enqueue_leaves_the_callers_transaction_usable(jobs: Jobs, orders: Table, transaction: Any) -> None:
+    transaction.execute(insert(orders).values(number=1))
+    with pytest.raises(errors.InvalidPayload):
+        jobs.enqueue("charge", float("nan"), **_given(transaction))
+    transaction.commit()
+    assert (count(jobs, orders), count(jobs)) == (1, 0)
+
+
+@HOLDERS
+def test_a_key_that_is_taken_leaves_the_callers_transaction_usable(jobs: Jobs, orders: Table, transaction: Any) -> None:
+    first = jobs.enqueue("charge", idempotency_key="order-1")
+    again = jobs.enqueue("charge", idempotency_key="order-1", **_given(transaction))
+    transaction.execute(insert(orders).values(number=1))
+    transaction.commit()
+    assert (again.id, again.existing, count(jobs, orders), count(jobs)) == (first.id, True, 1, 1)
+
+
+@HOLDERS
+def test_a_transaction_sees_the_key_that_it_has_taken_itself(jobs: Jobs, orders: Table, transaction: Any) -> None:
+    first = jobs.enqueue("charge", idempotency_key="order-1", **_given(transaction))
+    again = jobs.enqueue("charge", idempotency_key="order-1", **_given(transaction))
+    transaction.commit()
+    assert (again.id, again.existing, count(jobs)) == (first.id, True, 1)
+
+
+def test_a_nested_transaction_takes_back_only_its_own(jobs: Jobs, orders: Table) -> None:
+    with Session(jobs.storage.engine) as session:
+        session.execute(insert(orders).values(number=1))
+        kept = jobs.enqueue("charge", session=session)
+        with session.begin_nested() as nested:
+            jobs.enqueue("charge", idempotency_key="order-1", session=session)
+            nested.rollback()
+        session.commit()
+    assert (count(jobs, orders), count(jobs), jobs.get(kept.id).status) == (1, 1, "queued")
+
+
+def test_what_is_no_transaction_is_refused(jobs: Jobs, orders: Table) -> None:
+    with jobs.storage.engine.connect() as connection, Session(jobs.storage.engine) as session:
+        for given in (
+            {"connection": connection, "session": session},
+            {"connection": session},
+            {"connection": "connection"},
+            {"session": object()},
+        ):
+            with pytest.raises(errors.InvalidOption):
+                jobs.enqueue("charge", **given)
+    assert count(jobs) == 0

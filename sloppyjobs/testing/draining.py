@@ -1,0 +1,92 @@
+"""``drain`` and ``inline``: run jobs in a test, without a worker process and without waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, select
+
+from sloppyjobs import errors, options
+from sloppyjobs.jobs import Jobs
+from sloppyjobs.model import Job, NewJob
+
+LIMIT = 1_000
+SHOWN_JOBS = 5
+
+
+def drain(jobs: Jobs, limit: int = LIMIT) -> int:
+    """Run everything that is due until nothing is, and return how many attempts were executed.
+
+    That includes what handlers enqueue, retries without a delay, and schedules that are due. A job that is due later
+    waits until the test moves its clock. Jobs whose handler is not defined here are left alone. Raises ``JobsError``,
+    naming the jobs, when ``limit`` attempts did not bring it to an end.
+    """
+    return _drain(jobs, options.whole("limit", limit, least=1), recurring=True)
+
+
+@contextmanager
+def inline(jobs: Jobs, limit: int = LIMIT) -> Iterator[None]:
+    """Inside the block, whatever is due is run at every enqueue, in the calling thread, before ``enqueue`` returns.
+
+    An exception in a handler settles its job as usual, and does not reach the caller. What a handler enqueues runs
+    when the handler has ended. ``enqueue`` answers with the job as it was written; ``jobs.get`` shows what came of it.
+
+    With ``session=`` or ``connection=`` nothing is run, because the job does not exist before the caller commits. It
+    is run by the next enqueue outside a transaction, or by ``drain``.
+    """
+    running = _Inline(jobs, options.whole("limit", limit, least=1))
+    jobs.observers.append(running.enqueued)
+    try:
+        yield
+    finally:
+        jobs.observers.remove(running.enqueued)
+
+
+class _Inline:
+    """Drains at every enqueue; one drain at a time, which also runs what is enqueued meanwhile."""
+
+    def __init__(self, jobs: Jobs, limit: int) -> None:
+        self._jobs = jobs
+        self._limit = limit
+        self._wanted = False
+        self._draining = threading.Lock()
+
+    def enqueued(self, _new: NewJob, job: Job, committed: bool) -> None:
+        if not committed or job.status != "queued":
+            return
+        self._wanted = True
+        # The handlers' own enqueues find the lock taken, and leave it to the drain that is under way.
+        while self._wanted and self._draining.acquire(blocking=False):
+            try:
+                self._wanted = False
+                _drain(self._jobs, self._limit, recurring=False)
+            finally:
+                self._draining.release()
+
+
+def _drain(jobs: Jobs, limit: int, *, recurring: bool) -> int:
+    worker = jobs.create_worker(recurring=recurring, maintenance=False)
+    executed = 0
+    while ran := worker.run_once():
+        executed += ran
+        if executed >= limit and (due := _still_due(jobs)):
+            shown = ", ".join(f"{name} ({job_id})" for job_id, name in due)
+            raise errors.JobsError(
+                f"{executed} attempts were executed and there is still something due: {shown}; "
+                f"if that is right, call it with a limit above {limit}"
+            )
+    return executed
+
+
+def _still_due(jobs: Jobs) -> list[tuple[str, str]]:
+    c = jobs.storage.tables.jobs.c
+    waiting = c.status.in_(("queued", "scheduled", "retrying")), c.name.in_(jobs.definitions.handled())
+
+    def look(connection: Connection) -> list[tuple[str, str]]:
+        query = select(c.id, c.name).where(*waiting, c.run_at <= jobs.storage.now(connection))
+        found = connection.execute(query.order_by(c.run_at, c.id).limit(SHOWN_JOBS))
+        return [(row.id, row.name) for row in found]
+
+    return jobs.storage.read(look)

@@ -1,0 +1,79 @@
+"""The worker's own threads: each repeats one step for ever and survives every outage.
+
+An outage is logged once, with a growing pause between tries, and its end is logged too.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+
+log = logging.getLogger("sloppyjobs.worker")
+
+LONGEST_PAUSE = 15.0
+
+
+class Outage:
+    """Counts failures in a row, so that a log shows the beginning and the end of an outage and nothing between."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._failures = 0
+
+    def failed(self, error: BaseException) -> float:
+        """Note a failure; returns how long to wait before the next try."""
+        self._failures += 1
+        if self._failures == 1:
+            log.error("%s failed and will be tried again: %s: %s", self._what, type(error).__name__, error)
+            log.debug("the first failure", exc_info=error)
+        pause: float = min(LONGEST_PAUSE, 0.1 * 2 ** min(self._failures, 10))
+        return pause * (0.5 + random.random() / 2)  # noqa: S311
+
+    def succeeded(self) -> None:
+        """Note a success."""
+        if self._failures:
+            log.warning("%s works again after %d failed tries", self._what, self._failures)
+            self._failures = 0
+
+
+class Background:
+    """A thread that repeats ``step`` until stopped; the step returns how many seconds to wait."""
+
+    def __init__(
+        self, name: str, what: str, step: Callable[[], float], close: Callable[[], None] | None = None
+    ) -> None:
+        self._step = step
+        self._close = close
+        self._outage = Outage(what)
+        self._stopped = threading.Event()
+        self._woken = threading.Event()
+        self._thread = threading.Thread(target=self._repeat, name=f"sloppyjobs-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Do not wait any longer."""
+        self._woken.set()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End after the current step."""
+        self._stopped.set()
+        self._woken.set()
+        self._thread.join(timeout)
+
+    def _repeat(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                pause = self._step()
+            except Exception as error:
+                pause = self._outage.failed(error)
+            else:
+                self._outage.succeeded()
+            self._woken.wait(pause)
+            self._woken.clear()
+        if self._close is not None:
+            self._close()

@@ -1,0 +1,159 @@
+"""What a handler is given: the job's identity, its signal, and ways to report."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Protocol
+
+from sloppyjobs import errors, options
+from sloppyjobs.model import Claim, Job
+from sloppyjobs.payload import clean_text
+
+MESSAGE_LIMIT = 4_000
+LEVELS = ("debug", "info", "warning", "error", "critical")
+
+
+class Signal:
+    """Tells a handler that its work is not wanted any more. Observing it is the handler's part."""
+
+    __slots__ = ("_event", "_listeners", "_lock", "reason")
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self._lock = threading.Lock()
+        # Most handlers never wait for the signal, so the event is made for those who do.
+        self._event: threading.Event | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the handler should stop."""
+        return self.reason is not None
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Sleep until aborted, or for so many seconds; True when aborted."""
+        with self._lock:
+            if self.reason is not None:
+                return True
+            if self._event is None:
+                self._event = threading.Event()
+        return self._event.wait(seconds)
+
+    def raise_if_aborted(self) -> None:
+        """Raise ``JobAborted`` when the handler should stop."""
+        if self.reason is not None:
+            raise errors.JobAborted(f"the job was aborted: {self.reason}")
+
+    def abort(self, reason: str) -> None:
+        """Set the signal; the first reason stays."""
+        with self._lock:
+            if self.reason is not None:
+                return
+            self.reason = reason
+            listeners, self._listeners = self._listeners, []
+            if self._event is not None:
+                self._event.set()
+        for listener in listeners:
+            listener()
+
+    def on_abort(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` when the signal is set; at once if it is."""
+        with self._lock:
+            if self.reason is None:
+                self._listeners.append(listener)
+                return
+        listener()
+
+
+class Reports(Protocol):
+    """Where a running handler's words go."""
+
+    def extend_lease(self, claim: Claim, seconds: float | None) -> bool:
+        """Prolong the lease; False when the attempt is not ours any more."""
+        ...
+
+    def progress(self, claim: Claim, percent: float, message: str | None) -> None:
+        """Store how far the job is."""
+        ...
+
+    def log(self, claim: Claim, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        """Store a log line."""
+        ...
+
+    def enqueue(self, name: str, payload: Any, **options: Any) -> Job:
+        """Enqueue a further job."""
+        ...
+
+
+class Context:
+    """The first argument of every handler."""
+
+    __slots__ = ("_claim", "_reports", "signal")
+
+    def __init__(self, claim: Claim, signal: Signal, reports: Reports) -> None:
+        self._claim = claim
+        self._reports = reports
+        self.signal = signal
+
+    @property
+    def job_id(self) -> str:
+        """The job's id."""
+        return self._claim.job.id
+
+    @property
+    def name(self) -> str:
+        """The name under which the job is defined."""
+        return self._claim.job.name
+
+    @property
+    def queue(self) -> str:
+        """The queue that the job came from."""
+        return self._claim.job.queue
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+        return self._claim.attempt
+
+    @property
+    def fence(self) -> int:
+        """A number that grows with every attempt: pass it on to systems that can refuse older ones."""
+        return self._claim.attempt
+
+    @property
+    def correlation_id(self) -> str:
+        """The correlation id; a job that was given none starts its own."""
+        return self._claim.job.correlation_id or self._claim.job.id
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The metadata of the definition and of the enqueue, merged."""
+        return self._claim.job.metadata
+
+    def extend_lease(self, seconds: float | timedelta | None = None) -> bool:
+        """Hold the job for so many seconds from now; by default as long as the worker's lease.
+
+        Running jobs are renewed by themselves; this is for handlers that keep the process from doing so.
+        """
+        wanted = None if seconds is None else options.seconds("seconds", seconds, zero=False)
+        return self._reports.extend_lease(self._claim, wanted)
+
+    def progress(self, percent: float, message: str | None = None) -> None:
+        """Say how far the job is, from 0 to 100."""
+        number = options.seconds("percent", percent)
+        if number > 100:
+            raise options.refuse("percent", percent, "must be from 0 to 100")
+        text = None if message is None else clean_text(message, MESSAGE_LIMIT)
+        self._reports.progress(self._claim, number, text)
+
+    def log(self, level: str, message: str, **fields: Any) -> None:
+        """Keep a log line with the job."""
+        options.one_of("level", level, LEVELS)
+        self._reports.log(self._claim, level, clean_text(message, MESSAGE_LIMIT), fields)
+
+    def enqueue(self, name: str, payload: Any = None, **options: Any) -> Job:
+        """Enqueue a further job; it inherits the correlation id."""
+        options.setdefault("correlation_id", self.correlation_id)
+        return self._reports.enqueue(name, payload, **options)

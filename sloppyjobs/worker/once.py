@@ -1,0 +1,98 @@
+"""One deterministic pass, for tests: what is due now, one job after the other, settled when it returns."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from sloppyjobs.model import Claim, Settlement
+from sloppyjobs.states import Outcome, decide
+from sloppyjobs.storage.claims import ClaimRequest
+from sloppyjobs.worker import executor
+from sloppyjobs.worker.processes import ProcessRunner
+from sloppyjobs.worker.runners import AsyncRunner, Finish, Runner, ThreadRunner
+from sloppyjobs.worker.task import Task
+from sloppyjobs.worker.turnstile import TURN_LIMIT, Turnstile
+
+
+def run_once(turnstile: Turnstile) -> int:
+    """Claim everything that is due, then run and settle it in claim order. What handlers enqueue waits."""
+    claims = _everything_due(turnstile)
+    renewed = time.monotonic()
+    for position, claim in enumerate(claims):
+        if time.monotonic() - renewed > turnstile.settings.lease / 3:
+            remaining = [(later.job.id, later.attempt) for later in claims[position:]]
+            turnstile.storage.renew(turnstile.worker_id, remaining, turnstile.settings.lease)
+            renewed = time.monotonic()
+        _execute(turnstile, claim)
+    return len(claims)
+
+
+def _everything_due(turnstile: Turnstile) -> list[Claim]:
+    storage, settings = turnstile.storage, turnstile.settings
+    swept = storage.sweep()
+    while swept.expired or swept.promoted:
+        swept = storage.sweep()
+    names = turnstile.definitions.handled()
+    if not names:
+        return []
+    request = ClaimRequest(turnstile.worker_id, settings.queues, names, TURN_LIMIT, settings.lease)
+    claims: list[Claim] = []
+    while batch := storage.claim(request):
+        claims += batch
+    return claims
+
+
+def _execute(turnstile: Turnstile, claim: Claim) -> None:
+    task = Task(claim, turnstile.definitions.require(claim.job.name), turnstile.reports)
+    around = turnstile.surroundings.around()
+    if around is not None:
+        task.handler = around(task.definition)
+    outcome = _outcome(task)
+    turnstile.reports.flush()
+    decision = decide(claim.attempt, claim.job.max_attempts, outcome)
+    settlement = Settlement(claim.job.id, claim.attempt, turnstile.worker_id, decision, task.run_seconds())
+    accepted = turnstile.storage.settle([settlement])
+    turnstile.reports.forget(task.fence)
+    if accepted and turnstile.aftermath.wanted:
+        turnstile.aftermath.settled([(task, settlement)], wait=True)
+
+
+def _outcome(task: Task) -> Outcome:
+    if task.definition.isolation == "thread" and task.claim.job.timeout is None:
+        task.begin()
+        return executor.run(task)
+    return _elsewhere(task)
+
+
+def _elsewhere(task: Task) -> Outcome:
+    """In a runner of its own, so that a timeout can end the wait for a handler that does not stop."""
+    outcomes: list[Outcome] = []
+    ended = threading.Event()
+
+    def finish(done: Task, outcome: Outcome) -> None:
+        if done.finish():
+            outcomes.append(outcome)
+            ended.set()
+
+    runner: Runner = _RUNNERS[task.definition.isolation](1, finish)
+    try:
+        runner.submit([task])
+        ended.wait(task.claim.job.timeout)
+        if task.finish():
+            outcomes.append(executor.timed_out(task))
+            task.signal.abort("timeout")
+        else:
+            # The handler was faster by a hair; its outcome is on its way.
+            ended.wait()
+    finally:
+        runner.close()
+    return outcomes[0]
+
+
+_RUNNERS: dict[str, Callable[[int, Finish], Runner]] = {
+    "thread": ThreadRunner,
+    "async": AsyncRunner,
+    "process": ProcessRunner,
+}

@@ -1,0 +1,54 @@
+"""How a worker works, checked before it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sloppyjobs import options
+
+Duration = float | timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A worker's settings, in seconds and whole numbers."""
+
+    queues: tuple[str, ...]
+    concurrency: int
+    lease: float
+    heartbeat: float
+    poll_interval: float
+    shutdown_timeout: float
+    prefetch: int | None
+
+    @classmethod
+    def checked(
+        cls,
+        *,
+        queues: Iterable[str],
+        concurrency: int,
+        lease: Duration,
+        heartbeat: Duration,
+        poll_interval: Duration,
+        shutdown_timeout: Duration,
+        prefetch: int | None,
+    ) -> Settings:
+        """The settings, or ``InvalidOption`` naming the one that cannot work."""
+        settings = cls(
+            queues=options.names("queues", queues),
+            concurrency=options.whole("concurrency", concurrency, least=1, most=10_000),
+            lease=options.seconds("lease", lease, zero=False),
+            heartbeat=options.seconds("heartbeat", heartbeat, zero=False),
+            poll_interval=options.seconds("poll_interval", poll_interval, zero=False),
+            shutdown_timeout=options.seconds("shutdown_timeout", shutdown_timeout),
+            prefetch=None if prefetch is None else options.whole("prefetch", prefetch, least=0, most=10_000),
+        )
+        if settings.heartbeat * 2 >= settings.lease:
+            raise options.refuse(
+                "heartbeat",
+                heartbeat,
+                f"must be shorter than half the lease of {settings.lease:g} s, or leases run out between beats",
+            )
+        return settings

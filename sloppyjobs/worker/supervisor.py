@@ -1,0 +1,149 @@
+"""Several worker processes under one parent, which starts a crashed one again.
+
+The parent forks before it has threads or connections, does no work of its own, and hands signals on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+log = logging.getLogger("sloppyjobs.supervisor")
+
+SHORT_LIFE = 5.0
+"""A child that lives shorter than this is started again more and more slowly."""
+
+LONGEST_PAUSE = 30.0
+GRACE = 5.0
+
+
+@dataclass
+class _Seat:
+    """One of the processes to keep running."""
+
+    number: int
+    pid: int | None = None
+    started: float = 0.0
+    crashes: int = 0
+    start_at: float = 0.0
+
+
+def supervise(start: Callable[[], None], processes: int, shutdown_timeout: float = 30.0) -> int:
+    """Run ``start`` in so many child processes until SIGTERM or SIGINT; returns the exit code.
+
+    Children drain on the signal; what still lives some seconds after ``shutdown_timeout`` is killed.
+    """
+    if threading.active_count() > 1:
+        log.warning("the supervisor forks a process that has threads; start workers before them")
+    return _Supervisor(start, processes, shutdown_timeout).run()
+
+
+def _leave_with(parent: int) -> None:
+    """Drain when the parent has gone without a word, so that no worker is left that nobody supervises."""
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        log.error("the supervisor has gone; draining")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=look, name="sloppyjobs-parent", daemon=True).start()
+
+
+class _Supervisor:
+    def __init__(self, start: Callable[[], None], processes: int, shutdown_timeout: float) -> None:
+        self._start = start
+        self._seats = [_Seat(number + 1) for number in range(processes)]
+        self._shutdown_timeout = shutdown_timeout
+        self._stopping = False
+
+    def run(self) -> int:
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        before = {number: signal.signal(number, self._stop) for number in numbers}
+        try:
+            while not self._stopping:
+                self._fill_seats()
+                self._reap()
+                time.sleep(0.1)
+            return self._wind_down()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _stop(self, number: int, _frame: object) -> None:
+        log.info("%s: stopping %d workers", signal.Signals(number).name, len(self._living()))
+        self._stopping = True
+        self._tell_all(signal.SIGTERM)
+
+    def _fill_seats(self) -> None:
+        for seat in self._seats:
+            if seat.pid is None and not self._stopping and time.monotonic() >= seat.start_at:
+                seat.started = time.monotonic()
+                seat.pid = self._fork(seat)
+
+    def _fork(self, seat: _Seat) -> int:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid != 0:
+            log.info("worker process %d has pid %d", seat.number, pid)
+            return pid
+        code = 1
+        try:
+            _leave_with(os.getppid())
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)
+            self._start()
+            code = 0
+        except BaseException:
+            log.exception("worker process %d failed", seat.number)
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            # Not sys.exit: the parent's cleanup handlers are not the child's to run.
+            os._exit(code)
+
+    def _reap(self) -> None:
+        for seat in self._living():
+            assert seat.pid is not None
+            found, status = os.waitpid(seat.pid, os.WNOHANG)
+            if found == 0:
+                continue
+            lived = time.monotonic() - seat.started
+            seat.pid = None
+            seat.crashes = seat.crashes + 1 if lived < SHORT_LIFE else 0
+            pause = min(LONGEST_PAUSE, 0.5 * 2**seat.crashes) if seat.crashes else 0.0
+            seat.start_at = time.monotonic() + pause
+            if not self._stopping:
+                ended = os.waitstatus_to_exitcode(status)
+                how = signal.Signals(-ended).name if ended < 0 else f"exit code {ended}"
+                log.error("worker process %d ended with %s; starting it again in %.1f s", seat.number, how, pause)
+
+    def _wind_down(self) -> int:
+        kill_at = time.monotonic() + self._shutdown_timeout + GRACE
+        # A child that was forked while the signal arrived has not been told yet.
+        self._tell_all(signal.SIGTERM)
+        while self._living():
+            if time.monotonic() > kill_at:
+                log.error("killing %d workers that did not stop in time", len(self._living()))
+                self._tell_all(signal.SIGKILL)
+            self._reap()
+            time.sleep(0.05)
+        return 0
+
+    def _living(self) -> list[_Seat]:
+        return [seat for seat in self._seats if seat.pid is not None]
+
+    def _tell_all(self, number: signal.Signals) -> None:
+        for seat in self._living():
+            assert seat.pid is not None
+            try:
+                os.kill(seat.pid, number)
+            except ProcessLookupError:
+                log.debug("worker process %d has gone already", seat.number)

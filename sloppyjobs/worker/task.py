@@ -1,0 +1,90 @@
+"""One attempt in a worker's hands, from claim to settlement."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+
+import msgspec
+
+from sloppyjobs import telemetry
+from sloppyjobs.definitions import Definition
+from sloppyjobs.model import Claim
+from sloppyjobs.storage.settlement import Fence
+from sloppyjobs.worker.context import Context, Reports, Signal
+
+_taking = threading.Lock()
+
+
+class Task:
+    """An attempt that is held, maybe running, and finished exactly once."""
+
+    __slots__ = (
+        "claim",
+        "context",
+        "definition",
+        "finished",
+        "handler",
+        "held_since",
+        "signal",
+        "started",
+        "taken",
+        "trace",
+    )
+
+    def __init__(self, claim: Claim, definition: Definition, reports: Reports) -> None:
+        self.trace: Mapping[str, str] | None = None
+        if claim.job.metadata and telemetry.TRACE in claim.job.metadata:
+            self.trace = telemetry.carried(claim.job.metadata)
+            claim = msgspec.structs.replace(claim, job=telemetry.without_trace(claim.job))
+        self.claim = claim
+        self.definition = definition
+        self.handler = definition.handler
+        self.signal = Signal()
+        self.context = Context(claim, self.signal, reports)
+        self.held_since = time.monotonic()
+        self.started: float | None = None
+        self.taken = False
+        self.finished = False
+
+    @property
+    def fence(self) -> Fence:
+        """What a renewal or settlement of this attempt is compared with."""
+        return self.claim.job.id, self.claim.attempt
+
+    def begin(self) -> bool:
+        """Take the task for execution; False when it has been withdrawn."""
+        with _taking:
+            if self.taken:
+                return False
+            self.taken = True
+        self.started = time.monotonic()
+        return True
+
+    def withdraw(self) -> bool:
+        """Take the task back before it has started; False when it has."""
+        with _taking:
+            if self.taken:
+                return False
+            self.taken = True
+        return True
+
+    def finish(self) -> bool:
+        """Claim the right to settle; False for whoever comes second, such as a handler after its timeout."""
+        with _taking:
+            if self.finished:
+                return False
+            self.finished = True
+        return True
+
+    def run_seconds(self) -> float | None:
+        """How long the handler has run so far."""
+        return None if self.started is None else time.monotonic() - self.started
+
+    def deadline(self) -> float | None:
+        """When the handler must have finished, on the monotonic clock; None without a timeout."""
+        timeout = self.claim.job.timeout
+        if timeout is None:
+            return None
+        return (self.started if self.started is not None else time.monotonic()) + timeout

@@ -1,0 +1,263 @@
+"""The turnstile: each turn settles what has finished since the last one and claims as many as there is room for.
+
+Round trips and commits are per turn, not per job. While the database works on a turn, handlers run on what was
+claimed before.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from sloppyjobs.definitions import Definitions
+from sloppyjobs.model import Claim, Settlement
+from sloppyjobs.states import Outcome, Released, decide
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.claims import ClaimRequest
+from sloppyjobs.storage.settlement import Fence
+from sloppyjobs.worker import executor
+from sloppyjobs.worker.aftermath import Aftermath, Ended
+from sloppyjobs.worker.middleware import Surroundings
+from sloppyjobs.worker.prefetch import Prefetch
+from sloppyjobs.worker.processes import ProcessRunner
+from sloppyjobs.worker.reports import WorkerReports
+from sloppyjobs.worker.runners import AsyncRunner, Runner, ThreadRunner
+from sloppyjobs.worker.settings import Settings
+from sloppyjobs.worker.task import Task
+
+log = logging.getLogger("sloppyjobs.worker")
+
+TURN_LIMIT = 500
+"""Jobs claimed in one turn; larger batches are slower, and hold row locks for longer."""
+
+SETTLE_LIMIT = 500
+SWEEP_SECONDS = 0.05
+"""Under load, leases and due times are looked at no more often than this."""
+
+
+class Turnstile:
+    """The tasks in a worker's hands, and the turns that bring and take them. One thread turns; others finish."""
+
+    def __init__(
+        self,
+        worker_id: str,
+        storage: SqlStorage,
+        definitions: Definitions,
+        reports: WorkerReports,
+        settings: Settings,
+        surroundings: Surroundings,
+        aftermath: Aftermath,
+    ) -> None:
+        self.worker_id = worker_id
+        self.storage = storage
+        self.definitions = definitions
+        self.reports = reports
+        self.settings = settings
+        self.surroundings = surroundings
+        self.aftermath = aftermath
+        self.turns = 0
+        self.turned_at = time.monotonic()
+        self.prefetch = Prefetch(settings.concurrency, settings.prefetch)
+        self.given_up = 0
+        self._tasks: dict[Fence, Task] = {}
+        self._finished: deque[tuple[Task, Outcome, float | None]] = deque()
+        self._unsettled: list[Settlement] = []
+        self._runners: dict[str, Runner] = {}
+        self._woken = threading.Event()
+        self._news = True
+        self._next_poll = 0.0
+        self._next_sweep = 0.0
+        self._give_up_at: float | None = None
+
+    # What other threads call
+
+    def wake(self) -> None:
+        """There may be something to claim."""
+        self._news = True
+        self._woken.set()
+
+    def finish(self, task: Task, outcome: Outcome) -> None:
+        """An attempt has ended; the next turn settles it. Whatever comes after the first outcome is ignored."""
+        seconds = task.run_seconds()
+        if task.finish():
+            self._finished.append((task, outcome, seconds))
+            self._woken.set()
+        else:
+            log.info("job %s finished after its attempt had ended; ignored", task.claim.id)
+
+    def held(self) -> list[Task]:
+        """The attempts that are still ours to settle."""
+        return [task for task in list(self._tasks.values()) if not task.finished]
+
+    def running(self) -> int:
+        """How many handlers run at this moment."""
+        return sum(1 for task in list(self._tasks.values()) if task.started is not None and not task.finished)
+
+    def abandon(self, task: Task, reason: str) -> None:
+        """The attempt is not ours any more: stop its handler, settle nothing."""
+        if task.finish():
+            log.warning("job %s is not ours any more: %s", task.claim.id, reason)
+            task.signal.abort(reason)
+            self._tasks.pop(task.fence, None)
+            self.wake()
+
+    def give_back(self, task: Task) -> bool:
+        """Release a task that has not started; False when it has."""
+        if not task.withdraw():
+            return False
+        self.finish(task, Released())
+        return True
+
+    def drain(self, limit: float) -> None:
+        """Claim no more; after ``limit`` seconds, release what has not finished."""
+        self._give_up_at = time.monotonic() + limit
+        self._woken.set()
+
+    @property
+    def draining(self) -> bool:
+        """Whether the worker is on its way out."""
+        return self._give_up_at is not None
+
+    def overdue(self, seconds: float) -> bool:
+        """Whether the worker should have left so many seconds ago."""
+        return self._give_up_at is not None and time.monotonic() > self._give_up_at + seconds
+
+    @property
+    def drained(self) -> bool:
+        """Whether nothing is left to do on the way out."""
+        return self.draining and not (self._tasks or self._finished or self._unsettled)
+
+    # What the turning thread calls
+
+    def turn(self) -> None:
+        """Settle, sweep, claim and hand out."""
+        self._expire_handlers()
+        if self.draining:
+            self._release_in_drain()
+        self._decide_finished()
+        self._sweep_when_due()
+        request = self._request()
+        if not self._unsettled and request is None:
+            return
+        self.reports.flush()
+        batch = self._unsettled[:SETTLE_LIMIT]
+        accepted, claims = self.storage.turn(batch, request)
+        del self._unsettled[: len(batch)]
+        self._let_go(batch, accepted)
+        if request is not None:
+            # A full batch means that there is more; a short one, that the next word or poll decides.
+            self._news = len(claims) >= request.limit
+            self._next_poll = time.monotonic() + self.settings.poll_interval
+            self._hand_out(claims)
+
+    def turned(self) -> None:
+        """A turn went well; by this others know that the worker works."""
+        self.turns += 1
+        self.turned_at = time.monotonic()
+
+    def wait(self) -> None:
+        """Until a handler finishes, a timeout is due, there is news, or it is time to poll."""
+        if self._finished or self._unsettled or self._request() is not None:
+            return
+        until = [self._give_up_at] if self._give_up_at is not None else [self._next_poll, self._next_sweep]
+        until += [deadline for task in self.held() if (deadline := task.deadline()) is not None]
+        self._woken.wait(max(0.0, min(min(until) - time.monotonic(), self.settings.poll_interval)))
+        self._woken.clear()
+
+    def forsake(self) -> None:
+        """Leave everything to the leases, because the database cannot be reached on the way out."""
+        log.error("worker %s leaves %d attempts to their leases", self.worker_id, len(self._tasks))
+        for task in self.held():
+            task.signal.abort("shutdown")
+        self._tasks.clear()
+        self._finished.clear()
+        self._unsettled.clear()
+
+    def close(self) -> None:
+        """End the runners."""
+        for runner in self._runners.values():
+            runner.close()
+        self._runners.clear()
+
+    # Steps of a turn
+
+    def _decide_finished(self) -> None:
+        while self._finished:
+            task, outcome, seconds = self._finished.popleft()
+            claim = task.claim
+            decision = decide(claim.attempt, claim.job.max_attempts, outcome)
+            self._unsettled.append(Settlement(claim.job.id, claim.attempt, self.worker_id, decision, seconds))
+            if seconds is not None:
+                self.prefetch.ran(seconds)
+
+    def _sweep_when_due(self) -> None:
+        if self.draining or time.monotonic() < self._next_sweep:
+            return
+        swept = self.storage.sweep()
+        if swept.promoted or swept.expired:
+            self._news = True
+        poll = self.settings.poll_interval
+        soon = poll if swept.next_in is None else min(poll, swept.next_in)
+        self._next_sweep = time.monotonic() + max(SWEEP_SECONDS, soon)
+
+    def _request(self) -> ClaimRequest | None:
+        room = self.prefetch.capacity() - len(self._tasks)
+        if self.draining or room <= 0 or not (self._news or time.monotonic() >= self._next_poll):
+            return None
+        names = self.definitions.handled()
+        if not names:
+            return None
+        return ClaimRequest(self.worker_id, self.settings.queues, names, min(room, TURN_LIMIT), self.settings.lease)
+
+    def _let_go(self, batch: Sequence[Settlement], accepted: set[str]) -> None:
+        ended: list[Ended] | None = [] if self.aftermath.wanted else None
+        for settlement in batch:
+            fence = settlement.job_id, settlement.attempt
+            task = self._tasks.pop(fence, None)
+            self.reports.forget(fence)
+            if settlement.job_id not in accepted:
+                log.warning("attempt %d of job %s was stale when it ended; its outcome is ignored", *reversed(fence))
+            elif ended is not None and task is not None:
+                ended.append((task, settlement))
+        if ended:
+            self.aftermath.settled(ended)
+
+    def _hand_out(self, claims: Sequence[Claim]) -> None:
+        by_kind: dict[str, list[Task]] = {}
+        around = self.surroundings.around()
+        for claim in claims:
+            definition = self.definitions.require(claim.job.name)
+            task = Task(claim, definition, self.reports)
+            if around is not None:
+                task.handler = around(definition)
+            self._tasks[task.fence] = task
+            by_kind.setdefault(definition.isolation, []).append(task)
+        for kind, tasks in by_kind.items():
+            self._runner(kind).submit(tasks)
+
+    def _runner(self, kind: str) -> Runner:
+        found = self._runners.get(kind)
+        if found is None:
+            make: Any = {"thread": ThreadRunner, "async": AsyncRunner, "process": ProcessRunner}[kind]
+            found = self._runners[kind] = make(self.settings.concurrency, self.finish)
+        return found
+
+    def _expire_handlers(self) -> None:
+        now = time.monotonic()
+        for task in self.held():
+            deadline = task.deadline()
+            if deadline is not None and task.started is not None and now >= deadline:
+                self.finish(task, executor.timed_out(task))
+                task.signal.abort("timeout")
+
+    def _release_in_drain(self) -> None:
+        too_late = self._give_up_at is not None and time.monotonic() >= self._give_up_at
+        for task in self.held():
+            if not self.give_back(task) and too_late:
+                self.given_up += 1
+                self.finish(task, Released())
+                task.signal.abort("shutdown")

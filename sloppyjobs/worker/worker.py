@@ -1,0 +1,265 @@
+"""The worker: a turnstile, the threads that serve it, and its life from registration to farewell."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sloppyjobs import errors, options
+from sloppyjobs.model import WorkerInfo
+from sloppyjobs.retention import maintain
+from sloppyjobs.worker.background import Background, Outage
+from sloppyjobs.worker.leases import Leases
+from sloppyjobs.worker.middleware import Surroundings
+from sloppyjobs.worker.observation import Observation
+from sloppyjobs.worker.once import run_once
+from sloppyjobs.worker.reports import WorkerReports
+from sloppyjobs.worker.settings import Duration, Settings
+from sloppyjobs.worker.turnstile import Turnstile
+
+if TYPE_CHECKING:
+    from sloppyjobs.jobs import Jobs
+
+log = logging.getLogger("sloppyjobs.worker")
+
+TICK_SECONDS = 1.0
+SHORTEST_TICK = 0.1
+LISTEN_SECONDS = 0.5
+MAINTENANCE_SECONDS = 60.0
+LAST_TRIES_SECONDS = 5.0
+"""How long a worker that leaves tries to settle with a database that does not answer."""
+
+
+class Worker:
+    """Runs jobs. ``run`` blocks until SIGTERM or SIGINT, ``start``/``stop`` use a thread, ``run_once`` is for tests.
+
+    Leases of running jobs are renewed every ``heartbeat`` seconds. ``concurrency`` is how many handlers run at once,
+    of functions and of coroutines each. ``prefetch`` is how many more jobs are held ready; by default as many as will
+    start within about 50 ms by the measured run time. With ``recurring`` the worker fires schedules, with
+    ``maintenance`` it removes old jobs. ``capture_logs`` (True, or a level) keeps with each job what loggers say inside
+    its handler. On ``metrics_port`` it serves ``/metrics`` and ``/healthz``; of several ports, on the first that is
+    free. Settings that cannot work raise ``InvalidOption``.
+    """
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        *,
+        queues: Iterable[str] = ("*",),
+        concurrency: int = 10,
+        id: str | None = None,
+        lease: Duration = 30,
+        heartbeat: Duration = 5,
+        poll_interval: Duration = 1,
+        shutdown_timeout: Duration = 30,
+        recurring: bool = True,
+        maintenance: bool = True,
+        prefetch: int | None = None,
+        capture_logs: bool | int | str | None = None,
+        metrics_port: int | Sequence[int] | None = None,
+        metrics_host: str = "127.0.0.1",
+    ) -> None:
+        self.settings = Settings.checked(
+            queues=queues,
+            concurrency=concurrency,
+            lease=lease,
+            heartbeat=heartbeat,
+            poll_interval=poll_interval,
+            shutdown_timeout=shutdown_timeout,
+            prefetch=prefetch,
+        )
+        self.id = jobs.ids.new("worker") if id is None else options.text("id", id)
+        self.recurring = recurring
+        self.maintenance = maintenance
+        self.jobs = jobs
+        self.reports = WorkerReports(jobs.storage, self.id, self.settings.lease, jobs.enqueue)
+        self.observation = Observation(
+            jobs, self.id, capture_logs=capture_logs, metrics_port=metrics_port, metrics_host=metrics_host
+        )
+        self._turnstile = self._new_turnstile()
+        self._thread: threading.Thread | None = None
+        self._synchronised = False
+
+    def run(self) -> None:
+        """Work until SIGTERM or SIGINT, then drain: finish what runs, give back what does not finish in time.
+
+        A second signal gives back at once.
+        """
+        self.jobs.storage.ensure_schema()
+        self.observation.open(lambda: self._turnstile)
+        with self._signals():
+            self._live()
+
+    def start(self) -> None:
+        """Work in a thread until ``stop``."""
+        if self._thread is not None:
+            raise errors.JobsError("this worker has been started already")
+        self.jobs.storage.ensure_schema()
+        self.observation.open(lambda: self._turnstile)
+        self._thread = threading.Thread(target=self._live, name="sloppyjobs-worker", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout: Duration | None = None) -> bool:
+        """Stop claiming, finish what runs, and release what has not finished after ``timeout`` seconds.
+
+        Returns whether everything that was running could finish.
+        """
+        limit = self.settings.shutdown_timeout if timeout is None else options.seconds("timeout", timeout)
+        self._turnstile.drain(limit)
+        if self._thread is None:
+            return True
+        self._thread.join(limit + 2 * LAST_TRIES_SECONDS)
+        finished = not self._thread.is_alive() and self._turnstile.given_up == 0
+        self._thread = None
+        self._turnstile = self._new_turnstile()
+        return finished
+
+    def run_once(self) -> int:
+        """One pass over what is due now, one job after the other in claim order; returns how many were executed."""
+        self.jobs.storage.ensure_schema()
+        if self.recurring:
+            self._synchronise()
+            self.jobs.tick_recurring(owner=self.id)
+        with self.observation.logging():
+            return run_once(self._turnstile)
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where ``/metrics`` and ``/healthz`` are served, while they are."""
+        return self.observation.metrics_url
+
+    def info(self) -> WorkerInfo:
+        """What this worker says of itself."""
+        from sloppyjobs import __version__  # noqa: PLC0415 - the package imports this module lazily
+
+        return WorkerInfo(
+            id=self.id,
+            hostname=socket.gethostname(),
+            pid=os.getpid(),
+            queues=self.settings.queues,
+            names=tuple(sorted(self.jobs.definitions.handled())),
+            concurrency=self.settings.concurrency,
+            heartbeat=self.settings.heartbeat,
+            version=__version__,
+            status="draining" if self._turnstile.draining else "running",
+            running=self._turnstile.running(),
+        )
+
+    def _new_turnstile(self) -> Turnstile:
+        return Turnstile(
+            self.id,
+            self.jobs.storage,
+            self.jobs.definitions,
+            self.reports,
+            self.settings,
+            Surroundings(self.jobs.hooks),
+            self.observation.aftermath,
+        )
+
+    def _live(self) -> None:
+        try:
+            with self.observation.logging():
+                self._work()
+        finally:
+            self.observation.close()
+
+    def _work(self) -> None:
+        turnstile, outage = self._turnstile, Outage("the worker's turn")
+        self.jobs.storage.register_worker(self.info())
+        servants = self._servants(turnstile)
+        for servant in servants:
+            servant.start()
+        turnstile.turned_at = time.monotonic()
+        log.info("worker %s works on %s", self.id, ", ".join(self.settings.queues))
+        try:
+            while not turnstile.drained:
+                self._turn(turnstile, outage)
+        finally:
+            for servant in servants:
+                servant.stop()
+            turnstile.close()
+            self._leave()
+
+    def _turn(self, turnstile: Turnstile, outage: Outage) -> None:
+        try:
+            turnstile.turn()
+        except Exception as error:
+            pause = outage.failed(error)
+            if turnstile.overdue(LAST_TRIES_SECONDS):
+                turnstile.forsake()
+            else:
+                time.sleep(min(pause, 0.5) if turnstile.draining else pause)
+        else:
+            outage.succeeded()
+            turnstile.turned()
+            turnstile.wait()
+
+    def _leave(self) -> None:
+        try:
+            self.jobs.storage.stop_worker(self.id)
+        except Exception as error:
+            log.warning("worker %s could not say goodbye: %s", self.id, error)
+        log.info("worker %s has stopped", self.id)
+
+    def _servants(self, turnstile: Turnstile) -> list[Background]:
+        watcher = self.jobs.storage.watch()
+
+        def listen() -> float:
+            if watcher.wait(LISTEN_SECONDS):
+                turnstile.wake()
+            return 0.0
+
+        servants = [
+            Background("leases", "renewing the leases", Leases(turnstile, self.info).step),
+            Background("news", "listening for new jobs", listen, watcher.close),
+        ]
+        if self.recurring:
+            servants.append(Background("recurring", "the tick of the schedules", self._tick))
+        if self.maintenance:
+            servants.append(Background("maintenance", "removing old jobs", self._maintain))
+        return servants
+
+    def _tick(self) -> float:
+        """Look first: a tick takes a lock, and most seconds have nothing to fire."""
+        self._synchronise()
+        due_in = self.jobs.storage.next_schedule_in()
+        if due_in is not None and due_in <= 0:
+            self.jobs.tick_recurring(owner=self.id)
+            return SHORTEST_TICK
+        return TICK_SECONDS if due_in is None else max(SHORTEST_TICK, min(TICK_SECONDS, due_in))
+
+    def _synchronise(self) -> None:
+        """Write the schedules that the code declares, once in the worker's life."""
+        if not self._synchronised:
+            self.jobs.schedules.sync()
+            self._synchronised = True
+
+    def _maintain(self) -> float:
+        maintain(self.jobs, owner=self.id)
+        return MAINTENANCE_SECONDS
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT drain; the handlers that were there before come back afterwards."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def drain(number: int, _frame: Any) -> None:
+            again = self._turnstile.draining
+            log.info("%s: %s", signal.Signals(number).name, "giving back at once" if again else "draining")
+            self._turnstile.drain(0.0 if again else self.settings.shutdown_timeout)
+
+        before = {number: signal.signal(number, drain) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

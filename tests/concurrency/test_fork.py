@@ -1,0 +1,81 @@
+"""Fork after connect, as a preloading web server does it: each side has connections of its own, and nothing is lost.
+
+Run as a script, this file connects, forks, and lets parent and children enqueue at the same time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from typing import Any
+
+from sqlalchemy import select
+
+from sloppyjobs import Jobs
+
+CHILDREN = 3
+EACH = 60
+
+
+def enqueue(jobs: Jobs, who: str) -> None:
+    for number in range(EACH // 3):
+        jobs.enqueue("note", [who, number])
+        jobs.enqueue_many([("note", [who, number])] * 2)
+        for claim in jobs.claim(who):
+            assert jobs.complete(claim)
+
+
+def connect_then_fork(url: str) -> None:
+    jobs = Jobs(url)
+    jobs.declare("note")
+    jobs.enqueue("note", ["before", 0])
+    reading, writing = os.pipe()
+    children = []
+    for number in range(CHILDREN):
+        child = os.fork()
+        if child == 0:
+            try:
+                os.close(writing)
+                os.read(reading, 1)
+                enqueue(jobs, f"child-{number}")
+            except BaseException as error:
+                sys.stderr.write(repr(error))
+                sys.stderr.flush()
+                os._exit(1)
+            # Not by os._exit: a child that ends in good order closes what it has, and must not close its parent's.
+            sys.exit(0)
+        children.append(child)
+    os.close(writing)
+    enqueue(jobs, "parent")
+    ended = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    enqueue(jobs, "parent, later")
+    json.dump(ended, sys.stdout)
+
+
+def test_parent_and_children_enqueue_after_a_fork_and_nothing_is_lost(database_url: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, __file__, database_url], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == [0] * CHILDREN, ran.stderr
+    assert _written(database_url) == {
+        "before": 1,
+        "parent": EACH,
+        "parent, later": EACH,
+        **{f"child-{number}": EACH for number in range(CHILDREN)},
+    }
+
+
+def _written(url: str) -> Counter[Any]:
+    jobs = Jobs(url)
+    with jobs.storage.engine.connect() as connection:
+        payloads = connection.execute(select(jobs.storage.tables.jobs.c.payload)).scalars().all()
+    jobs.storage.close()
+    return Counter(json.loads(payload)[0] for payload in payloads)
+
+
+if __name__ == "__main__":
+    connect_then_fork(sys.argv[1])

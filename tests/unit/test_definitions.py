@@ -1,0 +1,167 @@
+"""Definitions: names are unique, settings are checked at once, and handlers stay testable functions."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from sloppyjobs import Cancel, DuplicateJob, InvalidOption, InvalidPayload, Jobs, Retry, RetryLater, Snooze, UnknownJob
+
+
+@pytest.fixture
+def jobs() -> Jobs:
+    return Jobs("sqlite://")
+
+
+def top_level(ctx: Any, payload: Any) -> Any:
+    """Says what it was given."""
+    return payload
+
+
+async def coroutine(ctx: Any, payload: Any) -> Any:
+    return payload
+
+
+class Callable:
+    def __call__(self, ctx: Any, payload: Any) -> Any:
+        return payload
+
+
+class AsyncCallable:
+    async def __call__(self, ctx: Any, payload: Any) -> Any:
+        return payload
+
+
+def test_a_decorated_handler_can_be_called_as_the_function_it_is(jobs: Jobs) -> None:
+    @jobs.define("add", queue="sums")
+    def add(ctx: Any, payload: list[int]) -> int:
+        """Adds."""
+        return sum(payload)
+
+    assert add(None, [1, 2]) == 3
+    assert (add.name, add.queue, add.__name__, add.__doc__) == ("add", "sums", "add", "Adds.")
+
+
+def test_a_handler_can_be_given_as_an_argument(jobs: Jobs) -> None:
+    assert jobs.define("say", top_level)(None, "hello") == "hello"
+
+
+def test_a_name_is_defined_once(jobs: Jobs) -> None:
+    jobs.define("say", top_level)
+    with pytest.raises(DuplicateJob, match="'say' is defined already"):
+        jobs.define("say", top_level)
+    with pytest.raises(DuplicateJob):
+        jobs.declare("say")
+
+
+def test_a_declared_name_can_be_defined_later_but_not_declared_again(jobs: Jobs) -> None:
+    jobs.declare("say")
+    with pytest.raises(DuplicateJob):
+        jobs.declare("say")
+    jobs.define("say", top_level)
+    assert jobs.definitions.handled() == {"say"}
+
+
+def test_a_declared_job_cannot_be_called(jobs: Jobs) -> None:
+    with pytest.raises(UnknownJob, match="handled elsewhere"):
+        jobs.declare("elsewhere")(None, 1)
+
+
+def test_two_jobs_objects_do_not_share_names() -> None:
+    one, two = Jobs("sqlite://"), Jobs("sqlite://")
+    one.define("say", top_level)
+    two.define("say", top_level)
+
+
+def test_an_unknown_name_says_what_is_known(jobs: Jobs) -> None:
+    with pytest.raises(UnknownJob, match="Known here: none yet"):
+        jobs.definitions.require("say")
+    jobs.declare("say")
+    with pytest.raises(UnknownJob, match=r"'sya'.*Known here: say"):
+        jobs.definitions.require("sya")
+
+
+@pytest.mark.parametrize(
+    ("handler", "isolation"),
+    [(top_level, "thread"), (coroutine, "async"), (Callable(), "thread"), (AsyncCallable(), "async")],
+)
+def test_isolation_follows_the_kind_of_handler(jobs: Jobs, handler: Any, isolation: str) -> None:
+    assert jobs.define("say", handler).isolation == isolation
+
+
+def test_a_function_at_the_top_of_a_module_can_have_a_process(jobs: Jobs) -> None:
+    assert jobs.define("say", top_level, isolation="process").isolation == "process"
+
+
+@pytest.mark.parametrize(
+    ("handler", "isolation"),
+    [
+        (coroutine, "thread"),
+        (coroutine, "process"),
+        (top_level, "async"),
+        (top_level, "fibre"),
+        (lambda ctx, payload: None, "process"),
+        (partial(top_level), "process"),
+    ],
+)
+def test_isolation_that_does_not_fit_is_refused(jobs: Jobs, handler: Any, isolation: Any) -> None:
+    with pytest.raises(InvalidOption, match="isolation="):
+        jobs.define("say", handler, isolation=isolation)
+    assert jobs.definitions.get("say") is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"queue": ""},
+        {"queue": "q" * 129},
+        {"timeout": 0},
+        {"timeout": "long"},
+        {"priority": 1.5},
+        {"retry": 5},
+        {"redact": "token"},
+        {"redact": [5]},
+        {"redact": [""]},
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_work_are_refused(jobs: Jobs, settings: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOption):
+        jobs.define("say", top_level, **settings)
+
+
+def test_metadata_that_is_not_json_is_refused(jobs: Jobs) -> None:
+    with pytest.raises(InvalidPayload, match="metadata"):
+        jobs.define("say", top_level, metadata={"a": object()})
+
+
+def test_an_unknown_setting_is_refused(jobs: Jobs) -> None:
+    with pytest.raises(TypeError, match="colour"):
+        jobs.define("say", top_level, colour="red")  # type: ignore[call-arg, call-overload]
+
+
+@pytest.mark.parametrize("name", ["", " ", "n" * 129, "a\0", "\ud800", None, 5])
+def test_a_name_that_cannot_be_stored_is_refused(jobs: Jobs, name: Any) -> None:
+    with pytest.raises(InvalidOption, match="name="):
+        jobs.define(name, top_level)
+
+
+def test_what_cannot_be_called_is_no_handler(jobs: Jobs) -> None:
+    with pytest.raises(InvalidOption, match="handler="):
+        jobs.define("say", "top_level")  # type: ignore[call-overload]
+
+
+def test_only_a_policy_of_its_own_is_stored(jobs: Jobs) -> None:
+    assert jobs.define("plain", top_level).retry_json is None
+    assert jobs.define("same", top_level, retry=Retry()).retry_json is None
+    assert jobs.define("own", top_level, retry=Retry(max_attempts=9)).retry_json is not None
+
+
+def test_what_a_handler_answers_is_checked_when_it_is_made() -> None:
+    assert (Snooze(5).seconds, RetryLater(after=5).after, Cancel().reason) == (5, 5, "cancelled by its handler")
+    for make in (lambda: Snooze(-1), lambda: Snooze(float("nan")), lambda: RetryLater(after=-1)):
+        with pytest.raises(InvalidOption):
+            make()
+    assert "\0" not in Cancel("a\0b").reason

@@ -1,0 +1,256 @@
+"""The tables: what ``init`` makes, what people apply by hand, and installations side by side."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+import sqlglot
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine, inspect, make_url, select, text
+
+from sloppyjobs import DriverMissing, InvalidOption, Jobs, SchemaMissing, SchemaVersionMismatch, storage
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.schema import VERSION
+
+SEEDED = ("job_schema", "jobs", "job_attempts", "recurring_jobs", "job_workers", "job_locks", "job_events")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def empty_url(request: pytest.FixtureRequest) -> str:
+    """The URL of a database without our tables; the test runs once on each kind."""
+    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "empty_postgres_url")
+    return url
+
+
+@pytest.fixture
+def empty(empty_url: str) -> Iterator[SqlStorage]:
+    """A storage over it."""
+    made = storage.from_url(empty_url)
+    yield made
+    made.close()
+
+
+def differences(made: SqlStorage) -> list[Any]:
+    """What Alembic would still have to change to make the tables like the code's."""
+    with made.engine.connect() as connection:
+        options = {
+            "compare_type": True,
+            "compare_server_default": True,
+            "include_schemas": made.tables.schema is not None,
+            "include_name": lambda name, kind, parents: kind != "schema" or name == made.tables.schema,
+            "version_table": made.tables.schema_name,
+            "version_table_schema": made.tables.schema,
+        }
+        return list(compare_metadata(MigrationContext.configure(connection, opts=options), made.tables.metadata))
+
+
+def apply_by_hand(made: SqlStorage) -> None:
+    """What somebody does who runs the printed statements in the database's own shell."""
+    url = made.engine.url
+    if made.dialect == "sqlite":
+        with sqlite3.connect(str(url.database)) as connection:
+            connection.executescript(made.ddl())
+        connection.close()
+    else:
+        plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        with psycopg.connect(plain, autocommit=True) as server:
+            server.execute(made.ddl().encode())
+
+
+def test_init_makes_the_tables_and_returns_the_version(empty: SqlStorage) -> None:
+    assert empty.schema_version() is None
+    assert empty.init() == VERSION
+    assert empty.schema_version() == VERSION
+    assert {f"sloppy_{name}" for name in SEEDED} <= set(inspect(empty.engine).get_table_names())
+
+
+def test_the_version_has_its_time(empty: SqlStorage) -> None:
+    before = empty.clock.now()
+    empty.init()
+    with empty.engine.connect() as connection:
+        [(version, moment)] = connection.execute(select(empty._version_table())).all()
+    assert version == f"{VERSION:04}"
+    assert before <= moment <= empty.clock.now()
+
+
+def test_the_migrations_make_what_the_code_expects(empty: SqlStorage) -> None:
+    empty.init()
+    assert differences(empty) == []
+
+
+def test_what_is_applied_by_hand_is_what_init_makes(empty: SqlStorage) -> None:
+    apply_by_hand(empty)
+    assert differences(empty) == []
+    versions = inspect(empty.engine).get_columns(empty.tables.schema_name)
+    assert [column["name"] for column in versions] == ["version_num", "updated_at"]
+    assert empty.init() == VERSION
+    jobs = Jobs(empty)
+    jobs.define("greet", lambda ctx, payload: "hello")
+    job = jobs.enqueue("greet")
+    jobs.create_worker().run_once()
+    assert jobs.get(job.id).result == "hello"
+
+
+def test_the_printed_statements_can_be_parsed(empty: SqlStorage) -> None:
+    statements = sqlglot.parse(empty.ddl(), dialect="sqlite" if empty.dialect == "sqlite" else "postgres")
+    made = [statement for statement in statements if statement is not None and statement.key == "create"]
+    assert len(made) >= len(empty.tables.metadata.tables) + 1
+
+
+def test_printing_the_statements_writes_nothing_and_needs_no_database() -> None:
+    nowhere = storage.from_url("postgresql://nobody@localhost:1/nowhere")
+    assert "CREATE TABLE sloppy_jobs" in nowhere.ddl()
+
+
+def test_a_missing_schema_says_which_command_creates_it(empty: SqlStorage) -> None:
+    jobs = Jobs(empty)
+    jobs.declare("greet")
+    with pytest.raises(SchemaMissing, match=r"`sloppyjobs --database \S+ init` or jobs\.storage\.init\(\)"):
+        jobs.enqueue("greet")
+    assert inspect(empty.engine).get_table_names() == []
+
+
+def test_a_schema_that_comes_later_is_found(empty: SqlStorage, empty_url: str) -> None:
+    jobs = Jobs(empty)
+    jobs.declare("greet")
+    with pytest.raises(SchemaMissing):
+        jobs.enqueue("greet")
+    other = storage.from_url(empty_url)
+    other.init()
+    other.close()
+    assert jobs.enqueue("greet").status == "queued"
+
+
+def test_a_newer_schema_is_left_as_it_is(empty: SqlStorage, empty_url: str) -> None:
+    empty.init()
+    with empty.engine.begin() as connection:
+        connection.execute(text("UPDATE sloppy_job_schema SET version_num = '0099'"))
+    newer = storage.from_url(empty_url)
+    with pytest.raises(SchemaVersionMismatch, match=r"version 99.*newer.*Nothing was written"):
+        newer.init()
+    assert newer.schema_version() == 99
+    newer.close()
+
+
+def test_a_password_is_never_shown() -> None:
+    jobs = Jobs(storage.from_url("postgresql://ada:s3cret@localhost:1/jobs"))
+    with pytest.raises(SchemaMissing) as refused:
+        jobs.storage._refuse_other_versions(None)
+    assert "s3cret" not in str(refused.value)
+    assert "ada" in str(refused.value)
+
+
+@pytest.fixture
+def install() -> Iterator[Callable[..., Jobs]]:
+    """Makes installations, and closes them in the end."""
+    made: list[Jobs] = []
+
+    def make(url: str, **options: Any) -> Jobs:
+        jobs = Jobs(storage.from_url(url, **options))
+        made.append(jobs)
+        jobs.storage.init()
+        jobs.declare("greet")
+        return jobs
+
+    yield make
+    for jobs in made:
+        jobs.storage.close()
+
+
+def test_installations_with_prefixes_live_side_by_side(empty_url: str, install: Callable[..., Jobs]) -> None:
+    one, other = install(empty_url), install(empty_url, prefix="other_")
+    assert_separate(one, other)
+    for jobs in (one, other):
+        assert [found for found in differences(jobs.storage) if jobs.storage.tables.prefix in str(found)] == []
+
+
+def test_installations_with_schemas_live_side_by_side(empty_postgres_url: str, install: Callable[..., Jobs]) -> None:
+    plain = install(empty_postgres_url)
+    tenants = [
+        install(empty_postgres_url, schema="tenant_a"),
+        install(empty_postgres_url, schema="Tenant-B"),
+        install(empty_postgres_url, schema="tenant_a", prefix="b_"),
+    ]
+    for tenant in tenants:
+        assert_separate(plain, tenant)
+    assert_separate(tenants[0], tenants[1])
+    assert differences(tenants[1].storage) == []
+
+
+def test_a_schema_of_its_own_can_be_applied_by_hand(empty_postgres_url: str) -> None:
+    made = storage.postgres(empty_postgres_url, schema="tenant_a")
+    apply_by_hand(made)
+    assert differences(made) == []
+    assert made.init() == VERSION
+    made.close()
+
+
+def assert_separate(one: Jobs, other: Jobs) -> None:
+    """What happens in one installation is not seen in the other."""
+    key = f"{one.ids.new('key')}"
+    written = [one.enqueue("greet", 1, idempotency_key=key), *one.enqueue_many([("greet", 2)] * 2)]
+    assert other.claim("w1", limit=10) == []
+    assert not other.enqueue("greet", idempotency_key=key).existing
+    with one.lock("nightly"), other.lock("nightly"):
+        claims = one.claim("w1", limit=10)
+    assert [claim.id for claim in claims] == [job.id for job in written]
+    assert all(one.complete(claim) for claim in claims)
+    assert [other.complete(claim) for claim in other.claim("w1", limit=10)] == [True]
+
+
+# Connecting
+
+
+def test_a_sqlite_file_is_kept_in_wal_and_synced_in_full(sqlite_url: str) -> None:
+    for given, level in (({}, 2), ({"synchronous": "NORMAL"}, 1), ({"synchronous": "EXTRA"}, 3)):
+        made = storage.sqlite(sqlite_url, **given)
+        made.init()
+        with made.engine.connect() as connection:
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
+            assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == level
+        made.close()
+    with pytest.raises(InvalidOption, match="survives power loss"):
+        storage.sqlite(sqlite_url, synchronous="OFF")
+
+
+def test_an_engine_of_the_application_is_used_and_left_open(database_url: str) -> None:
+    engine = create_engine(make_url(database_url).set(drivername=create_driver(database_url)))
+    jobs = Jobs(engine)
+    jobs.declare("greet")
+    job = jobs.enqueue("greet")
+    assert jobs.storage.engine is engine
+    jobs.storage.close()
+    assert jobs.get(job.id) == job
+    engine.dispose()
+
+
+def create_driver(url: str) -> str:
+    return "sqlite" if url.startswith("sqlite") else "postgresql+psycopg"
+
+
+def test_a_database_in_memory_lasts_as_long_as_its_storage() -> None:
+    jobs = Jobs("sqlite://")
+    jobs.storage.init()
+    jobs.define("greet", lambda ctx, payload: "hello")
+    job = jobs.enqueue("greet")
+    assert jobs.create_worker().run_once() == 1
+    assert jobs.get(job.id).result == "hello"
+    jobs.storage.close()
+
+
+@pytest.mark.parametrize("url", ["", "app.db", "nonsense", "oracle://u@h/d", "://"])
+def test_what_is_no_database_of_ours_is_refused(url: str) -> None:
+    with pytest.raises(InvalidOption):
+        Jobs(url)
+
+
+def test_a_missing_driver_names_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(DriverMissing, match=r"pip install 'sloppyjobs\[postgres\]'"):
+        storage.postgres("postgresql://localhost/app")

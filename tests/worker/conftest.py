@@ -1,0 +1,51 @@
+"""Workers that every test stops again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sloppyjobs import Jobs, Worker
+from sloppyjobs.storage import SqlStorage
+
+
+@pytest.fixture
+def jobs(make_storage: Callable[..., SqlStorage]) -> Jobs:
+    """Jobs under the database's own clock."""
+    return Jobs(make_storage())
+
+
+@pytest.fixture
+def start(jobs: Jobs) -> Iterator[Callable[..., Worker]]:
+    """Starts workers with short times."""
+    started: list[Worker] = []
+
+    def start_worker(**settings: Any) -> Worker:
+        chosen = {"poll_interval": 0.2, "lease": 5, "heartbeat": 0.5, "recurring": False, "maintenance": False}
+        worker = jobs.create_worker(**{**chosen, **settings})
+        worker.start()
+        started.append(worker)
+        return worker
+
+    yield start_worker
+    for worker in started:
+        worker.stop(timeout=0)
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Any]:
+    """Waits for something to become true, and says what it was instead."""
+
+    def wait(condition: Callable[[], Any], seconds: float = 15.0) -> Any:
+        deadline = time.monotonic() + seconds
+        while True:
+            found = condition()
+            if found:
+                return found
+            assert time.monotonic() < deadline, f"still {found!r} after {seconds} s"
+            time.sleep(0.02)
+
+    return wait

@@ -1,0 +1,191 @@
+"""Middleware around handlers, and what is called after an attempt has failed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sloppyjobs import InvalidOption, Job, Jobs, Retry, Snooze, Worker
+from sloppyjobs.states import Status
+from sloppyjobs.testing import drain
+
+Start = Callable[..., Worker]
+Eventually = Callable[..., Any]
+
+ONCE = Retry(max_attempts=1)
+TWICE = Retry(max_attempts=2, backoff="fixed", initial=30, jitter=False)
+
+
+def test_middleware_surrounds_functions_in_the_order_of_registration(jobs: Jobs, start: Start) -> None:
+    seen: list[str] = []
+
+    def layer(name: str) -> None:
+        @jobs.middleware
+        def surround(ctx: Any, payload: Any, call_next: Any) -> Any:
+            seen.append(f"{name} in {ctx.name}")
+            try:
+                return call_next()
+            finally:
+                seen.append(f"{name} out")
+
+    layer("outer")
+    layer("inner")
+    jobs.define("say", lambda ctx, payload: seen.append("handler") or "said")
+    job = jobs.enqueue("say")
+    start()
+    assert jobs.wait(job.id).result == "said"
+    assert seen == ["outer in say", "inner in say", "handler", "inner out", "outer out"]
+
+
+def test_middleware_may_change_payload_and_answer_or_not_go_on(jobs: Jobs) -> None:
+    @jobs.middleware
+    def surround(ctx: Any, payload: Any, call_next: Any) -> Any:
+        if payload == "stop":
+            return "stopped"
+        return call_next(ctx, payload * 2) + 1
+
+    jobs.define("say", lambda ctx, payload: payload)
+    ran, stopped = jobs.enqueue("say", 20), jobs.enqueue("say", "stop")
+    assert drain(jobs) == 2
+    assert (jobs.get(ran.id).result, jobs.get(stopped.id).result) == (41, "stopped")
+
+
+def test_coroutines_have_middleware_of_their_own_kind(jobs: Jobs, start: Start) -> None:
+    seen: list[str] = []
+
+    @jobs.middleware
+    async def for_coroutines(ctx: Any, payload: Any, call_next: Any) -> Any:
+        seen.append("coroutine")
+        return await call_next(ctx, payload) + 1
+
+    @jobs.middleware
+    def for_functions(ctx: Any, payload: Any, call_next: Any) -> Any:
+        seen.append("function")
+        return call_next() + 10
+
+    @jobs.define("later")
+    async def later(ctx: Any, payload: Any) -> int:
+        return 1
+
+    jobs.define("now", lambda ctx, payload: 1)
+    later_job = later.enqueue()
+    start()
+    assert jobs.wait(later_job.id).result == 2
+    assert jobs.wait(jobs.enqueue("now").id).result == 11
+    assert seen == ["coroutine", "function"]
+
+
+def test_middleware_that_is_registered_while_a_worker_runs_surrounds_the_jobs_to_come(jobs: Jobs, start: Start) -> None:
+    jobs.define("say", lambda ctx, payload: "plain")
+    start()
+    assert jobs.wait(jobs.enqueue("say").id).result == "plain"
+    jobs.middleware(lambda ctx, payload, call_next: f"not so {call_next()}")
+    assert jobs.wait(jobs.enqueue("say").id).result == "not so plain"
+
+
+def test_what_middleware_raises_is_the_failure_of_the_attempt(jobs: Jobs) -> None:
+    @jobs.middleware
+    def refuse(ctx: Any, payload: Any, call_next: Any) -> Any:
+        raise PermissionError("not today")
+
+    jobs.define("say", lambda ctx, payload: None, retry=ONCE)
+    job = jobs.enqueue("say")
+    drain(jobs)
+    assert (jobs.get(job.id).status, jobs.get(job.id).error_type) == (Status.DEAD, "PermissionError")
+
+
+def test_on_dead_is_told_of_the_job_as_the_settlement_left_it(jobs: Jobs, start: Start, eventually: Eventually) -> None:
+    told: list[Job] = []
+    threads: list[str] = []
+
+    @jobs.on_dead
+    def alert(job: Job) -> None:
+        told.append(job)
+        threads.append(threading.current_thread().name)
+
+    @jobs.define("fail", retry=ONCE)
+    def fail(ctx: Any, payload: Any) -> None:
+        raise ValueError("no such customer")
+
+    job = jobs.enqueue("fail", correlation_id="order-7")
+    start()
+    (dead,) = eventually(lambda: told)
+    now = jobs.wait(job.id)
+    assert (dead.id, dead.status, dead.correlation_id) == (job.id, Status.DEAD, "order-7")
+    assert (dead.error_type, dead.error_message, dead.attempt_count) == ("ValueError", "no such customer", 1)
+    assert (dead.error_code, dead.error_frame, dead.locked_by) == (now.error_code, now.error_frame, None)
+    assert threads == ["sloppyjobs-hooks"]
+
+
+def test_on_retry_is_told_when_the_job_will_be_tried_again_and_not_of_a_snooze(jobs: Jobs) -> None:
+    retried: list[Job] = []
+    dead: list[Job] = []
+    jobs.on_retry(retried.append)
+    jobs.on_dead(dead.append)
+
+    @jobs.define("fail", retry=TWICE)
+    def fail(ctx: Any, payload: Any) -> None:
+        raise ValueError("again")
+
+    jobs.define("doze", lambda ctx, payload: Snooze(60))
+    job, _ = jobs.enqueue("fail"), jobs.enqueue("doze")
+    assert drain(jobs) == 2
+    (told,) = retried
+    stored = jobs.get(job.id)
+    assert (told.id, told.status, told.finished_at) == (job.id, Status.RETRYING, None)
+    assert abs((told.run_at - stored.run_at).total_seconds()) < 5
+    assert dead == []
+
+
+def test_a_hook_that_fails_or_sleeps_harms_neither_jobs_nor_other_hooks(
+    jobs: Jobs, start: Start, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    slept, told = threading.Event(), []
+
+    @jobs.on_dead
+    def broken(job: Job) -> None:
+        raise RuntimeError("the alarm is broken")
+
+    @jobs.on_dead
+    def slow(job: Job) -> None:
+        slept.wait(20)
+
+    @jobs.on_dead
+    async def of_coroutines(job: Job) -> None:
+        told.append(job.id)
+
+    def fail(ctx: Any, payload: Any) -> None:
+        raise ValueError
+
+    jobs.define("fail", fail, retry=ONCE)
+    jobs.define("say", lambda ctx, payload: "said")
+    failing = jobs.enqueue("fail")
+    start()
+    assert jobs.wait(failing.id).status is Status.DEAD
+    assert jobs.wait(jobs.enqueue("say").id).result == "said", "jobs go on while a hook sleeps"
+    slept.set()
+    eventually(lambda: told == [failing.id])
+    assert "the alarm is broken" in caplog.text
+
+
+def test_a_settlement_that_was_stale_calls_no_hook(jobs: Jobs) -> None:
+    told: list[Job] = []
+    jobs.on_dead(told.append)
+
+    @jobs.define("fail", retry=ONCE)
+    def fail(ctx: Any, payload: Any) -> None:
+        jobs.admin.cancel(ctx.job_id)
+        raise ValueError
+
+    jobs.enqueue("fail")
+    assert drain(jobs) == 1
+    assert told == []
+
+
+def test_only_functions_can_be_hooks(jobs: Jobs) -> None:
+    for register in (jobs.middleware, jobs.on_dead, jobs.on_retry):
+        with pytest.raises(InvalidOption):
+            register("not a function")

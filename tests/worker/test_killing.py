@@ -1,0 +1,159 @@
+"""Real processes and real signals: what a worker's death costs, and what it does not."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from sloppyjobs import Jobs
+from sloppyjobs.states import Status
+
+SERVICE = Path(__file__).with_name("service.py")
+Eventually = Callable[..., Any]
+Launch = Callable[..., "subprocess.Popen[bytes]"]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    path = tmp_path / "notes"
+    path.touch()
+    return path
+
+
+@pytest.fixture
+def launch(database_url: str, notes: Path, tmp_path: Path) -> Iterator[Launch]:
+    """Starts the service; the test ends whatever still runs."""
+    children: list[subprocess.Popen[bytes]] = []
+    log = (tmp_path / "log").open("wb")
+
+    def start(*arguments: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, str(SERVICE), database_url, str(notes), *arguments]
+        children.append(subprocess.Popen(command, stderr=log))
+        return children[-1]
+
+    yield start
+    for child in children:
+        if child.poll() is None:
+            child.send_signal(signal.SIGCONT)
+            child.kill()
+        child.wait()
+    log.close()
+
+
+@pytest.fixture
+def service_jobs(jobs: Jobs) -> Jobs:
+    for name in ("hold", "crash", "quick"):
+        jobs.declare(name)
+    return jobs
+
+
+def lines(notes: Path, word: str) -> list[list[str]]:
+    return [line.split() for line in notes.read_text().splitlines() if line.startswith(word)]
+
+
+def attempts(jobs: Jobs, job_id: str) -> list[tuple[int, str]]:
+    table = jobs.storage.tables.attempts
+    query = select(table.c.attempt_number, table.c.status).where(table.c.job_id == job_id)
+    with jobs.storage.engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(query.order_by(table.c.attempt_number))]
+
+
+def test_a_job_whose_worker_is_killed_is_run_again_by_another(
+    service_jobs: Jobs, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
+) -> None:
+    go_on = tmp_path / "go on"
+    job = service_jobs.enqueue("hold", {"until": str(go_on)}, max_attempts=3)
+    first = launch()
+    eventually(lambda: lines(notes, "begin"))
+    first.kill()
+    first.wait()
+    go_on.touch()
+    launch()
+    done = service_jobs.wait(job.id, timeout=20)
+    assert (done.status, done.result) == (Status.SUCCEEDED, 2)
+    assert attempts(service_jobs, job.id) == [(1, "lost"), (2, "succeeded")]
+
+
+def test_a_worker_that_sleeps_past_its_lease_settles_nothing(
+    service_jobs: Jobs, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
+) -> None:
+    go_on = tmp_path / "go on"
+    job = service_jobs.enqueue("hold", {"until": str(go_on)}, max_attempts=3)
+    sleeper = launch()
+    eventually(lambda: lines(notes, "begin"))
+    sleeper.send_signal(signal.SIGSTOP)
+    launch()
+    eventually(lambda: len(lines(notes, "begin")) == 2)
+    go_on.touch()
+    done = service_jobs.wait(job.id, timeout=20)
+    sleeper.send_signal(signal.SIGCONT)
+    eventually(lambda: len(lines(notes, "end")) == 2)
+    sleeper.send_signal(signal.SIGTERM)
+    assert sleeper.wait(10) == 0
+    assert done.result == 2
+    assert service_jobs.get(job.id) == done
+    assert attempts(service_jobs, job.id) == [(1, "lost"), (2, "succeeded")]
+
+
+def test_sigterm_lets_a_running_job_finish(
+    service_jobs: Jobs, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
+) -> None:
+    go_on = tmp_path / "go on"
+    job = service_jobs.enqueue("hold", {"until": str(go_on)})
+    child = launch()
+    eventually(lambda: lines(notes, "begin"))
+    child.send_signal(signal.SIGTERM)
+    waiting = service_jobs.enqueue("quick")
+    go_on.touch()
+    assert child.wait(10) == 0
+    assert service_jobs.get(job.id).result == 1
+    assert service_jobs.get(waiting.id).status is Status.QUEUED
+
+
+def test_sigterm_gives_back_what_does_not_finish(
+    service_jobs: Jobs, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
+) -> None:
+    job = service_jobs.enqueue("hold", {"until": str(tmp_path / "never")}, max_attempts=1)
+    child = launch()
+    eventually(lambda: lines(notes, "begin"))
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(15) == 0
+    given_back = service_jobs.get(job.id)
+    assert (given_back.status, given_back.attempt_count, given_back.max_attempts) == (Status.QUEUED, 1, 2)
+
+
+def test_a_supervisor_starts_a_crashed_worker_again_and_the_poison_job_dies(
+    service_jobs: Jobs, launch: Launch, notes: Path, eventually: Eventually
+) -> None:
+    poison = service_jobs.enqueue("crash", max_attempts=2)
+    parent = launch("2")
+    done = service_jobs.wait(poison.id, timeout=40)
+    assert (done.status, done.error_code) == (Status.DEAD, "SLOPPY_E_JOBS_LEASE_EXPIRED")
+    assert attempts(service_jobs, poison.id) == [(1, "lost"), (2, "lost")]
+    assert len(lines(notes, "crash")) == 2
+    others = [service_jobs.enqueue("quick") for _ in range(5)]
+    for other in others:
+        assert service_jobs.wait(other.id, timeout=20).status is Status.SUCCEEDED
+    parent.send_signal(signal.SIGTERM)
+    assert parent.wait(15) == 0
+
+
+def test_workers_leave_when_their_supervisor_is_killed(
+    service_jobs: Jobs, launch: Launch, notes: Path, eventually: Eventually
+) -> None:
+    parent = launch("2")
+    service_jobs.wait(service_jobs.enqueue("quick").id, timeout=20)
+    parent.kill()
+    parent.wait()
+    workers = service_jobs.storage.tables.workers
+    with service_jobs.storage.engine.connect() as connection:
+        eventually(lambda: set(connection.execute(select(workers.c.status)).scalars()) == {"stopped"})

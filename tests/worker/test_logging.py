@@ -1,0 +1,199 @@
+"""Log records know their jobs, and jobs keep their log records."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sloppyjobs import InvalidOption, Jobs, Worker, storage
+from sloppyjobs.logs import FIELDS, JobFilter, JsonFormatter, TextFormatter, job_fields
+from sloppyjobs.testing import drain
+from sloppyjobs.worker.reports import LOG_LINES
+
+Start = Callable[..., Worker]
+
+log = logging.getLogger("shop.orders")
+
+
+@pytest.fixture
+def database_url(sqlite_url: str) -> str:
+    made = storage.from_url(sqlite_url)
+    made.init()
+    made.close()
+    return sqlite_url
+
+
+@pytest.fixture
+def records() -> Iterator[list[logging.LogRecord]]:
+    """What a handler of the application gets to see."""
+    seen: list[logging.LogRecord] = []
+
+    class Seeing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append(record)
+
+    handler = Seeing()
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.DEBUG)
+    yield seen
+    log.removeHandler(handler)
+    log.setLevel(before)
+
+
+def fields(record: logging.LogRecord) -> tuple[Any, ...]:
+    return tuple(getattr(record, name) for name in FIELDS)
+
+
+def test_records_of_threads_and_coroutines_carry_their_own_jobs(
+    jobs: Jobs, start: Start, records: list[logging.LogRecord]
+) -> None:
+    threads, coroutines = threading.Barrier(3), asyncio.Barrier(3)
+
+    @jobs.define("in-thread", queue="slow")
+    def in_thread(ctx: Any, payload: Any) -> None:
+        threads.wait(10)
+        log.info("thread")
+
+    @jobs.define("in-coroutine")
+    async def in_coroutine(ctx: Any, payload: Any) -> None:
+        async def further() -> None:
+            await coroutines.wait()
+            log.info("coroutine")
+
+        await asyncio.create_task(further())
+
+    ran = [jobs.enqueue(name, correlation_id=f"c-{n}") for n in range(3) for name in ("in-thread", "in-coroutine")]
+    start(concurrency=6)
+    for job in ran:
+        jobs.wait(job.id)
+    expected = {(job.id, job.name, job.queue, 1, job.correlation_id) for job in ran}
+    assert {fields(record) for record in records} == expected
+    assert job_fields() == {}
+
+
+def test_a_job_without_a_correlation_id_is_its_own(jobs: Jobs, records: list[logging.LogRecord]) -> None:
+    jobs.define("say", lambda ctx, payload: log.info("said"))
+    job = jobs.enqueue("say")
+    drain(jobs)
+    assert fields(records[0]) == (job.id, "say", "default", 1, job.id)
+
+
+def test_what_the_application_sets_itself_stays(jobs: Jobs, records: list[logging.LogRecord]) -> None:
+    jobs.define("say", lambda ctx, payload: log.info("said", extra={"queue": "at the till"}))
+    job = jobs.enqueue("say")
+    drain(jobs)
+    log.info("outside")
+    assert (records[0].queue, records[0].job_id) == ("at the till", job.id)  # type: ignore[attr-defined]
+    assert fields(records[1]) == (None, None, None, None, None)
+
+
+def test_json_lines_hold_the_job_the_extras_and_the_traceback() -> None:
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.addFilter(JobFilter())
+    handler.setFormatter(JsonFormatter())
+    logger = logging.Logger("alone")
+    logger.addHandler(handler)
+    try:
+        raise ValueError("\ud800 is no text")
+    except ValueError:
+        logger.exception("order %d failed", 7, extra={"order": {"id": 7}, "rate": float("nan"), "odd": object})
+    line = json.loads(written.getvalue())
+    assert (line["level"], line["logger"], line["message"]) == ("error", "alone", "order 7 failed")
+    assert "ValueError" in line["exception"]
+    assert "job_id" not in line
+    assert line["rate"] == "nan"
+    assert line["time"].endswith("+00:00")
+
+
+def test_text_lines_name_the_job() -> None:
+    record = logging.makeLogRecord({"msg": "paid", "name": "shop", "levelname": "INFO"})
+    assert TextFormatter().format(record).endswith("INFO    shop: paid")
+    record.job_id, record.job_name, record.attempt = "job_1", "charge", 2
+    assert TextFormatter().format(record).endswith("INFO    shop: paid [charge job_1 attempt 2]")
+
+
+def lines(jobs: Jobs, job_id: str) -> list[tuple[str, str]]:
+    return [(line.level, line.message) for line in jobs.admin.logs(job_id)]
+
+
+def test_captured_logs_are_kept_with_their_jobs(jobs: Jobs, start: Start, records: list[logging.LogRecord]) -> None:
+    @jobs.define("say")
+    def say(ctx: Any, payload: Any) -> None:
+        log.debug("not kept")
+        log.info("kept of %s", payload)
+        ctx.log("info", "said by the context")
+        try:
+            raise ValueError("oh")
+        except ValueError:
+            log.exception("failed")
+
+    one, two = jobs.enqueue("say", "one"), jobs.enqueue("say", "two")
+    worker = start(capture_logs=True)
+    for job in (one, two):
+        jobs.wait(job.id)
+        kept = lines(jobs, job.id)
+        assert [level for level, _ in kept] == ["info", "info", "error"]
+        assert "Traceback" in kept[2][1]
+    assert lines(jobs, one.id)[0] == ("info", "kept of one")
+    worker.stop()
+    assert not any(type(handler).__name__ == "CaptureHandler" for handler in logging.root.handlers)
+
+
+def test_a_definition_decides_over_its_own_logs(jobs: Jobs, records: list[logging.LogRecord]) -> None:
+    def say(ctx: Any, payload: Any) -> None:
+        log.info("in passing")
+        log.error("in earnest")
+
+    jobs.define("nothing", say, capture_logs=False)
+    jobs.define("errors", say, capture_logs="error")
+    jobs.define("as-the-worker", say)
+    made = {name: jobs.enqueue(name).id for name in ("nothing", "errors", "as-the-worker")}
+    jobs.create_worker(capture_logs=logging.INFO, recurring=False).run_once()
+    assert {name: len(lines(jobs, job_id)) for name, job_id in made.items()} == {
+        "nothing": 0,
+        "errors": 1,
+        "as-the-worker": 2,
+    }
+
+
+def test_captured_logs_are_bounded(jobs: Jobs, records: list[logging.LogRecord]) -> None:
+    @jobs.define("chatter", capture_logs=True)
+    def chatter(ctx: Any, payload: Any) -> None:
+        for number in range(LOG_LINES + 50):
+            log.info("line %d", number)
+        log.info("x" * 100_000)
+
+    job = jobs.enqueue("chatter")
+    drain(jobs)
+    with jobs.storage.engine.connect() as connection:
+        kept = connection.exec_driver_sql("SELECT count(*), max(length(message)) FROM sloppy_job_logs").one()
+    assert kept[0] == LOG_LINES
+    assert kept[1] < 5_000
+    assert jobs.get(job.id).status == "succeeded"
+
+
+def test_a_record_that_cannot_be_formatted_harms_nothing(
+    jobs: Jobs, records: list[logging.LogRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    jobs.define("say", lambda ctx, payload: log.info("%d", "no number"), capture_logs=True)
+    job = jobs.enqueue("say")
+    drain(jobs)
+    assert jobs.get(job.id).status == "succeeded"
+
+
+@pytest.mark.parametrize("level", ["loud", 1.5, []])
+def test_levels_that_do_not_exist_are_refused(jobs: Jobs, level: Any) -> None:
+    with pytest.raises(InvalidOption, match="capture_logs"):
+        jobs.create_worker(capture_logs=level)
+    with pytest.raises(InvalidOption, match="capture_logs"):
+        jobs.define("say", lambda ctx, payload: None, capture_logs=level)

@@ -1,0 +1,338 @@
+"""What a running worker does with handlers and their outcomes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from sloppyjobs import Cancel, InvalidOption, Jobs, Retry, RetryLater, Snooze, Worker
+from sloppyjobs.states import Status
+
+Start = Callable[..., Worker]
+Eventually = Callable[..., Any]
+
+NO_WAIT = Retry(max_attempts=3, backoff="none")
+
+
+def events(jobs: Jobs, job_id: str) -> list[tuple[str | None, str]]:
+    table = jobs.storage.tables.events
+    query = select(table.c.from_status, table.c.to_status).where(table.c.job_id == job_id).order_by(table.c.id)
+    with jobs.storage.engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(query)]
+
+
+def attempts(jobs: Jobs, job_id: str) -> list[tuple[int, str, str | None]]:
+    table = jobs.storage.tables.attempts
+    query = select(table.c.attempt_number, table.c.status, table.c.error_code).where(table.c.job_id == job_id)
+    with jobs.storage.engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(query.order_by(table.c.attempt_number))]
+
+
+def double(ctx: Any, payload: Any) -> Any:
+    return payload["n"] * 2
+
+
+def spin_for_ever(ctx: Any, payload: Any) -> None:
+    while True:
+        pass
+
+
+def report(ctx: Any, payload: Any) -> str:
+    ctx.progress(50, "half")
+    ctx.log("info", "in a process", n=payload["n"])
+    return "reported"
+
+
+def test_functions_run_in_threads_and_keep_their_results(jobs: Jobs, start: Start) -> None:
+    @jobs.define("double")
+    def handler(ctx: Any, payload: Any) -> Any:
+        return {"doubled": payload["n"] * 2, "thread": threading.current_thread().name}
+
+    job = jobs.enqueue("double", {"n": 21})
+    start()
+    done = jobs.wait(job.id)
+    assert done.status is Status.SUCCEEDED
+    assert done.result["doubled"] == 42
+    assert done.result["thread"].startswith("sloppyjobs-handler")
+    assert events(jobs, job.id) == [(None, "queued"), ("queued", "processing"), ("processing", "succeeded")]
+    assert attempts(jobs, job.id) == [(1, "succeeded", None)]
+
+
+def test_coroutines_run_together_on_one_loop(jobs: Jobs, start: Start) -> None:
+    together = asyncio.Barrier(5)
+
+    @jobs.define("meet")
+    async def meet(ctx: Any, payload: Any) -> str:
+        await together.wait()
+        return threading.current_thread().name
+
+    met = [jobs.enqueue("meet") for _ in range(5)]
+    start(concurrency=5)
+    assert {jobs.wait(job.id).result for job in met} == {"sloppyjobs-coroutines"}
+
+
+def test_as_many_functions_as_the_concurrency_run_at_once(jobs: Jobs, start: Start) -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    @jobs.define("count")
+    def count(ctx: Any, payload: Any) -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.02)
+        with lock:
+            running -= 1
+
+    several = jobs.enqueue_many([("count", None)] * 30)
+    start(concurrency=3)
+    for job in several:
+        jobs.wait(job.id)
+    assert most == 3
+
+
+@pytest.mark.slow
+def test_a_handler_in_a_process_returns_its_result_and_reports(jobs: Jobs, start: Start) -> None:
+    jobs.define("report", report, isolation="process")
+    job = jobs.enqueue("report", {"n": 1})
+    start(concurrency=1)
+    done = jobs.wait(job.id, timeout=30)
+    assert (done.result, done.progress, done.progress_message) == ("reported", 50.0, "half")
+
+
+@pytest.mark.slow
+def test_a_handler_in_a_process_is_killed_when_its_time_is_over(jobs: Jobs, start: Start) -> None:
+    jobs.define("spin", spin_for_ever, isolation="process", timeout=1, retry=Retry(max_attempts=1))
+    jobs.define("double", double, isolation="process")
+    spinning, other = jobs.enqueue("spin"), jobs.enqueue("double", {"n": 4})
+    start(concurrency=1)
+    assert jobs.wait(spinning.id, timeout=30).error_code == "SLOPPY_E_JOBS_TIMEOUT"
+    assert jobs.wait(other.id, timeout=30).result == 8
+
+
+def test_a_timeout_fails_the_attempt_and_a_late_completion_is_ignored(
+    jobs: Jobs, start: Start, eventually: Eventually
+) -> None:
+    late = threading.Event()
+
+    @jobs.define("slow", timeout=0.2, retry=Retry(max_attempts=1))
+    def slow(ctx: Any, payload: Any) -> str:
+        ctx.signal.wait(10)
+        time.sleep(0.3)
+        late.set()
+        return "too late"
+
+    job = jobs.enqueue("slow")
+    start()
+    done = jobs.wait(job.id)
+    assert (done.status, done.error_code) == (Status.DEAD, "SLOPPY_E_JOBS_TIMEOUT")
+    assert late.wait(5)
+    time.sleep(0.1)
+    assert jobs.get(job.id).status is Status.DEAD
+    assert attempts(jobs, job.id) == [(1, "timed_out", "SLOPPY_E_JOBS_TIMEOUT")]
+
+
+def test_a_timeout_cancels_a_coroutine(jobs: Jobs, start: Start, eventually: Eventually) -> None:
+    stopped = threading.Event()
+
+    @jobs.define("slow", timeout=0.2, retry=Retry(max_attempts=1))
+    async def slow(ctx: Any, payload: Any) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.set()
+
+    @jobs.define("quick")
+    async def quick(ctx: Any, payload: Any) -> str:
+        await asyncio.sleep(0.01)
+        return "unharmed"
+
+    job = jobs.enqueue("slow")
+    start(concurrency=1)
+    assert jobs.wait(job.id).error_code == "SLOPPY_E_JOBS_TIMEOUT"
+    assert stopped.wait(5)
+    assert jobs.wait(jobs.enqueue("quick").id).result == "unharmed"
+
+
+def test_cancelling_a_running_job_reaches_its_signal(jobs: Jobs, start: Start, eventually: Eventually) -> None:
+    running, reasons = threading.Event(), []
+
+    @jobs.define("long")
+    def long(ctx: Any, payload: Any) -> None:
+        running.set()
+        ctx.signal.wait(20)
+        reasons.append(ctx.signal.reason)
+
+    job = jobs.enqueue("long")
+    start()
+    assert running.wait(10)
+    jobs.admin.cancel(job.id, actor="test", reason="not wanted")
+    eventually(lambda: reasons == ["cancelled"])
+    assert jobs.get(job.id).status is Status.CANCELLED
+    assert attempts(jobs, job.id) == [(1, "cancelled", "SLOPPY_E_JOBS_CANCELLED")]
+
+
+def test_a_failing_job_is_retried_and_dies_after_its_budget(jobs: Jobs, start: Start) -> None:
+    @jobs.define("fail", retry=NO_WAIT)
+    def fail(ctx: Any, payload: Any) -> None:
+        raise ValueError(f"attempt {ctx.attempt}")
+
+    job = jobs.enqueue("fail")
+    start()
+    done = jobs.wait(job.id)
+    assert (done.status, done.attempt_count, done.error_message) == (Status.DEAD, 3, "attempt 3")
+    assert done.error_type == "ValueError"
+    assert done.error_frame is not None and done.error_frame.endswith("fail")
+    assert [status for _, status, _ in attempts(jobs, job.id)] == ["failed"] * 3
+    once = [("queued", "processing"), ("processing", "failed"), ("failed", "retrying"), ("retrying", "queued")]
+    assert events(jobs, job.id) == [(None, "queued"), *once, *once, *once[:2], ("failed", "dead")]
+
+
+def test_give_up_on_kills_at_once(jobs: Jobs, start: Start) -> None:
+    @jobs.define("fail", retry=Retry(max_attempts=5, give_up_on=(LookupError,)))
+    def fail(ctx: Any, payload: Any) -> None:
+        raise KeyError("no such thing")
+
+    job = jobs.enqueue("fail")
+    start()
+    assert (jobs.wait(job.id).status, jobs.get(job.id).attempt_count) == (Status.DEAD, 1)
+
+
+def test_snooze_comes_back_without_using_up_an_attempt(jobs: Jobs, start: Start) -> None:
+    @jobs.define("wait", retry=Retry(max_attempts=1))
+    def wait(ctx: Any, payload: Any) -> Any:
+        return Snooze(0.05) if ctx.attempt < 3 else "done"
+
+    job = jobs.enqueue("wait")
+    start()
+    done = jobs.wait(job.id)
+    assert (done.status, done.attempt_count, done.max_attempts) == (Status.SUCCEEDED, 3, 3)
+    assert [status for _, status, _ in attempts(jobs, job.id)] == ["snoozed", "snoozed", "succeeded"]
+
+
+def test_cancel_and_retry_later_are_outcomes_of_their_own(jobs: Jobs, start: Start) -> None:
+    @jobs.define("unwanted")
+    def unwanted(ctx: Any, payload: Any) -> Cancel:
+        return Cancel("nobody wants it")
+
+    @jobs.define("later", retry=Retry(max_attempts=2, initial=3600))
+    def later(ctx: Any, payload: Any) -> str:
+        if ctx.attempt == 1:
+            raise RetryLater(after=0.05)
+        return "now"
+
+    cancelled, retried = jobs.enqueue("unwanted"), jobs.enqueue("later")
+    start()
+    assert jobs.wait(cancelled.id).status is Status.CANCELLED
+    assert jobs.wait(retried.id).result == "now"
+
+
+def test_jobs_whose_handler_is_unknown_are_left_for_others(jobs: Jobs, start: Start) -> None:
+    jobs.declare("elsewhere")
+    jobs.define("here", lambda ctx, payload: None)
+    foreign, own = jobs.enqueue("elsewhere", priority=100), jobs.enqueue("here")
+    start()
+    jobs.wait(own.id)
+    assert (jobs.get(foreign.id).status, jobs.get(foreign.id).attempt_count) == (Status.QUEUED, 0)
+
+
+def test_a_worker_takes_only_from_its_queues(jobs: Jobs, start: Start) -> None:
+    jobs.define("here", lambda ctx, payload: None)
+    other, own = jobs.enqueue("here", queue="other"), jobs.enqueue("here", queue="mine")
+    start(queues=("mine",))
+    jobs.wait(own.id)
+    assert jobs.get(other.id).status is Status.QUEUED
+
+
+def test_a_delayed_job_starts_when_it_is_due_and_not_before(jobs: Jobs, start: Start) -> None:
+    jobs.define("later", lambda ctx, payload: None)
+    job = jobs.enqueue("later", delay=0.4)
+    start(poll_interval=5)
+    done = jobs.wait(job.id)
+    table = jobs.storage.tables.attempts
+    with jobs.storage.engine.connect() as connection:
+        began = connection.execute(select(table.c.started_at).where(table.c.job_id == job.id)).scalar_one()
+    assert done.run_at <= began
+    assert (began - done.run_at).total_seconds() < 4
+
+
+def test_leases_of_running_jobs_are_renewed(jobs: Jobs, start: Start, eventually: Eventually) -> None:
+    finish = threading.Event()
+
+    @jobs.define("long")
+    def long(ctx: Any, payload: Any) -> int:
+        finish.wait(20)
+        return ctx.attempt
+
+    job = jobs.enqueue("long")
+    start(lease=1, heartbeat=0.2)
+    start(lease=1, heartbeat=0.2)
+    first = eventually(lambda: jobs.get(job.id).locked_until)
+    eventually(lambda: (jobs.get(job.id).locked_until - first).total_seconds() > 1.5)
+    finish.set()
+    assert jobs.wait(job.id).result == 1
+
+
+def test_correlation_is_inherited_by_what_a_handler_enqueues(jobs: Jobs, start: Start) -> None:
+    jobs.define("child", lambda ctx, payload: ctx.correlation_id)
+
+    @jobs.define("parent")
+    def parent(ctx: Any, payload: Any) -> str:
+        return ctx.enqueue("child").id
+
+    job = jobs.enqueue("parent", correlation_id="order-7")
+    start()
+    child = jobs.wait(jobs.wait(job.id).result)
+    assert (child.result, child.correlation_id) == ("order-7", "order-7")
+
+
+def test_a_payload_that_breaks_its_schema_is_dead_at_once(jobs: Jobs, start: Start) -> None:
+    jobs.define("typed", lambda ctx, payload: None, input=dict[str, int])
+    job = jobs.enqueue("typed", {"n": 1})
+    table = jobs.storage.tables.jobs
+    with jobs.storage.engine.begin() as connection:
+        connection.execute(table.update().values(payload='{"n": "one"}'))
+    start()
+    done = jobs.wait(job.id)
+    assert (done.status, done.attempt_count, done.error_code) == (Status.DEAD, 1, "SLOPPY_E_JOBS_INVALID_PAYLOAD")
+
+
+def test_many_jobs_of_several_names_all_succeed(jobs: Jobs, start: Start, eventually: Eventually) -> None:
+    done: list[int] = []
+    jobs.define("a", lambda ctx, payload: done.append(payload))
+
+    @jobs.define("b")
+    async def b(ctx: Any, payload: Any) -> None:
+        done.append(payload)
+
+    jobs.enqueue_many([("a" if n % 2 else "b", n, {"queue": f"q{n % 5}"}) for n in range(2_000)])
+    start()
+    start()
+    eventually(lambda: len(done) >= 2_000, 60)
+    assert sorted(done) == list(range(2_000))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("heartbeat", 15), ("heartbeat", 0), ("lease", -1), ("concurrency", 0), ("queues", "mine"), ("queues", ())],
+)
+def test_settings_that_cannot_work_are_refused(jobs: Jobs, setting: str, value: object) -> None:
+    with pytest.raises(InvalidOption, match=setting):
+        jobs.create_worker(**{setting: value})
+
+
+def test_declared_schedules_are_written_and_fired_by_a_worker(jobs: Jobs, start: Start, eventually: Eventually) -> None:
+    ran: list[str] = []
+    jobs.define("tick", lambda ctx, payload: ran.append(ctx.job_id))
+    jobs.declare_recurring("every second", "tick", every=1)
+    start(recurring=True)
+    eventually(lambda: len(ran) >= 2)
+    fired = jobs.fires("every second").items
+    assert {job.id for job in fired} >= set(ran)
+    assert len({job.occurrence_at for job in fired}) == len(fired)

@@ -1,0 +1,108 @@
+"""How a worker stops: what runs may finish, what does not is given back at no cost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import select
+
+from sloppyjobs import Jobs, Retry, Worker
+from sloppyjobs.states import Status
+
+Start = Callable[..., Worker]
+Eventually = Callable[..., Any]
+
+
+def worker_row(jobs: Jobs, worker: Worker) -> Any:
+    table = jobs.storage.tables.workers
+    with jobs.storage.engine.connect() as connection:
+        return connection.execute(select(table).where(table.c.id == worker.id)).one()
+
+
+def test_stop_waits_for_what_runs(jobs: Jobs, start: Start) -> None:
+    running = threading.Event()
+
+    @jobs.define("long")
+    def long(ctx: Any, payload: Any) -> str:
+        running.set()
+        time.sleep(0.5)
+        return "finished"
+
+    job = jobs.enqueue("long")
+    worker = start()
+    assert running.wait(10)
+    assert worker.stop(timeout=10) is True
+    assert jobs.get(job.id).result == "finished"
+    assert worker_row(jobs, worker).status == "stopped"
+
+
+def test_what_does_not_finish_in_time_is_released_and_costs_no_attempt(jobs: Jobs, start: Start) -> None:
+    running, reasons = threading.Event(), []
+
+    @jobs.define("stubborn", retry=Retry(max_attempts=1))
+    def stubborn(ctx: Any, payload: Any) -> str:
+        if ctx.attempt > 1:
+            return "second try"
+        running.set()
+        ctx.signal.wait(20)
+        reasons.append(ctx.signal.reason)
+        return "too late"
+
+    job = jobs.enqueue("stubborn")
+    worker = start()
+    assert running.wait(10)
+    assert worker.stop(timeout=0.1) is False
+    given_back = jobs.get(job.id)
+    assert (given_back.status, given_back.attempt_count, given_back.max_attempts) == (Status.QUEUED, 1, 2)
+    assert given_back.error_code == "SLOPPY_E_JOBS_RELEASED"
+    start()
+    assert jobs.wait(job.id).result == "second try"
+    assert reasons == ["shutdown"]
+
+
+def test_what_was_fetched_ahead_is_released_at_no_cost(jobs: Jobs, start: Start, eventually: Eventually) -> None:
+    running = threading.Event()
+
+    @jobs.define("long")
+    def long(ctx: Any, payload: Any) -> None:
+        running.set()
+        ctx.signal.wait(20)
+
+    several = [jobs.enqueue("long") for _ in range(5)]
+    worker = start(concurrency=1, prefetch=4)
+    assert running.wait(10)
+    eventually(lambda: jobs.get(several[4].id).status == "processing")
+    worker.stop(timeout=0)
+    states = [jobs.get(job.id) for job in several]
+    assert [job.status for job in states] == [Status.QUEUED] * 5
+    assert [job.max_attempts - job.attempt_count for job in states] == [3] * 5
+
+
+def test_jobs_fetched_ahead_are_given_back_when_their_turn_does_not_come(
+    jobs: Jobs, start: Start, eventually: Eventually
+) -> None:
+    release = threading.Event()
+    jobs.define("quick", lambda ctx, payload: None)
+    jobs.define("slow", lambda ctx, payload: release.wait(20) and None)
+    start(concurrency=1)
+    for job in jobs.enqueue_many([("quick", None)] * 300):
+        jobs.wait(job.id, timeout=30)
+    # By now the worker believes in quick jobs and takes all of these, though it can run only one.
+    several = jobs.enqueue_many([("slow", None)] * 5)
+    eventually(lambda: all(jobs.get(job.id).attempt_count == 1 for job in several))
+    eventually(lambda: [jobs.get(job.id).status for job in several] == ["processing"] + ["queued"] * 4)
+    release.set()
+    for job in several:
+        assert jobs.wait(job.id).status is Status.SUCCEEDED
+
+
+def test_a_worker_can_be_started_again(jobs: Jobs, start: Start) -> None:
+    jobs.define("quick", lambda ctx, payload: payload)
+    worker = start()
+    assert jobs.wait(jobs.enqueue("quick", 1).id).result == 1
+    assert worker.stop()
+    worker.start()
+    assert jobs.wait(jobs.enqueue("quick", 2).id).result == 2

@@ -1,0 +1,146 @@
+"""One trace from the enqueue to the execution, where the application has configured tracing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from sloppyjobs import InvalidOption, Jobs, Retry, Worker, storage
+from sloppyjobs.telemetry import TRACE
+from sloppyjobs.testing import drain
+
+Start = Callable[..., Worker]
+
+
+@pytest.fixture
+def database_url(sqlite_url: str) -> str:
+    made = storage.from_url(sqlite_url)
+    made.init()
+    made.close()
+    return sqlite_url
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    """Tracing, configured for the length of a test."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
+    yield exporter
+    provider.shutdown()
+
+
+def named(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
+    return [span for span in spans.get_finished_spans() if span.name == name]
+
+
+def test_functions_and_coroutines_continue_the_trace_of_their_enqueue(
+    jobs: Jobs, start: Start, spans: InMemorySpanExporter
+) -> None:
+    seen: list[Any] = []
+
+    @jobs.define("say", queue="loud", metadata={"team": "growth"})
+    def say(ctx: Any, payload: Any) -> None:
+        seen.append((dict(ctx.metadata), trace.get_current_span().get_span_context().trace_id))
+
+    @jobs.define("later")
+    async def later(ctx: Any, payload: Any) -> None:
+        seen.append((dict(ctx.metadata), trace.get_current_span().get_span_context().trace_id))
+
+    with trace.get_tracer("test").start_as_current_span("request") as request:
+        said = jobs.enqueue("say")
+        asked = jobs.enqueue("later", metadata={"a": 1})
+    worker = start()
+    jobs.wait(said.id)
+    jobs.wait(asked.id)
+    worker.stop()
+    one = request.get_span_context().trace_id
+    assert sorted(seen, key=str) == sorted([({"team": "growth"}, one), ({"a": 1}, one)], key=str)
+    (sent,), (ran,) = named(spans, "send say"), named(spans, "process say")
+    assert (sent.kind, ran.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
+    assert sent.parent is not None and sent.parent.span_id == request.get_span_context().span_id
+    assert ran.parent is not None and ran.parent.span_id == sent.context.span_id
+    assert [link.context.span_id for link in ran.links] == [sent.context.span_id]
+    assert ran.attributes is not None
+    assert (ran.attributes["messaging.message.id"], ran.attributes["messaging.destination.name"]) == (said.id, "loud")
+    assert ran.attributes["sloppyjobs.job.attempt"] == 1
+
+
+def test_the_trace_is_not_part_of_the_metadata_that_producers_and_handlers_see(
+    jobs: Jobs, spans: InMemorySpanExporter
+) -> None:
+    jobs.declare("say")
+    assert jobs.enqueue("say").metadata == {}
+    assert jobs.enqueue("say", metadata={"a": 1}).metadata == {"a": 1}
+    with pytest.raises(InvalidOption, match="reserved"):
+        jobs.enqueue("say", metadata={TRACE: {}})
+
+
+def test_every_attempt_has_a_span_and_a_failure_is_seen(jobs: Jobs, spans: InMemorySpanExporter) -> None:
+    @jobs.define("fail", retry=Retry(max_attempts=2, backoff="none"))
+    def fail(ctx: Any, payload: Any) -> None:
+        raise ValueError("oh")
+
+    jobs.enqueue("fail")
+    drain(jobs)
+    ran = named(spans, "process fail")
+    assert [span.status.status_code for span in ran] == [StatusCode.ERROR, StatusCode.ERROR]
+    assert len({span.context.trace_id for span in [*ran, *named(spans, "send fail")]}) == 1
+
+
+def test_many_jobs_are_sent_in_one_span(jobs: Jobs, spans: InMemorySpanExporter) -> None:
+    jobs.define("say", lambda ctx, payload: None)
+    jobs.enqueue_many([("say", n) for n in range(3)])
+    drain(jobs)
+    (sent,) = named(spans, "send say")
+    assert sent.attributes is not None
+    assert sent.attributes["messaging.batch.message_count"] == 3
+    assert {span.context.trace_id for span in named(spans, "process say")} == {sent.context.trace_id}
+
+
+def test_a_job_of_a_schedule_or_with_a_damaged_trace_begins_its_own(jobs: Jobs, spans: InMemorySpanExporter) -> None:
+    jobs.define("say", lambda ctx, payload: dict(ctx.metadata))
+    broken = jobs.enqueue("say")
+    with jobs.storage.engine.begin() as connection:
+        connection.exec_driver_sql("""UPDATE sloppy_jobs SET metadata = '{"_trace": {"traceparent": 5}, "a": 1}'""")
+    drain(jobs)
+    assert jobs.get(broken.id).result == {"a": 1}
+    (ran,) = named(spans, "process say")
+    assert ran.parent is None
+
+
+def test_middleware_runs_inside_the_span(jobs: Jobs, spans: InMemorySpanExporter) -> None:
+    @jobs.middleware
+    def surround(ctx: Any, payload: Any, call_next: Any) -> Any:
+        trace.get_current_span().set_attribute("seen", "yes")
+        return call_next()
+
+    jobs.define("say", lambda ctx, payload: None)
+    jobs.enqueue("say")
+    drain(jobs)
+    (ran,) = named(spans, "process say")
+    assert ran.attributes is not None and ran.attributes["seen"] == "yes"
+
+
+def test_without_a_configured_provider_nothing_is_traced_or_stored(jobs: Jobs) -> None:
+    jobs.define("say", lambda ctx, payload: None)
+    jobs.enqueue("say")
+    drain(jobs)
+    with jobs.storage.engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT metadata FROM sloppy_jobs").scalar_one() is None
+
+
+def test_the_library_does_not_import_tracing_by_itself() -> None:
+    code = "import sys; from sloppyjobs import Jobs; Jobs('sqlite://').create_worker(); print(sorted(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "opentelemetry" not in ran.stdout
