@@ -1,0 +1,1 @@
+"""Benchmarks against peers, in the same run: ``python -m benchmarks --help``."""

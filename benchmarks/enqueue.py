@@ -1,0 +1,50 @@
+"""How fast jobs are enqueued in PostgreSQL, one at a time and many at once."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from benchmarks import databases, subject
+from benchmarks.report import Report, best, middle, ratio, spread
+from benchmarks.rounds import Measurement, alternate, chosen
+
+SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sloppyjobs": ("ours", {}),
+    "pgqueuer, psycopg": ("pgqueuer_peer", {"driver": "psycopg"}),
+    "pgqueuer, asyncpg": ("pgqueuer_peer", {"driver": "asyncpg"}),
+}
+
+
+def once(server: str, system: str, action: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Enqueue into a new database."""
+    with databases.fresh_postgres(server) as url:
+        subject.run(system, "prepare", url=url)
+        return subject.run(system, action, url=url, **params)
+
+
+def run(server: str, single: int, bulk: int, rounds: int, peers: tuple[str, ...]) -> list[Report]:
+    """Single calls, and bulk calls of 1000 and of 5000."""
+    kinds: list[tuple[str, str, dict[str, Any]]] = [
+        (f"single, {single:,} jobs", "enqueue_single", {"jobs": single}),
+        (f"bulk of 1000, {bulk:,} jobs", "enqueue_bulk", {"jobs": bulk, "call": 1000}),
+        (f"bulk of 5000, {bulk:,} jobs", "enqueue_bulk", {"jobs": bulk, "call": 5000}),
+    ]
+    report = Report(
+        "enqueue: one thread, every call a commit",
+        ("kind", "system", "jobs/s", "lowest-highest", "x pgqueuer"),
+    )
+    report.note(databases.describe(server))
+    for title, action, params in kinds:
+        measurements: dict[str, Measurement] = {
+            name: partial(once, server, module, action, {**params, **settings})
+            for name, (module, settings) in SYSTEMS.items()
+        }
+        results = alternate(chosen(measurements, peers), rounds, report)
+        rates = {name: middle(found, "per_second") for name, found in results.items()}
+        for name, found in results.items():
+            times = ratio(rates[name], best(rates, "pgqueuer"))
+            report.add(title, name, rates[name], spread(found, "per_second"), times)
+    report.note("'x pgqueuer' is against the faster of its two drivers")
+    report.note(f"medians of {rounds} alternating rounds")
+    return [report]

@@ -1,0 +1,70 @@
+"""When a drain begins and ends, defined alike for every system.
+
+It begins when the first handler starts, and ends when the tables say that every job is settled. The tables are looked
+at only after the last handler has run, so the watching costs the watched nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+
+POLL_SECONDS = 0.002
+PATIENCE_SECONDS = 300
+
+
+class Stopwatch:
+    """Counts handler calls, and measures from the first of them to the last settlement."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._calls = itertools.count(1)
+        self._all_ran = threading.Event()
+        self._process = psutil.Process(os.getpid())
+        self.began = 0.0
+        self.cpu_began = 0.0
+
+    def handle(self) -> None:
+        """What every handler calls, and all that it does."""
+        call = next(self._calls)
+        if call == 1:
+            self.began, self.cpu_began = time.perf_counter(), time.process_time()
+        if call == self._jobs:
+            self._all_ran.set()
+
+    def wait(self, settled: Callable[[], bool]) -> dict[str, Any]:
+        """Block until everything is settled; the rate, and what the process used."""
+        if not self._all_ran.wait(PATIENCE_SECONDS):
+            raise TimeoutError(f"only {next(self._calls) - 1} of {self._jobs} handlers have run")
+        deadline = time.perf_counter() + PATIENCE_SECONDS
+        while not settled():
+            if time.perf_counter() > deadline:
+                raise TimeoutError("the last jobs were run, but never settled")
+            time.sleep(POLL_SECONDS)
+        seconds = time.perf_counter() - self.began
+        cpu = time.process_time() - self.cpu_began
+        return {
+            "seconds": seconds,
+            "per_second": self._jobs / seconds,
+            "cpu_us_per_job": cpu / self._jobs * 1e6,
+            "rss_mb": resident_mb(self._process),
+        }
+
+
+def resident_mb(process: psutil.Process | None = None) -> float:
+    """Megabytes of memory in use."""
+    return (process or psutil.Process(os.getpid())).memory_info().rss / 1e6
+
+
+def rate(jobs: int, work: Callable[[], object]) -> dict[str, Any]:
+    """How many jobs per second ``work`` gets through."""
+    began = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - began
+    return {"seconds": seconds, "per_second": jobs / seconds}
