@@ -1,0 +1,122 @@
+"""A believable day in an application with jobs, for the tests of the UI and for its screenshots."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+from typing import Any
+
+from sloppyjobs import Jobs, Retry, storage
+from sloppyjobs.storage import FakeClock
+
+SECRET = "hunter2-canary-9f31"
+"""Must never leave through the UI."""
+
+
+class SmtpTimeout(Exception):
+    """A relay that does not answer."""
+
+
+class TemplateError(Exception):
+    """A template that asks for what is not there."""
+
+
+class Mailer:
+    """What the handlers talk to; tests repair it."""
+
+    broken = True
+
+
+def define(jobs: Jobs) -> Mailer:
+    """The application's jobs."""
+    mailer = Mailer()
+    once = Retry(max_attempts=1)
+    twice = Retry(max_attempts=2, backoff="none")
+
+    @jobs.define("send-email", queue="emails", retry=twice, redact=("token",), timeout=30)
+    def send_email(ctx: Any, payload: Any) -> Any:
+        ctx.log("info", "connecting", relay="relay.internal", port=587)
+        if mailer.broken and payload.get("template") == "receipt":
+            ctx.log("warning", "slow reply", stage="DATA", after="9.9 s")
+            raise SmtpTimeout(f"no reply from smtp://mailer:{SECRET}@relay.internal:587 in 28 s")
+        return {"delivered": True, "message_id": "m-48213"}
+
+    @jobs.define("render-invoice-pdf", queue="invoices", retry=once)
+    def render(ctx: Any, payload: Any) -> Any:
+        if payload["invoice"].endswith("7"):
+            raise TemplateError("'due_date' is undefined")
+        return {"pages": 2}
+
+    @jobs.define("resize-image", queue="media")
+    def resize(ctx: Any, payload: Any) -> Any:
+        ctx.progress(62, "1,240 of 2,000 tiles written")
+
+    @jobs.define("rollup-daily-metrics", queue="rollups", metadata={"team": "data"})
+    def rollup(ctx: Any, payload: Any) -> Any:
+        return {"rows": 1284}
+
+    jobs.declare("export-orders", queue="exports")
+    return mailer
+
+
+def history(url: str, until: datetime, minutes: int = 60) -> None:
+    """The hour before: a quiet start, a relay that stops answering, a busy end."""
+    clock = FakeClock(until - timedelta(minutes=minutes))
+    jobs = Jobs(storage.from_url(url, clock=clock))
+    jobs.storage.init()
+    mailer = define(jobs)
+    for minute in range(minutes):
+        mailer.broken = 34 <= minute < 46
+        for number in range(9 + round(9 * math.sin(minute / 7) ** 2) + minute % 3):
+            jobs.enqueue("rollup-daily-metrics", {"day": number})
+            jobs.enqueue("send-email", {"template": "receipt" if number % 2 else "welcome", "order": 48000 + minute})
+        jobs.create_worker(id="app-1:4126", concurrency=4, recurring=False).run_once()
+        clock.advance(60)
+    jobs.storage.close()
+
+
+def play(jobs: Jobs, *, many: int = 1) -> Mailer:
+    """Enqueue and run what the day brings."""
+    mailer = define(jobs)
+    for number in range(8 * many):
+        jobs.enqueue(
+            "send-email",
+            {"template": "receipt", "to": "ada@example.org", "order": 48213 + number, "password": SECRET,
+             "options": {"locale": "en", "attach_pdf": True, "token": SECRET}, "lines": ["SKU-2210", "SKU-0087"]},
+            correlation_id=f"req-7c1f-{number}", idempotency_key=f"receipt:{48213 + number}",
+        )  # fmt: skip
+        jobs.enqueue("send-email", {"template": "welcome", "to": "grace@example.org"})
+    for number in range(20 * many):
+        jobs.enqueue("render-invoice-pdf", {"invoice": f"2026-03-{1180 + number:05d}", "locale": "fr"})
+        jobs.enqueue("rollup-daily-metrics", {"day": number})
+    worker = jobs.create_worker(id="app-1:4127", concurrency=4, recurring=False)
+    for _ in range(3):
+        worker.run_once()
+    _waiting(jobs, many)
+    _schedules(jobs)
+    return mailer
+
+
+def _waiting(jobs: Jobs, many: int) -> None:
+    for number in range(6 * many):
+        jobs.enqueue("export-orders", {"page": number})
+    for number in range(4):
+        jobs.enqueue("send-email", {"template": "reminder", "cart": 9921 + number}, delay=3600 * (number + 1))
+    held = [jobs.enqueue("resize-image", {"src": f"catalog/{7734 + n}.tif", "sizes": [320, 640]}) for n in range(3)]
+    for claim in jobs.claim("app-2:3380", queues=("media",), limit=2, lease=600):
+        jobs.extend(claim, 600)
+    jobs.admin.pause(held[2].id, actor="ops", reason="disk almost full")
+    cancelled = jobs.enqueue("send-email", {"template": "reminder"}, delay=900)
+    jobs.admin.cancel(cancelled.id, actor="api token", reason="superseded")
+    jobs.admin.pause_queue("search", actor="ops", reason="index rebuild")
+    jobs.locks("app-1:4127").acquire("catalog-import", ttl=60)
+
+
+def _schedules(jobs: Jobs) -> None:
+    jobs.recurring("nightly-rollup", "rollup-daily-metrics", {"day": "yesterday"}, cron="30 2 * * *",
+                   timezone="Europe/Paris")  # fmt: skip
+    jobs.recurring("reconcile-balances", "rollup-daily-metrics", {}, every=300)
+    jobs.recurring("weekly-digest", "send-email", {"template": "digest", "token": SECRET}, cron="0 20 * * 5",
+                   timezone="America/New_York", misfire="ignore")  # fmt: skip
+    jobs.recurring("rebuild-thumbnails", "resize-image", {}, cron="0 4 * * 0", paused=True)
+    jobs.admin.trigger_recurring("nightly-rollup", actor="ops", reason="the night run died, template fixed")

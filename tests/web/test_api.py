@@ -1,0 +1,192 @@
+"""The JSON mirror, its document, the metrics and the probes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import scene
+from flask import Flask
+from hosts import PREFIX, make_app
+
+import webui
+from sloppyjobs import Jobs
+
+API = f"{PREFIX}/api/v1"
+BEARER = {"Authorization": "Bearer t0k3n"}
+
+
+class Api:
+    """A client with a token."""
+
+    def __init__(self, app: Flask, headers: dict[str, str] | None = None) -> None:
+        self.client = app.test_client()
+        self.headers = BEARER if headers is None else headers
+
+    def get(self, path: str) -> Any:
+        return self.client.get(API + path, headers=self.headers)
+
+    def post(self, path: str, body: Any = None) -> Any:
+        return self.client.post(API + path, headers=self.headers, json=body or {})
+
+
+@pytest.fixture
+def api(app: Flask) -> Api:
+    return Api(app)
+
+
+def test_only_bearer_tokens_count(app: Flask) -> None:
+    for headers in ({}, {"X-Role": "admin"}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic b3BzOng="}):
+        response = Api(app, headers).get("/jobs")
+        assert response.status_code == 401
+        assert "Bearer" in response.headers["WWW-Authenticate"]
+
+
+def test_reads_answer_and_show_no_secret(api: Api, played: Jobs) -> None:
+    dead = played.admin.list_jobs("dead", name="send-email")[0].id
+    paths = ["/overview", "/stats", "/jobs", f"/jobs/{dead}", f"/jobs/{dead}/attempts", f"/jobs/{dead}/events",
+             f"/jobs/{dead}/logs", f"/jobs/{dead}/explain", "/dead", "/queues", "/queues/emails", "/recurring",
+             "/recurring/nightly-rollup", "/workers", "/locks", "/audit"]  # fmt: skip
+    for path in paths:
+        response = api.get(path)
+        assert response.status_code == 200, path
+        assert response.mimetype == "application/json"
+        assert scene.SECRET not in response.text, path
+        assert '"payload":' not in response.text, path
+
+
+def test_jobs_are_filtered_and_walked(api: Api) -> None:
+    page = api.get("/jobs?status=dead&status=paused&page_size=2").json
+    assert {job["status"] for job in page["items"]} <= {"dead", "paused"}
+    following = api.get(f"/jobs?status=dead&status=paused&page_size=2&cursor={page['next_cursor']}").json
+    assert following["items"]
+    assert following["items"] != page["items"]
+
+
+def test_a_job_is_commanded_by_the_tokens_name(api: Api, played: Jobs) -> None:
+    dead = played.admin.list_jobs("dead")[0].id
+    assert api.post(f"/jobs/{dead}/retry", {"reason": "ci"}).json["status"] == "queued"
+    entry = played.admin.audit(dead)[0]
+    assert (entry.actor, entry.reason) == ("api token", "ci")
+    assert api.post(f"/jobs/{dead}/delete").status_code == 200
+    lost = api.post(f"/jobs/{dead}/retry")
+    assert lost.status_code == 409
+    assert lost.json["error"]["code"] == "SLOPPY_E_JOBS_TRANSITION_INVALID"
+
+
+def test_bulk_has_a_dry_run(api: Api, played: Jobs) -> None:
+    body = {"filter": {"status": "dead"}, "dry_run": True}
+    dry = api.post("/bulk/retry", body).json
+    assert dry["done"] == dry["matched"] > 0
+    assert api.post("/bulk/retry", {**body, "dry_run": False}).json["done"] == dry["done"]
+    assert len(played.admin.list_jobs("dead")) == 0
+    assert api.post("/bulk/delete", {}).status_code == 400
+    assert api.post("/bulk/delete", {"filter": {}}).status_code == 400
+
+
+def test_queues_and_schedules_are_commanded(api: Api, played: Jobs) -> None:
+    assert api.post("/queues/emails/pause", {"until": "2099-01-01T00:00:00Z"}).json["paused"] is True
+    assert api.post("/queues/emails/resume").json["paused"] is False
+    assert api.post("/recurring/nightly-rollup/trigger").json["status"] == "queued"
+    assert api.post("/recurring/nightly-rollup/pause").json["paused"] is True
+    assert api.post("/recurring/nightly-rollup/delete").status_code == 200
+    assert api.get("/recurring/nightly-rollup").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["/jobs?status=nonsense", "/jobs?page_size=x", "/jobs?nope=1", "/jobs?cursor=forged", "/stats?minutes=0"]
+)
+def test_bad_questions_are_explained_as_json(api: Api, path: str) -> None:
+    response = api.get(path)
+    assert response.status_code == 400
+    assert response.json["error"]["message"]
+
+
+def test_unknown_things_are_404_as_json(api: Api) -> None:
+    for path in ("/jobs/job_x", "/queues/nope", "/recurring/nope"):
+        response = api.get(path)
+        assert response.status_code == 404
+        assert response.json["error"]["code"].startswith("SLOPPY_E_JOBS_UNKNOWN")
+
+
+def test_a_bad_body_is_explained(api: Api, played: Jobs) -> None:
+    dead = played.admin.list_jobs("dead")[0].id
+    for data in (b"{", b"[]", b'{"reason": 5}'):
+        response = api.client.post(f"{API}/jobs/{dead}/retry", data=data, headers=BEARER)
+        assert response.status_code == 400
+    assert played.get(dead).status == "dead"
+
+
+def test_a_token_with_a_scope_sees_its_queues_only(played: Jobs) -> None:
+    app = Flask("host")
+    policy = webui.TokenPolicy({"mail": "m"}, scope=("emails",))
+    app.register_blueprint(webui.create_blueprint(played, api_policy=policy), url_prefix=PREFIX)
+    api = Api(app, {"Authorization": "Bearer m"})
+    assert {job["queue"] for job in api.get("/jobs").json["items"]} == {"emails"}
+    other = played.admin.list_jobs("dead", name="render-invoice-pdf")[0].id
+    for path in (f"/jobs/{other}", f"/jobs/{other}/logs", "/queues/invoices", "/recurring/nightly-rollup"):
+        assert api.get(path).status_code == 404, path
+    assert api.post(f"/jobs/{other}/retry").status_code == 404
+    assert api.post("/queues/invoices/pause").status_code == 404
+    assert api.get("/overview").status_code == 400
+    assert api.get("/stats").status_code == 400
+    assert app.test_client().get(f"{PREFIX}/metrics", headers=api.headers).status_code == 403
+
+
+def test_a_token_may_be_kept_from_commands(played: Jobs) -> None:
+    policy = webui.TokenPolicy("r", can=lambda actor, action, resource: action.endswith(".view"))
+    app = Flask("host")
+    app.register_blueprint(webui.create_blueprint(played, api_policy=policy), url_prefix=PREFIX)
+    api = Api(app, {"Authorization": "Bearer r"})
+    dead = played.admin.list_jobs("dead")[0].id
+    assert api.get("/jobs").status_code == 200
+    assert api.post(f"/jobs/{dead}/retry").status_code == 403
+
+
+def test_the_document_describes_every_route(api: Api, app: Flask) -> None:
+    document = api.get("/openapi.json").json
+    assert document["openapi"].startswith("3.1")
+    assert document["servers"] == [{"url": API}]
+    rules = [rule for rule in app.url_map.iter_rules() if "/api/v1/" in rule.rule and "openapi" not in rule.rule]
+    operations = [one for path in document["paths"].values() for one in path.values()]
+    assert len(operations) == len(rules)
+    assert all(one["summary"] and one["x-permission"] for one in operations)
+    assert "JobView" in document["components"]["schemas"]
+    ids = [one["operationId"] for one in operations]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_reference_in_the_document_resolves(api: Api) -> None:
+    document = api.get("/openapi.json").json
+
+    def walk(node: Any) -> None:
+        if isinstance(node, dict):
+            if "$ref" in node:
+                name = node["$ref"].removeprefix("#/components/schemas/")
+                assert name in document["components"]["schemas"], name
+            for inner in node.values():
+                walk(inner)
+        elif isinstance(node, list):
+            for inner in node:
+                walk(inner)
+
+    walk(document)
+
+
+def test_metrics_are_our_own_and_need_the_token(app: Flask) -> None:
+    client = app.test_client()
+    assert client.get(f"{PREFIX}/metrics").status_code == 401
+    text = client.get(f"{PREFIX}/metrics", headers=BEARER).text
+    assert 'sloppyjobs_jobs{status="dead"}' in text
+    assert 'sloppyjobs_queue_depth{queue="exports"} 6.0' in text
+    assert "python_info" not in text
+
+
+def test_probes_need_nobody_and_say_little(app: Flask, played: Jobs, tmp_path: Any) -> None:
+    client = app.test_client()
+    assert client.get(f"{PREFIX}/healthz").text == "ok\n"
+    assert client.get(f"{PREFIX}/readyz").text == "ready\n"
+    empty = make_app(Jobs(f"sqlite:///{tmp_path / 'empty.db'}")).test_client()
+    assert empty.get(f"{PREFIX}/healthz").status_code == 200
+    unready = empty.get(f"{PREFIX}/readyz")
+    assert (unready.status_code, unready.text) == (503, "not ready\n")

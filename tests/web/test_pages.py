@@ -1,0 +1,208 @@
+"""Every page answers, shows what it should and nothing it must not."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+import scene
+from hosts import PREFIX, Client, make_app
+from sqlalchemy import event
+
+from sloppyjobs import Jobs
+from webui.security import CONTENT_SECURITY_POLICY
+
+PAGES = (
+    "/",
+    "/?range=24h",
+    "/jobs",
+    "/jobs?status=dead",
+    "/jobs?status=scheduled&order=run_at",
+    "/jobs?range=1h&queue=emails&name=send-email",
+    "/dead",
+    "/queues",
+    "/queues/emails",
+    "/recurring",
+    "/recurring/nightly-rollup",
+    "/workers",
+    "/locks",
+    "/audit",
+)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_served_with_its_headers(admin: Client, path: str) -> None:
+    response = admin.get(path)
+    assert response.status_code == 200
+    assert response.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
+    assert response.headers["Cache-Control"] == "no-store"
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert "HX-Request" in response.headers["Vary"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_has_neither_inline_script_nor_inline_style(admin: Client, path: str) -> None:
+    text = admin.get(path).text
+    assert "<style" not in text
+    assert ' style="' not in text
+    assert "javascript:" not in text
+    assert " onclick" not in text
+    assert "<script>" not in text
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_asks_at_most_twelve_queries(played: Jobs, path: str) -> None:
+    counted: list[str] = []
+    played.admin.list_locks()  # the first use of a process checks the schema
+    client = Client(make_app(played).test_client())
+    event.listen(played.storage.engine, "before_cursor_execute", lambda *given: counted.append(given[2]))
+    assert client.get(path).status_code == 200
+    # Causes are walked one by one, two statements each; the page shows fifty at most.
+    assert len(counted) <= 12, "\n".join(counted)
+
+
+def test_no_page_shows_a_secret(admin: Client, played: Jobs) -> None:
+    ids = [job.id for job in played.admin.list_jobs(page_size=200)]
+    for path in (*PAGES, *(f"/jobs/{id}" for id in ids)):
+        assert scene.SECRET not in admin.get(path).text, path
+
+
+def test_a_dead_job_says_why_and_offers_what_is_allowed(admin: Client, played: Jobs) -> None:
+    job = played.admin.list_jobs("dead", name="send-email")[0]
+    text = admin.get(f"/jobs/{job.id}").text
+    assert "It is dead: attempt 2 of 2 failed" in text
+    assert f'action="{PREFIX}/jobs/{job.id}/retry"' in text
+    assert f'href="{PREFIX}/jobs/{job.id}/delete"' in text
+    assert f"/jobs/{job.id}/cancel" not in text
+    assert f"/jobs/{job.id}/pause" not in text
+    assert "redacted" in text
+
+
+@pytest.mark.parametrize("status", ["scheduled", "queued", "processing", "succeeded", "dead", "cancelled", "paused"])
+def test_buttons_are_exactly_those_of_the_state_machine(admin: Client, played: Jobs, status: str) -> None:
+    job = played.admin.list_jobs(status)[0]
+    text = admin.get(f"/jobs/{job.id}").text
+    names = {"run": "run_now"}
+    for command in ("retry", "run", "pause", "resume", "cancel", "delete"):
+        offered = f'{PREFIX}/jobs/{job.id}/{command}"' in text
+        assert offered == (names.get(command, command) in job.actions), command
+
+
+def test_the_list_is_walked_by_cursors_forth_and_back(admin: Client, played: Jobs) -> None:
+    first = admin.get("/jobs?size=25")
+    following = _link(first.text, "next")
+    second = admin.client.get(following, headers=admin.headers)
+    assert second.status_code == 200
+    assert "row-job_" in second.text
+    back = admin.client.get(_link(second.text, "prev"), headers=admin.headers)
+    assert _rows(back.text) == _rows(first.text)
+    assert not set(_rows(first.text)) & set(_rows(second.text))
+
+
+def test_a_cursor_goes_on_within_a_relative_range(admin: Client) -> None:
+    first = admin.get("/jobs?size=25&range=1h")
+    assert admin.client.get(_link(first.text, "next"), headers=admin.headers).status_code == 200
+
+
+def test_a_forged_cursor_is_told_and_leaves_the_filters(admin: Client) -> None:
+    response = admin.get("/jobs?cursor=forged&queue=emails")
+    assert response.status_code == 400
+    assert "cursor" in response.text
+    assert 'name="queue" value="emails"' in response.text
+
+
+def test_a_larger_page_size_is_clamped(admin: Client) -> None:
+    response = admin.get("/jobs?size=100000")
+    assert response.status_code == 200
+    assert 'href="/admin/jobs/jobs?size=100" aria-current="true"' in response.text
+
+
+def test_sorting_comes_from_an_allow_list(admin: Client) -> None:
+    assert admin.get("/jobs?order=created_at;drop table jobs").status_code == 200
+    assert admin.get("/jobs?order=created_at").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("send-email", "name=send-email"),
+        ("receipt:48213", "idempotency_key=receipt:48213"),
+        ("req-7c1f-3", "correlation_id=req-7c1f-3"),
+    ],
+)
+def test_the_search_finds_names_and_keys(admin: Client, text: str, target: str) -> None:
+    assert admin.get(f"/find?q={text}").headers["Location"].endswith(target)
+
+
+def test_the_search_opens_a_job_by_its_id(admin: Client, played: Jobs) -> None:
+    id = played.admin.list_jobs()[0].id
+    assert admin.get(f"/find?q={id}").headers["Location"].endswith(f"/jobs/{id}")
+
+
+def test_empty_pages_explain_the_next_step(jobs: Jobs) -> None:
+    client = Client(make_app(jobs).test_client())
+    assert "jobs.enqueue" in client.get("/").text
+    assert "jobs.enqueue" in client.get("/jobs").text
+    assert "jobs.recurring" in client.get("/recurring").text
+    assert "worker" in client.get("/workers").text
+    assert "jobs.lock" in client.get("/locks").text
+    assert "No dead jobs" in client.get("/dead").text
+    assert "with the reason" in client.get("/audit").text
+
+
+def test_times_are_shown_in_the_chosen_zone(admin: Client) -> None:
+    assert " UTC" in admin.get("/").text
+    response = admin.post("/preferences", {"tz": "Asia/Tokyo", "theme": "dark", "page": "queues"})
+    assert response.status_code == 303
+    assert response.headers["Location"] == f"{PREFIX}/queues"
+    text = admin.get("/").text
+    assert " JST" in text
+    assert 'data-theme="dark"' in text
+
+
+def test_a_zone_that_does_not_exist_is_refused_in_words(admin: Client) -> None:
+    admin.post("/preferences", {"tz": "Mars/Olympus", "page": "//evil.example"})
+    text = admin.get("/locks").text
+    assert "There is no such time zone" in text
+    assert "Mars" not in text
+
+
+def test_unknown_addresses_jobs_queues_and_schedules_are_404_pages(admin: Client) -> None:
+    for path in ("/nope", "/jobs/job_x", "/queues/nope", "/recurring/nope"):
+        response = admin.get(path)
+        assert response.status_code == 404, path
+        assert "404" in response.text
+        assert "Skip to content" in response.text
+
+
+def _link(text: str, rel: str) -> str:
+    found = re.search(rf'href="([^"]+)" rel="{rel}"', text)
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def _rows(text: str) -> list[str]:
+    return re.findall(r'id="row-(job_\w+)"', text)
+
+
+def test_every_page_works_on_postgresql_within_twelve_queries(postgres_url: str) -> None:
+    jobs = Jobs(postgres_url)
+    scene.play(jobs)
+    client = Client(make_app(jobs).test_client())
+    counted: list[str] = []
+    jobs.admin.list_locks()
+    event.listen(jobs.storage.engine, "before_cursor_execute", lambda *given: counted.append(given[2]))
+    dead = jobs.admin.list_jobs("dead")[0].id
+    for path in (*PAGES, f"/jobs/{dead}"):
+        counted.clear()
+        response = client.get(path)
+        assert response.status_code == 200, path
+        assert scene.SECRET not in response.text, path
+        # Not a query: the settings under which the next ones are planned and stopped.
+        asked = [one for one in counted if "set_config(" not in one]
+        assert len(asked) <= 12, path
+    assert client.post(f"/jobs/{dead}/retry").status_code == 303
+    assert jobs.get(dead).status == "queued"
+    jobs.storage.close()

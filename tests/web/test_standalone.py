@@ -1,0 +1,196 @@
+"""The application of its own, its configuration, and the pages for when something is missing."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hosts import Client, make_app
+from sqlalchemy.exc import DBAPIError
+
+import webui
+from sloppyjobs import Jobs
+from webui.standalone import NotConfigured
+
+
+def _environ(tmp_path: Path, **more: str) -> dict[str, str]:
+    return {"SLOPPYJOBS_DATABASE_URL": f"sqlite:///{tmp_path / 'jobs.db'}", **more}
+
+
+def _credentials() -> dict[str, str]:
+    return {"SLOPPYJOBS_WEBUI_USERNAME": "ops", "SLOPPYJOBS_WEBUI_PASSWORD": "s3cret"}
+
+
+def test_importing_does_nothing() -> None:
+    code = (
+        "import sys, threading; import webui, logging;"
+        "assert 'app' not in vars(webui); assert threading.active_count() == 1; print('quiet')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PATH": ""})
+    assert done.stdout == "quiet\n"
+    assert done.stderr == ""
+
+
+def test_it_refuses_to_start_without_credentials(tmp_path: Path) -> None:
+    with pytest.raises(NotConfigured, match="SLOPPYJOBS_WEBUI_PASSWORD"):
+        webui.create_app(_environ(tmp_path))
+    with pytest.raises(NotConfigured):
+        webui.create_app(_environ(tmp_path, SLOPPYJOBS_WEBUI_USERNAME="ops"))
+
+
+def test_the_lazy_app_is_made_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in _environ(tmp_path, **_credentials()).items():
+        monkeypatch.setenv(name, value)
+    try:
+        assert webui.app is webui.app
+        assert webui.app.test_client().get("/healthz").status_code == 200
+    finally:
+        vars(webui).pop("app", None)
+    with pytest.raises(AttributeError):
+        _ = webui.nothing  # type: ignore[attr-defined]
+
+
+def test_credentials_open_the_pages_and_the_token_the_api(tmp_path: Path) -> None:
+    Jobs(f"sqlite:///{tmp_path / 'jobs.db'}").storage.init()
+    app = webui.create_app(_environ(tmp_path, **_credentials(), SLOPPYJOBS_WEBUI_TOKEN="t"))
+    client = app.test_client()
+    assert client.get("/").status_code == 401
+    assert client.get("/", auth=("ops", "s3cret")).status_code == 200
+    assert client.get("/nope", auth=("ops", "s3cret")).status_code == 404
+    assert client.get("/api/v1/jobs", auth=("ops", "s3cret")).status_code == 401
+    assert client.get("/api/v1/jobs", headers={"Authorization": "Bearer t"}).status_code == 200
+
+
+def test_without_a_token_the_api_is_closed(tmp_path: Path) -> None:
+    app = webui.create_app(_environ(tmp_path, **_credentials()))
+    assert app.test_client().get("/api/v1/jobs", headers={"Authorization": "Bearer "}).status_code == 403
+
+
+def test_insecure_is_for_loopback_names_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    Jobs(f"sqlite:///{tmp_path / 'jobs.db'}").storage.init()
+    app = webui.create_app(_environ(tmp_path, SLOPPYJOBS_WEBUI_INSECURE="1"))
+    assert "NO AUTHENTICATION" in caplog.text
+    client = app.test_client()
+    assert client.get("/", headers={"Host": "127.0.0.1:8000"}).status_code == 200
+    assert client.get("/", headers={"Host": "rebound.example"}).status_code == 400
+
+
+def test_only_trusted_hosts_are_answered(tmp_path: Path) -> None:
+    app = webui.create_app(_environ(tmp_path, **_credentials(), SLOPPYJOBS_WEBUI_HOSTS="jobs.example, .inside"))
+    client = app.test_client()
+    assert client.get("/healthz", headers={"Host": "jobs.example"}).status_code == 200
+    assert client.get("/healthz", headers={"Host": "a.inside"}).status_code == 200
+    assert client.get("/healthz", headers={"Host": "evil.example"}).status_code == 400
+
+
+def test_read_only_by_the_environment(tmp_path: Path) -> None:
+    app = webui.create_app(_environ(tmp_path, **_credentials(), SLOPPYJOBS_WEBUI_READ_ONLY="1"))
+    assert app.test_client().post("/queues/x/pause", auth=("ops", "s3cret")).status_code == 403
+
+
+def test_a_secret_key_is_made_once_and_kept_for_this_user_alone(tmp_path: Path) -> None:
+    first = webui.create_app(_environ(tmp_path, **_credentials())).secret_key
+    second = webui.create_app(_environ(tmp_path, **_credentials())).secret_key
+    assert first == second
+    file = tmp_path / ".secret_key"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert list(tmp_path.glob(".secret_key.*")) == []
+    assert webui.create_app(_environ(tmp_path, **_credentials(), SECRET_KEY="given")).secret_key == "given"
+
+
+def test_definitions_of_an_application_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "theirs.py").write_text(
+        "from sloppyjobs import Jobs\n"
+        f"jobs = Jobs('sqlite:///{tmp_path / 'jobs.db'}')\n"
+        "jobs.storage.init()\n"
+        "jobs.declare('pay', redact=('iban_of_mine',))\n"
+        "job = jobs.enqueue('pay', {'iban_of_mine': 'DE-canary'})\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    app = webui.create_app(_environ(tmp_path, **_credentials(), SLOPPYJOBS_APP="theirs:jobs"))
+    import theirs  # type: ignore[import-not-found]
+
+    text = app.test_client().get(f"/jobs/{theirs.job.id}", auth=("ops", "s3cret")).text
+    assert "DE-canary" not in text
+    assert "redacted" in text
+    with pytest.raises(NotConfigured, match="module:attribute"):
+        webui.create_app(_environ(tmp_path, **_credentials(), SLOPPYJOBS_APP="theirs"))
+    with pytest.raises(NotConfigured, match="not a Jobs"):
+        webui.create_app(_environ(tmp_path, **_credentials(), SLOPPYJOBS_APP="theirs:job"))
+
+
+def test_proxies_are_believed_only_when_told(tmp_path: Path) -> None:
+    headers = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "jobs.example"}
+    believed = webui.create_app(_environ(tmp_path, **_credentials(), SLOPPYJOBS_WEBUI_PROXIES="1"))
+    ignored = webui.create_app(_environ(tmp_path, **_credentials()))
+    for app, expected in ((believed, "https://jobs.example/"), (ignored, "http://localhost/")):
+        seen: list[str] = []
+        app.after_request(_remember(seen))
+        app.test_client().get("/healthz", headers=headers)
+        assert seen == [expected]
+    with pytest.raises(NotConfigured, match="PROXIES"):
+        webui.create_app(_environ(tmp_path, **_credentials(), SLOPPYJOBS_WEBUI_PROXIES="yes"))
+
+
+def _remember(seen: list[str]) -> Any:
+    from flask import request
+
+    def after(response: Any) -> Any:
+        seen.append(request.host_url)
+        return response
+
+    return after
+
+
+def test_missing_tables_are_a_page_with_the_command(tmp_path: Path) -> None:
+    client = Client(make_app(Jobs(f"sqlite:///{tmp_path / 'empty.db'}")).test_client())
+    response = client.get("/")
+    assert response.status_code == 503
+    assert "The tables are missing" in response.text
+    assert " init" in response.text
+
+
+def test_a_database_that_is_down_is_a_page_that_tries_again(tmp_path: Path) -> None:
+    client = Client(make_app(Jobs(f"sqlite:///{tmp_path / 'no' / 'folder' / 'x.db'}")).test_client())
+    response = client.get("/queues")
+    assert response.status_code == 503
+    assert "does not answer" in response.text
+    assert "Try now" in response.text
+    assert "sqlite" not in response.text.lower()
+
+
+class _Canceled(Exception):
+    sqlstate = "57014"
+
+
+def test_a_query_that_takes_too_long_is_a_banner_over_usable_filters(
+    played: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sloppyjobs.admin import Admin
+
+    def slow(*_given: Any, **_options: Any) -> Any:
+        raise DBAPIError("SELECT secret", {}, _Canceled())
+
+    client = Client(make_app(played).test_client())
+    monkeypatch.setattr(Admin, "list_jobs", slow)
+    response = client.get("/jobs?queue=emails")
+    assert response.status_code == 503
+    assert "took too long" in response.text
+    assert 'name="queue" value="emails"' in response.text
+    assert "SELECT" not in response.text
+    monkeypatch.setattr(Admin, "list_workers", slow)
+    assert "That took too long" in client.get("/workers").text
+
+
+def test_the_wheel_carries_templates_and_scripts() -> None:
+    root = Path(__file__).parents[2]
+    assert json.loads((root / "package.json").read_text())["dependencies"] == {"htmx.org": "4.0.0"}
+    assert "resolved" not in (root / "package-lock.json").read_text()
+    settings = (root / "pyproject.toml").read_text()
+    assert '"templates" = "webui/templates"' in settings
+    assert '"static" = "webui/static"' in settings

@@ -1,0 +1,54 @@
+"""``/api/v1``: the admin object as JSON, for bearer tokens only, described by a document next to it."""
+
+from __future__ import annotations
+
+from flask import Response, url_for
+
+from webui.api import commands, openapi, reads
+from webui.api.answers import answer
+from webui.policy import COMMANDS
+from webui.routes import Route
+from webui.ui import Ui
+
+_JOB = "any(" + ", ".join(COMMANDS) + ")"
+_QUEUE = "any(pause, resume)"
+_SCHEDULE = "any(pause, resume, trigger, delete)"
+
+
+def _document(_ui: Ui) -> Response:
+    """The OpenAPI document."""
+    server = url_for(".openapi").removesuffix("/openapi.json")
+    return answer(openapi.document(ROUTES, server))
+
+
+def _read(rule: str, endpoint: str, view: object, action: str) -> Route:
+    return Route(f"/api/v1{rule}", f"api_{endpoint}", view, action, api=True)  # type: ignore[arg-type]
+
+
+def _write(rule: str, endpoint: str, view: object, action: str) -> Route:
+    return Route(f"/api/v1{rule}", f"api_{endpoint}", view, action, "POST", api=True)  # type: ignore[arg-type]
+
+
+ROUTES = (
+    Route("/api/v1/openapi.json", "openapi", _document, "overview.view", api=True),
+    _read("/overview", "overview", reads.overview, "overview.view"),
+    _read("/stats", "stats", reads.stats, "overview.view"),
+    _read("/jobs", "jobs", reads.list_jobs, "job.view"),
+    _read("/jobs/<path:id>", "job", reads.get_job, "job.view"),
+    _read("/jobs/<path:id>/attempts", "attempts", reads.attempts, "job.view"),
+    _read("/jobs/<path:id>/events", "events", reads.events, "job.view"),
+    _read("/jobs/<path:id>/logs", "logs", reads.logs, "job.view"),
+    _read("/jobs/<path:id>/explain", "explain", reads.explain, "job.view"),
+    _write(f"/jobs/<path:id>/<{_JOB}:command>", "job_act", commands.job, "job.{command}"),
+    _write(f"/bulk/<{_JOB}:command>", "bulk", commands.bulk, "bulk.{command}"),
+    _read("/dead", "dead", reads.dead_groups, "dead.view"),
+    _read("/queues", "queues", reads.list_queues, "queue.view"),
+    _read("/queues/<path:name>", "queue", reads.get_queue, "queue.view"),
+    _write(f"/queues/<path:name>/<{_QUEUE}:command>", "queue_act", commands.queue, "queue.{command}"),
+    _read("/recurring", "recurring", reads.list_recurring, "recurring.view"),
+    _read("/recurring/<path:name>", "schedule", reads.get_recurring, "recurring.view"),
+    _write(f"/recurring/<path:name>/<{_SCHEDULE}:command>", "schedule_act", commands.recurring, "recurring.{command}"),
+    _read("/workers", "workers", reads.list_workers, "worker.view"),
+    _read("/locks", "locks", reads.list_locks, "lock.view"),
+    _read("/audit", "audit", reads.audit, "audit.view"),
+)

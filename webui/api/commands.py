@@ -1,0 +1,65 @@
+"""Commands of the API. The name of the token is the actor; the body may give a reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response
+
+from sloppyjobs import errors
+from webui.api.answers import answer, body, text
+from webui.api.reads import get_recurring
+from webui.ui import Ui, visit
+from webui.views.job import METHODS, visible
+
+
+def _by(given: dict[str, Any]) -> dict[str, Any]:
+    return {"actor": visit().actor_name, "reason": text(given, "reason")}
+
+
+def job(ui: Ui, id: str, command: str) -> Response:
+    """Command one job; 409 where the state machine has no such edge."""
+    if visit().scope is not None:
+        visible(ui, id)
+    method: Any = getattr(ui.admin, METHODS.get(command, command))
+    done = method(id, **_by(body()))
+    ui.snapshots.forget()
+    return answer(done)
+
+
+def bulk(ui: Ui, command: str) -> Response:
+    """Command every job that a filter finds; ``dry_run`` shows what would happen."""
+    given = body()
+    chosen, limit = given.get("filter"), given.get("limit", 1_000)
+    if not isinstance(chosen, dict):
+        raise errors.InvalidOption('filter must be a JSON object, such as {"status": "dead"}')
+    tally = ui.admin.bulk(
+        METHODS.get(command, command),
+        chosen,
+        limit=limit,
+        dry_run=bool(given.get("dry_run", False)),
+        scope=visit().scope,
+        **_by(given),
+    )
+    ui.snapshots.forget()
+    return answer(tally)
+
+
+def queue(ui: Ui, name: str, command: str) -> Response:
+    """Pause a queue, until an instant or a resume; or resume it."""
+    if not visit().sees(name):
+        raise errors.UnknownQueue(f"no queue is called {name!r}")
+    given = body()
+    if command == "pause":
+        return answer(ui.admin.pause_queue(name, until=text(given, "until"), **_by(given)))
+    return answer(ui.admin.resume_queue(name, **_by(given)))
+
+
+def recurring(ui: Ui, name: str, command: str) -> Response:
+    """Pause, resume, trigger or delete a schedule."""
+    if visit().scope is not None:
+        get_recurring(ui, name)
+    method: Any = getattr(ui.admin, f"{command}_recurring")
+    done = method(name, **_by(body()))
+    ui.snapshots.forget()
+    return answer(done)

@@ -1,0 +1,161 @@
+"""The OpenAPI document, made from the routes and from the types of what they answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from sloppyjobs.occurrences import Recurring
+from sloppyjobs.views import (
+    AttemptView,
+    AuditEntry,
+    BulkResult,
+    DeadGroup,
+    EventView,
+    Explanation,
+    JobRow,
+    JobView,
+    LockView,
+    LogView,
+    Overview,
+    Page,
+    QueueView,
+    Stats,
+    WorkerView,
+)
+from webui.api.reads import LIST_OPTIONS
+from webui.policy import COMMANDS
+from webui.routes import Route
+
+_ARGUMENT = re.compile(r"<(?:[^:>]*:)?(\w+)>")
+_ANSWERS: Mapping[str, Any] = {
+    "api_overview": Overview,
+    "api_jobs": Page[JobRow],
+    "api_job": JobView,
+    "api_attempts": Page[AttemptView],
+    "api_events": Page[EventView],
+    "api_logs": Page[LogView],
+    "api_explain": Explanation,
+    "api_dead": tuple[DeadGroup, ...],
+    "api_queues": Page[QueueView],
+    "api_queue": QueueView,
+    "api_recurring": Page[Recurring],
+    "api_schedule": Recurring,
+    "api_workers": Page[WorkerView],
+    "api_locks": Page[LockView],
+    "api_audit": Page[AuditEntry],
+    "api_stats": Stats,
+    "api_job_act": JobView,
+    "api_bulk": BulkResult,
+    "api_queue_act": QueueView,
+}
+_QUERY: Mapping[str, Sequence[str]] = {
+    "api_jobs": ("status", *LIST_OPTIONS, "cursor", "page_size"),
+    "api_dead": ("limit",),
+    "api_audit": ("target", "actor", "cursor", "page_size"),
+    "api_stats": ("minutes", "queue", "name"),
+    **dict.fromkeys(
+        ("api_attempts", "api_events", "api_logs", "api_queues", "api_recurring", "api_workers", "api_locks"),
+        ("cursor", "page_size"),
+    ),
+}
+_BODY: Mapping[str, Mapping[str, Any]] = {
+    "api_bulk": {
+        "filter": {"type": "object"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 10_000},
+        "dry_run": {"type": "boolean"},
+    },
+    "api_queue_act": {"until": {"type": "string", "format": "date-time"}},
+}
+_WHOLE = ("page_size", "limit", "minutes")
+_COMMANDS: Mapping[str, Sequence[str]] = {
+    "api_job_act": COMMANDS,
+    "api_bulk": COMMANDS,
+    "api_queue_act": ("pause", "resume"),
+    "api_schedule_act": ("pause", "resume", "trigger", "delete"),
+}
+_ERROR = {
+    "type": "object",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {name: {"type": "string"} for name in ("code", "title", "message")},
+            "required": ["code", "title", "message"],
+        }
+    },
+    "required": ["error"],
+}
+
+
+def _anything(_kind: type) -> dict[str, Any]:
+    """A preview holds any JSON."""
+    return {"description": "any JSON"}
+
+
+@lru_cache(maxsize=1)
+def _schemas() -> tuple[dict[str, Any], dict[str, Any]]:
+    """A schema for each answer, and the components that they refer to."""
+    made, components = msgspec.json.schema_components(
+        list(_ANSWERS.values()), schema_hook=_anything, ref_template="#/components/schemas/{name}"
+    )
+    return dict(zip(_ANSWERS, made, strict=True)), components
+
+
+def document(routes: Sequence[Route], server: str) -> dict[str, Any]:
+    """The document for a blueprint mounted at ``server``."""
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        if route.api and route.endpoint not in ("openapi", "metrics"):
+            path = _ARGUMENT.sub(r"{\1}", route.rule.removeprefix("/api/v1"))
+            paths.setdefault(path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "sloppyjobs admin", "version": "1", "description": "Durable background jobs, operated."},
+        "servers": [{"url": server}],
+        "security": [{"bearer": []}],
+        "paths": paths,
+        "components": {
+            "schemas": {**_schemas()[1], "Error": _ERROR},
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    answer = _schemas()[0].get(route.endpoint, {})
+    operation: dict[str, Any] = {
+        "operationId": route.endpoint.removeprefix("api_"),
+        "summary": (route.view.__doc__ or "").strip().split("\n")[0],
+        "x-permission": route.action,
+        "parameters": [*_in_path(route), *map(_in_query, _QUERY.get(route.endpoint, ()))],
+        "responses": {
+            "200": {"description": "Done", "content": {"application/json": {"schema": answer}}},
+            "default": {
+                "description": "Refused",
+                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+            },
+        },
+    }
+    if route.method == "POST":
+        properties = {"reason": {"type": "string"}, **_BODY.get(route.endpoint, {})}
+        schema = {"type": "object", "properties": properties}
+        operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+    return operation
+
+
+def _in_path(route: Route) -> list[dict[str, Any]]:
+    found = []
+    for name in _ARGUMENT.findall(route.rule):
+        schema: dict[str, Any] = {"type": "string"}
+        if name == "command":
+            schema["enum"] = list(_COMMANDS[route.endpoint])
+        found.append({"name": name, "in": "path", "required": True, "schema": schema})
+    return found
+
+
+def _in_query(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "schema": {"type": "integer" if name in _WHOLE else "string"}}

@@ -1,0 +1,136 @@
+"""Reads of the API: the admin's methods under their own names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, request
+
+from sloppyjobs import errors
+from webui.api.answers import answer, whole
+from webui.ui import Ui, visit
+from webui.views.job import visible
+
+LIST_OPTIONS = (
+    "queue",
+    "name",
+    "worker",
+    "schedule",
+    "correlation_id",
+    "idempotency_key",
+    "error_code",
+    "created_from",
+    "created_to",
+    "run_from",
+    "run_to",
+    "order",
+)
+_PAGING = ("cursor", "page_size")
+
+
+def paging(most: int = 500) -> dict[str, Any]:
+    """The cursor and the size of a page."""
+    return {"cursor": request.args.get("cursor"), "page_size": min(most, whole("page_size", 50))}
+
+
+def overview(ui: Ui) -> Response:
+    """The state of everything; for whole scopes only, because its counts know no queues."""
+    if visit().scope is not None:
+        raise errors.InvalidOption("the overview counts all queues, and this token sees some only; ask for queues")
+    return answer(ui.snapshots.overview())
+
+
+def list_jobs(ui: Ui) -> Response:
+    """Jobs, newest first."""
+    unknown = set(request.args) - {*LIST_OPTIONS, *_PAGING, "status"}
+    if unknown:
+        raise errors.InvalidOption(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(LIST_OPTIONS)}")
+    given: dict[str, Any] = {name: request.args[name] for name in LIST_OPTIONS if request.args.get(name)}
+    status = request.args.getlist("status") or None
+    return answer(ui.admin.list_jobs(status, **given, **paging(), scope=visit().scope))
+
+
+def get_job(ui: Ui, id: str) -> Response:
+    """One job."""
+    return answer(visible(ui, id))
+
+
+def attempts(ui: Ui, id: str) -> Response:
+    """Its executions."""
+    visible(ui, id)
+    return answer(ui.admin.attempts(id, **paging()))
+
+
+def events(ui: Ui, id: str) -> Response:
+    """The edges it walked."""
+    visible(ui, id)
+    return answer(ui.admin.events(id, **paging()))
+
+
+def logs(ui: Ui, id: str) -> Response:
+    """What its handler logged."""
+    visible(ui, id)
+    return answer(ui.admin.logs(id, **paging()))
+
+
+def explain(ui: Ui, id: str) -> Response:
+    """Why it is not running."""
+    visible(ui, id)
+    return answer(ui.admin.explain(id))
+
+
+def dead_groups(ui: Ui) -> Response:
+    """Dead jobs by cause."""
+    if visit().scope is not None:
+        raise errors.InvalidOption("causes count all queues, and this token sees some only; list dead jobs instead")
+    return answer(ui.admin.dead_groups(limit=whole("limit", 50)))
+
+
+def list_queues(ui: Ui) -> Response:
+    """Queues, by name."""
+    return answer(ui.admin.list_queues(**paging(), scope=visit().scope))
+
+
+def get_queue(ui: Ui, name: str) -> Response:
+    """One queue."""
+    if not visit().sees(name):
+        raise errors.UnknownQueue(f"no queue is called {name!r}")
+    return answer(ui.admin.get_queue(name))
+
+
+def list_recurring(ui: Ui) -> Response:
+    """Schedules, by name."""
+    page = ui.admin.list_recurring(**paging())
+    shown = tuple(one for one in page if visit().sees(one.queue))
+    return answer({"items": shown, "next_cursor": page.next_cursor, "previous_cursor": page.previous_cursor})
+
+
+def get_recurring(ui: Ui, name: str) -> Response:
+    """One schedule."""
+    found = ui.admin.get_recurring(name)
+    if not visit().sees(found.queue):
+        raise errors.UnknownSchedule(name)
+    return answer(found)
+
+
+def list_workers(ui: Ui) -> Response:
+    """Worker processes."""
+    return answer(ui.admin.list_workers(**paging()))
+
+
+def list_locks(ui: Ui) -> Response:
+    """Named locks."""
+    return answer(ui.admin.list_locks(**paging()))
+
+
+def audit(ui: Ui) -> Response:
+    """Who commanded what."""
+    return answer(ui.admin.audit(request.args.get("target"), request.args.get("actor"), **paging()))
+
+
+def stats(ui: Ui) -> Response:
+    """Settlements over time; with a scope, of one visible queue."""
+    queue = request.args.get("queue")
+    if visit().scope is not None and (queue is None or not visit().sees(queue)):
+        raise errors.InvalidOption("this token sees some queues only: name one of them with queue=")
+    return answer(ui.admin.stats(whole("minutes", 60), queue, request.args.get("name")))

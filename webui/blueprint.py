@@ -1,0 +1,79 @@
+"""``create_blueprint``: everything put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint
+from flask.blueprints import BlueprintSetupState
+from flask.typing import ResponseReturnValue
+
+from webui import api, failures, gate, metrics, names, security
+from webui.policy import Policy
+from webui.routes import Route
+from webui.ui import JobsLike, Ui
+from webui.views import bulk, dead, frame, job, jobs, observing, overview, queues, recurring
+
+ROUTES: tuple[Route, ...] = (
+    *overview.ROUTES,
+    *jobs.ROUTES,
+    *job.ROUTES,
+    *bulk.ROUTES,
+    *dead.ROUTES,
+    *queues.ROUTES,
+    *recurring.ROUTES,
+    *observing.ROUTES,
+    *frame.ROUTES,
+    *metrics.ROUTES,
+    *api.ROUTES,
+)
+
+
+def create_blueprint(
+    jobs: JobsLike,
+    policy: Policy | None = None,
+    name: str = "sloppyjobs",
+    *,
+    api_policy: Policy | None = None,
+    read_only: bool = False,
+) -> Blueprint:
+    """The admin UI of ``jobs``, to be registered under any prefix; twice in one app under different names.
+
+    ``policy`` decides over the pages; without one they answer 403 and say what to do. ``api_policy`` decides over
+    ``/api/v1`` and ``/metrics``, where only bearer tokens count: a ``TokenPolicy``. ``read_only`` refuses every
+    command, as ``SLOPPYJOBS_WEBUI_READ_ONLY`` in the application's configuration does.
+    """
+    return build(Ui(jobs, policy, api_policy, name, read_only=read_only))
+
+
+def build(ui: Ui, *, owns_root: bool = False) -> Blueprint:
+    """The blueprint of a ``Ui``. With ``owns_root`` it answers unknown addresses even without a prefix."""
+    blueprint = Blueprint(ui.name, __name__)
+
+    @blueprint.url_value_preprocessor
+    def before_the_host(endpoint: str | None, values: dict[str, Any] | None) -> None:
+        names.decode_values(endpoint, values)
+        gate.exempt_from_host(ui)
+
+    @blueprint.before_request
+    def admit() -> ResponseReturnValue | None:
+        return gate.admit(ui)
+
+    @blueprint.record
+    def unknown_addresses(state: BlueprintSetupState) -> None:
+        # At the root of a host, the addresses that lead nowhere are the host's.
+        if owns_root or (state.url_prefix or "/") != "/":
+            _add(state, ui, frame.NOWHERE)
+
+    blueprint.url_defaults(names.encode_values)
+    blueprint.after_request(security.protect)
+    failures.register(blueprint, ui)
+    for route in ROUTES:
+        ui.routes[route.endpoint] = route
+        blueprint.add_url_rule(route.rule, route.endpoint, route.bound(ui), methods=[route.method])
+    return blueprint
+
+
+def _add(state: BlueprintSetupState, ui: Ui, route: Route) -> None:
+    ui.routes[route.endpoint] = route
+    state.add_url_rule(route.rule, route.endpoint, route.bound(ui), methods=[route.method])

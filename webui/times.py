@@ -1,0 +1,107 @@
+"""Instants and durations as people read them, in the viewer's zone. The machine-readable form is in the element."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from markupsafe import Markup
+
+NOTHING = "–"  # noqa: RUF001
+
+_NO_MARK = Markup("")
+
+
+class Times:
+    """Formats instants for one viewer at one moment."""
+
+    def __init__(self, zone: ZoneInfo, now: datetime | None = None) -> None:
+        self.zone = zone
+        self.now = now or datetime.now(UTC)
+
+    def ago(self, moment: datetime | None) -> Markup | str:
+        """Relative: ``6 min ago``, ``in 12 s``; kept fresh by the script."""
+        if moment is None:
+            return NOTHING
+        return self._element(moment, relative((self.now - moment).total_seconds()), Markup(' data-rel=""'))
+
+    def age(self, seconds: float | None) -> Markup | str:
+        """How long something has lasted already: ``42 min``; kept fresh by the script."""
+        if seconds is None:
+            return NOTHING
+        since = self.now - timedelta(seconds=seconds)
+        return self._element(since, rough(seconds), Markup(' data-age=""'))
+
+    def clock(self, moment: datetime | None) -> Markup | str:
+        """The time of day, with the day where it is not today: ``13:56:26``, ``Fri 27 Mar, 13:56:26``."""
+        if moment is None:
+            return NOTHING
+        local, today = moment.astimezone(self.zone), self.now.astimezone(self.zone)
+        text = f"{local:%H:%M:%S}"
+        if local.date() != today.date():
+            text = f"{local:%a} {local.day} {local:%b}, {text}"
+        if local.year != today.year:
+            text = f"{local.year} {text}"
+        return self._element(moment, text)
+
+    def taken(self, moment: datetime) -> Markup:
+        """When what is shown was read; not a reason to redraw a page."""
+        return self._element(
+            moment, f"{moment.astimezone(self.zone):%H:%M:%S %Z}", Markup(' data-age="" data-fixed=""')
+        )
+
+    def short(self, moment: datetime) -> str:
+        """For an axis: hours and minutes."""
+        return f"{moment.astimezone(self.zone):%H:%M}"
+
+    def day(self, moment: datetime, zone: ZoneInfo | None = None) -> str:
+        """For a table of fires: day and time with the zone's abbreviation."""
+        local = moment.astimezone(zone or self.zone)
+        return f"{local:%a} {local.day} {local:%b}, {local:%H:%M %Z}"
+
+    def full(self, moment: datetime) -> str:
+        """Everything, for a title."""
+        local = moment.astimezone(self.zone)
+        return f"{local:%a} {local.day} {local:%b %Y, %H:%M:%S %Z}"
+
+    def _element(self, moment: datetime, text: str, mark: Markup = _NO_MARK) -> Markup:
+        stamp = moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return Markup('<time class="nw" datetime="{}" title="{}"{}>{}</time>').format(
+            stamp, self.full(moment), mark, text
+        )
+
+
+def rough(seconds: float) -> str:
+    """A duration in its largest unit: ``9 s``, ``42 min``, ``5 h``, ``3 d``."""
+    seconds = max(0.0, seconds)
+    if seconds < 60:
+        return f"{int(seconds)} s"
+    if seconds < 3600:
+        return f"{int(seconds // 60)} min"
+    if seconds < 48 * 3600:
+        return f"{int(seconds // 3600)} h"
+    return f"{int(seconds // 86400):,} d"
+
+
+def relative(seconds_ago: float) -> str:
+    """``6 min ago`` for the past, ``in 12 s`` for the future."""
+    if abs(seconds_ago) < 1:
+        return "now"
+    return f"{rough(seconds_ago)} ago" if seconds_ago > 0 else f"in {rough(-seconds_ago)}"
+
+
+def duration(seconds: float | None) -> str:
+    """A measured length: ``820 ms``, ``29.1 s``, ``4 min 59 s``."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{hours // 24} d {hours % 24} h"

@@ -1,0 +1,112 @@
+"""What one mounted blueprint consists of, and what it knows during a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
+
+from flask import current_app, g
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from sloppyjobs.admin import Admin
+from webui import folders
+from webui.assets import Assets
+from webui.policy import Policy, Resource
+from webui.routes import Route, changes
+from webui.snapshot import Snapshots
+
+
+class JobsLike(Protocol):
+    """What the UI needs of a ``Jobs``; one that binds late is asked only inside requests."""
+
+    @property
+    def admin(self) -> Admin:
+        """What operators see and do."""
+
+
+class Visit(NamedTuple):
+    """Who is asking, under which policy, and which queues they see."""
+
+    policy: Policy
+    actor: Any
+    scope: tuple[str, ...] | None
+    read_only: bool
+    answers: dict[tuple[str, str | None], bool]
+    """What the policy has answered in this request: a page asks the same for every row."""
+
+    def may(self, action: str, id: str | None = None) -> bool:
+        """Whether the actor may do this; ``read_only`` wins over everything."""
+        if self.read_only and changes(action):
+            return False
+        if (action, id) not in self.answers:
+            resource = Resource(action.partition(".")[0], id)
+            self.answers[action, id] = bool(self.policy.can(self.actor, action, resource))
+        return self.answers[action, id]
+
+    def sees(self, queue: str) -> bool:
+        """Whether jobs of this queue are visible."""
+        return self.scope is None or queue in self.scope
+
+    @property
+    def actor_name(self) -> str:
+        """The actor as the audit trail writes it."""
+        return str(self.actor)
+
+
+class Ui:
+    """One mounted blueprint. Nothing in it changes after it was made, except caches."""
+
+    def __init__(
+        self, jobs: JobsLike, policy: Policy | None, api_policy: Policy | None, name: str, *, read_only: bool
+    ) -> None:
+        self.jobs = jobs
+        self.policy = policy
+        self.api_policy = api_policy
+        self.name = name
+        self._read_only = read_only
+        self.assets = Assets(folders.find("static"))
+        # An environment of our own: a host's delimiters, filters and templates cannot meet ours.
+        self.templates = Environment(
+            loader=FileSystemLoader(folders.find("templates")),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.routes: dict[str, Route] = {}
+        self.snapshots = Snapshots(lambda: self.admin)
+
+    @property
+    def admin(self) -> Admin:
+        """The admin service, found anew in every request."""
+        return self.jobs.admin
+
+    @property
+    def read_only(self) -> bool:
+        """Whether every command is refused: by the blueprint's option or by the host's configuration."""
+        return self._read_only or bool(current_app.config.get("SLOPPYJOBS_WEBUI_READ_ONLY", False))
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie with a viewer's preferences."""
+        return f"{self.name}_preferences"
+
+    def begin(self, policy: Policy, actor: Any) -> Visit:
+        """Remember who is asking for the length of this request."""
+        scope: Iterable[str] | None = policy.scope(actor)
+        seen = None if scope is None else tuple(sorted(scope))
+        visit = Visit(policy, actor, seen, self.read_only, {})
+        g.sloppyjobs_visit = visit
+        return visit
+
+
+def visit() -> Visit:
+    """Who is asking."""
+    found: Visit = g.sloppyjobs_visit
+    return found
+
+
+def visit_or_none() -> Visit | None:
+    """Who is asking, if that is known already."""
+    found: Visit | None = g.get("sloppyjobs_visit")
+    return found

@@ -1,0 +1,1 @@
+"""The pages. Each module declares its routes with the permissions that they need."""

@@ -1,0 +1,83 @@
+"""What belongs to no page: static files, preferences, probes, and addresses that lead nowhere."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from flask import Response, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy.exc import SQLAlchemyError
+from werkzeug.exceptions import NotFound
+
+from sloppyjobs.errors import JobsError
+from webui import preferences
+from webui.rendering import Flash, is_htmx, keep
+from webui.routes import PUBLIC, SIGNED_IN, Route
+from webui.ui import Ui
+
+log = logging.getLogger(__name__)
+
+PAGES = ("overview", "jobs", "dead", "queues", "recurring", "workers", "locks", "audit")
+"""Where a viewer can come back to after choosing preferences."""
+NAMED = {"job": "id", "queue": "name", "schedule": "name"}
+
+
+def asset(ui: Ui, file: str) -> ResponseReturnValue:
+    """A static file."""
+    found = ui.assets.response(file)
+    if found is None:
+        raise NotFound
+    return found
+
+
+def choose(ui: Ui) -> Response:
+    """Keep a viewer's preferences, and go back to the page by its name."""
+    form = request.form
+    zone = form.get("tz")
+    chosen = preferences.read(request, ui.cookie).chosen(zone, form.get("theme"), form.get("live"))
+    if is_htmx():
+        response = Response(status=204, headers={"HX-Refresh": "true"})
+    else:
+        response = Response(status=303, headers={"Location": _back()})
+    if zone and not preferences.known_zone(zone):
+        keep(ui, Flash("warn", "There is no such time zone.", "Use a name such as Europe/Paris or UTC."))
+    preferences.write(response, chosen, cookie=ui.cookie, path=url_for(".overview"), secure=request.is_secure)
+    return response
+
+
+def _back() -> str:
+    page, named = request.form.get("page", ""), request.form.get("named", "")
+    if page in NAMED and named:
+        values: dict[str, Any] = {NAMED[page]: named}
+        return url_for(f".{page}", **values)
+    return url_for(f".{page if page in PAGES else 'overview'}")
+
+
+def alive(_ui: Ui) -> Response:
+    """Whether the process answers."""
+    return Response("ok\n", mimetype="text/plain")
+
+
+def ready(ui: Ui) -> Response:
+    """Whether the database answers and has its tables. Says no more than that, because anybody may ask."""
+    try:
+        ui.admin.list_locks(page_size=1)
+    except (JobsError, SQLAlchemyError) as error:
+        log.warning("not ready: %s", type(error).__name__)
+        return Response("not ready\n", 503, mimetype="text/plain")
+    return Response("ready\n", mimetype="text/plain")
+
+
+def nowhere(_ui: Ui, anything: str) -> Response:
+    """An address under the blueprint's prefix that is none."""
+    raise NotFound(anything)
+
+
+ROUTES = (
+    Route("/assets/<path:file>", "asset", asset, PUBLIC),
+    Route("/preferences", "preferences", choose, SIGNED_IN, "POST"),
+    Route("/healthz", "healthz", alive, PUBLIC),
+    Route("/readyz", "readyz", ready, PUBLIC),
+)
+NOWHERE = Route("/<path:anything>", "nowhere", nowhere, "overview.view")

@@ -1,0 +1,120 @@
+"""One job: what it is, why it is where it is, what it did; and the commands on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Response, request
+
+from sloppyjobs import errors
+from sloppyjobs.views import AttemptView, JobView
+from webui import charts
+from webui.acting import answer, attempt, who
+from webui.policy import COMMANDS
+from webui.rendering import Flash, Look, render
+from webui.routes import Route
+from webui.ui import Ui, visit, visit_or_none
+
+METHODS = {"run": "run_now"}
+"""Where the command in the URL is not the name of the admin's method."""
+DONE = {
+    "retry": "Queued again, with a fresh budget of attempts.",
+    "run": "Queued to run now.",
+    "pause": "Paused.",
+    "resume": "Resumed.",
+    "cancel": "Cancelled.",
+    "delete": "Deleted.",
+}
+_COMMAND = "any(" + ", ".join(COMMANDS) + ")"
+
+
+def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
+    """Everything about a job on one page."""
+    admin = ui.admin
+    job = visible(ui, id)
+    attempts = admin.attempts(id, cursor=_cursor("attempts"), page_size=50)
+    events = admin.events(id, cursor=_cursor("events"), page_size=50)
+    look = Look(ui, visit_or_none())
+    return render(
+        ui,
+        "job.html",
+        title=f"{job.name}, {job.status}",
+        nav="jobs",
+        live=True,
+        status=status,
+        flashes=flashes,
+        job=job,
+        commands=commands(job),
+        explanation=admin.explain(id),
+        attempts=attempts,
+        failed=_with_errors(attempts.items),
+        longest=max((one.duration or 0.0 for one in attempts), default=0.0),
+        events=events,
+        segments=charts.segments(events.items, job.finished_at or look.times.now),
+        logs=admin.logs(id, cursor=_cursor("logs"), page_size=100),
+    )
+
+
+def visible(ui: Ui, id: str) -> JobView:
+    """The job, unless it is in a queue that the actor does not see."""
+    job = ui.admin.get_job(id)
+    if not visit().sees(job.queue):
+        raise errors.UnknownJob(f"no job has the id {id!r}")
+    return job
+
+
+def commands(job: JobView) -> list[str]:
+    """The commands that both the state machine and the policy allow now."""
+    return [
+        command
+        for command in COMMANDS
+        if METHODS.get(command, command) in job.actions and visit().may(f"job.{command}", id=job.id)
+    ]
+
+
+def _with_errors(attempts: tuple[AttemptView, ...]) -> list[tuple[AttemptView, bool]]:
+    """Failed attempts, newest first; with each whether its text is that of the one shown before."""
+    found: list[tuple[AttemptView, bool]] = []
+    shown: str | None = None
+    for one in reversed(attempts):
+        text = one.traceback or one.error_message
+        if text:
+            found.append((one, text == shown))
+            shown = text
+    return found
+
+
+def _cursor(name: str) -> str | None:
+    return request.args.get(name) or None
+
+
+def confirm(ui: Ui, id: str, command: str) -> Response:
+    """Ask before a command; the page, or the same in a dialog."""
+    job = visible(ui, id)
+    return render(ui, "confirm-job.html", title=f"{command.capitalize()} a job", nav="jobs", job=job,
+                  command=command, possible=METHODS.get(command, command) in job.actions)  # fmt: skip
+
+
+def act(ui: Ui, id: str, command: str) -> Response:
+    """Do it. A job that is there already is left as it is; a lost race is told in place."""
+    if visit().scope is not None:
+        visible(ui, id)
+
+    def run() -> Flash:
+        method: Any = getattr(ui.admin, METHODS.get(command, command))
+        method(id, **who())
+        return Flash("ok", DONE[command])
+
+    flash, status = attempt(run)
+    if request.form.get("from") == "dead":
+        from webui.views import dead  # noqa: PLC0415 - the pages call each other
+
+        return answer(ui, flash, status, "dead", dead.show)
+    return answer(ui, flash, status, "job", show, id=id)
+
+
+ROUTES = (
+    Route("/jobs/<path:id>", "job", show, "job.view"),
+    Route(f"/jobs/<path:id>/<{_COMMAND}:command>", "job_confirm", confirm, "job.{command}"),
+    Route(f"/jobs/<path:id>/<{_COMMAND}:command>", "job_act", act, "job.{command}", "POST"),
+)
