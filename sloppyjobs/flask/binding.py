@@ -1,0 +1,172 @@
+"""The jobs of one application: its database, and its context around everything that runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flask import Flask
+from sqlalchemy import Connection
+
+from sloppyjobs import errors
+from sloppyjobs.flask.embedded import EmbeddedWorker
+from sloppyjobs.hooks import F, Hooks, JobHook, Middleware
+from sloppyjobs.jobs import Jobs
+from sloppyjobs.recurring import Schedules
+from sloppyjobs.storage import SqlStorage, from_url
+
+if TYPE_CHECKING:
+    from sloppyjobs.flask.extension import SloppyJobs
+
+URL = "SLOPPYJOBS_DATABASE_URL"
+
+
+@dataclass(frozen=True)
+class Binding:
+    """An application, and where it keeps its jobs."""
+
+    app: Flask
+    db: Any
+    bind_key: str | None
+    options: Mapping[str, Any]
+
+    def storage(self) -> SqlStorage:
+        """The storage; engines of a Flask-SQLAlchemy are known only inside a context."""
+        if self.db is None:
+            return from_url(self._url(), **self.options)
+        with self.app.app_context():
+            engines = self.db.engines
+        if self.bind_key not in engines:
+            known = ", ".join(repr(key) for key in engines if key is not None) or "none"
+            raise errors.InvalidOption(f"bind_key={self.bind_key!r}: SQLALCHEMY_BINDS has no such key; known: {known}")
+        return from_url(engines[self.bind_key], **self.options)
+
+    def chooses_engine(self, session: Any) -> bool:
+        """Whether the session would go to another database of the application, unless it is told to go to ours."""
+        if self.db is None or self.bind_key is None:
+            return False
+        return session is self.db.session or getattr(session, "_db", None) is self.db
+
+    @property
+    def prefix(self) -> str:
+        """What the names of our tables begin with."""
+        return str(self.options.get("prefix", "sloppy_"))
+
+    @contextmanager
+    def context(self) -> Iterator[None]:
+        """A context of the application, whose session is removed at the end."""
+        with self.app.app_context():
+            try:
+                yield
+            finally:
+                if self.db is not None:
+                    self.db.session.remove()
+
+    def _url(self) -> str:
+        url = self.app.config.get(URL) or os.environ.get(URL)
+        if not url:
+            raise errors.JobsError(
+                f"the application {self.app.import_name!r} does not say where its jobs are kept: "
+                f"pass a Flask-SQLAlchemy, jobs.init_app(app, db), or set {URL}"
+            )
+        return str(url)
+
+
+class AppHooks(Hooks):
+    """The hooks of a ``SloppyJobs``, inside a context of one application."""
+
+    def __init__(self, origin: Hooks, context: Callable[[], Any]) -> None:
+        self._origin = origin
+        self._context = context
+        self._around: tuple[Middleware, ...] = (self._in_context, self._in_context_async)
+        self.log_levels = origin.log_levels
+
+    @property
+    def middlewares(self) -> tuple[Middleware, ...]:
+        """The application's context first."""
+        return (*self._around, *self._origin.middlewares)
+
+    @property
+    def dead(self) -> tuple[JobHook, ...]:
+        """Called for every job that is dead."""
+        return self._origin.dead
+
+    @property
+    def retry(self) -> tuple[JobHook, ...]:
+        """Called for every job that failed and will be tried again."""
+        return self._origin.retry
+
+    def add_middleware(self, function: F) -> F:
+        """Surround the handlers of every application."""
+        return self._origin.add_middleware(function)
+
+    def add_dead(self, function: F) -> F:
+        """Call ``function`` for every job that is dead, in every application."""
+        return self._origin.add_dead(function)
+
+    def add_retry(self, function: F) -> F:
+        """Call ``function`` for every job that will be tried again, in every application."""
+        return self._origin.add_retry(function)
+
+    def surroundings(self) -> Any:
+        """A context of the application."""
+        return self._context()
+
+    def _in_context(self, ctx: Any, payload: Any, call_next: Callable[..., Any]) -> Any:
+        with self._context():
+            return call_next(ctx, payload)
+
+    async def _in_context_async(self, ctx: Any, payload: Any, call_next: Callable[..., Any]) -> Any:
+        with self._context():
+            return await call_next(ctx, payload)
+
+
+class AppSchedules(Schedules):
+    """The schedules of a ``SloppyJobs``, in the database of one application."""
+
+    def __init__(self, origin: Schedules, storage: Callable[[], SqlStorage]) -> None:
+        # What is declared later on the one is declared on the other.
+        vars(self).update(vars(origin))
+        self._find_storage = storage
+
+
+class AppJobs(Jobs):
+    """The jobs of a ``SloppyJobs`` in one application: the same definitions and hooks, one database.
+
+    It is what ``app.extensions["sloppyjobs"]`` holds, and what workers, commands and pages of that application use.
+    """
+
+    def __init__(self, origin: SloppyJobs, binding: Binding) -> None:
+        self.origin = origin
+        self.binding = binding
+        self.hooks = AppHooks(origin.hooks, binding.context)
+        self.schedules = AppSchedules(origin.schedules, lambda: self.storage)
+        self.embedded = EmbeddedWorker(self, binding.app)
+        self._lock = threading.Lock()
+        self._found: SqlStorage | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the origin's: definitions, ids, observers, retention."""
+        if name == "origin":
+            raise AttributeError(name)
+        return getattr(self.origin, name)
+
+    @property
+    def storage(self) -> SqlStorage:
+        """Where the jobs of this application are kept; found when it is first asked for."""
+        if self._found is None:
+            with self._lock:
+                if self._found is None:
+                    self._found = self.binding.storage()
+        return self._found
+
+    def _connection_of(self, session: Any, connection: Connection | None) -> Connection | None:
+        if session is None or connection is not None or not self.binding.chooses_engine(session):
+            return super()._connection_of(session, connection)
+        found = session.connection(bind_arguments={"bind": self.storage.engine})
+        assert isinstance(found, Connection)
+        return found
