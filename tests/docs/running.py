@@ -1,0 +1,214 @@
+"""Runs a page: writes its files, executes its Python and its commands, and compares what they print."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pages import Block, Command, Page, Step, commands, matches
+
+SECONDS = 90
+"""How long one command may take, and how long a command in the background may take to print what is expected."""
+
+Steps = Mapping[str, Callable[["Run"], None]]
+# What a login shell would have, and the settings of pip and of the network.
+_KEPT = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "LOGNAME", "SHELL")
+_KEPT_PREFIXES = ("PIP_", "XDG_", "SSL_", "REQUESTS_", "HTTP", "http", "NO_PROXY", "no_proxy")
+
+
+class Broken(AssertionError):
+    """The page does not do what it says."""
+
+
+def clean_environment(bin_folder: Path = Path(sys.executable).parent, **more: str) -> dict[str, str]:
+    """An environment with nothing of ours in it but a first place on PATH."""
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
+    path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
+    # Files are rewritten faster than a compiled file's time can tell.
+    return {**kept, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "TERM": "dumb", **more}
+
+
+@dataclass
+class Run:
+    """A page that is being run in ``folder``. Use it as a context manager, so that nothing stays behind."""
+
+    page: Page
+    folder: Path
+    environment: dict[str, str]
+    steps: Steps = field(default_factory=dict)
+    printed: str = ""
+    """What the last command or Python block printed."""
+    ports: dict[str, str] = field(init=False)
+    _background: list[subprocess.Popen[bytes]] = field(init=False, default_factory=list)
+    _python: subprocess.Popen[str] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        wanted = self.page.settings.get("ports", "").replace(",", " ").split()
+        self.ports = {port: str(free_port()) for port in wanted}
+        self._home = self.folder
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._background:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        for process in self._background:
+            _end(process)
+        if self._python is not None:
+            self._python.communicate(timeout=SECONDS)
+
+    def all(self) -> None:
+        """Run the whole page, or raise ``Broken`` at the first difference."""
+        before: Block | None = None
+        for part in self.page.parts:
+            if isinstance(part, Step):
+                self._step(part)
+            else:
+                self._block(part, before)
+                before = part
+
+    def _step(self, step: Step) -> None:
+        try:
+            do = self.steps[step.name]
+        except KeyError:
+            raise self._broken(step.line, f"nobody knows the step {step.name!r}") from None
+        do(self)
+
+    def _block(self, block: Block, before: Block | None) -> None:
+        if block.not_run:
+            return
+        if block.title is not None:
+            file = self._home / block.title
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(self._with_ports(block.text))
+        elif block.language == "python":
+            self._execute(block)
+        elif block.language == "console":
+            for command in commands(block):
+                self._command(command)
+        elif block.language == "text" and before is not None and _prints(before):
+            self._compare(block.text, block.line)
+
+    def _execute(self, block: Block) -> None:
+        if self._python is None:
+            interpreter = [_python_of(self.environment), str(Path(__file__).parent / "interpreter.py")]
+            self._python = subprocess.Popen(
+                interpreter,
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        stdin, stdout = self._python.stdin, self._python.stdout
+        assert stdin is not None and stdout is not None
+        sent = {"text": self._with_ports(block.text), "path": str(self.page.path), "line": block.line}
+        stdin.write(json.dumps(sent) + "\n")
+        stdin.flush()
+        answer = json.loads(stdout.readline() or '{"printed": "", "error": "the interpreter has ended"}')
+        self.printed = answer["printed"]
+        if answer["error"]:
+            raise self._broken(block.line, f"{answer['error']}\n{self.printed}")
+
+    def _command(self, command: Command) -> None:
+        if command.in_background:
+            self._begin(command)
+            return
+        state = self._home / ".state"
+        # What the command exports, and where it goes, is there for the next one.
+        script = f'{self._with_ports(command.text)}\ncode=$?; {{ pwd; env -0; }} > "{state}"; exit $code'
+        done = subprocess.run(
+            ["sh", "-c", script],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        self.printed = done.stdout
+        if done.returncode:
+            raise self._broken(command.line, f"exit code {done.returncode} of: {command.text}\n{done.stdout}")
+        if state.exists():
+            where, _, variables = state.read_text().partition("\n")
+            state.unlink()
+            self.folder = Path(where)
+            self.environment = dict(one.split("=", 1) for one in variables.split("\0") if "=" in one)
+        if command.expected is not None:
+            self._compare(command.expected, command.line)
+
+    def _begin(self, command: Command) -> None:
+        """Start it in a process group of its own, and wait until it has printed what the page says."""
+        log = self._home / f".background-{len(self._background)}"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                ["sh", "-c", f"exec {self._with_ports(command.text.removesuffix(' &'))}"],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._background.append(process)
+        deadline = time.monotonic() + SECONDS
+        expected = self._with_ports(command.expected or "…")
+        while not matches(expected, log.read_text(), start_only=True):
+            if process.poll() is not None or time.monotonic() > deadline:
+                state = "goes on" if process.poll() is None else f"has ended with {process.poll()}"
+                raise self._broken(command.line, f"{command.text} {state}\n{_beside(expected, log.read_text())}")
+            time.sleep(0.05)
+
+    def _compare(self, expected: str, line: int) -> None:
+        wanted = self._with_ports(expected)
+        if not matches(wanted, self.printed):
+            raise self._broken(line, _beside(wanted, self.printed))
+
+    def _with_ports(self, text: str) -> str:
+        for port, free in self.ports.items():
+            text = text.replace(port, free)
+        return text
+
+    def _broken(self, line: int, text: str) -> Broken:
+        return Broken(f"{self.page.path}:{line}: {text}")
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def _prints(block: Block) -> bool:
+    return block.language == "python" and block.title is None and block.not_run is None
+
+
+def _python_of(environment: Mapping[str, str]) -> str:
+    return str(Path(environment["PATH"].split(os.pathsep)[0]) / "python")
+
+
+def _beside(expected: str, printed: str) -> str:
+    return f"--- the page says\n{expected.strip()}\n--- it printed\n{printed.strip()}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
