@@ -1,4 +1,4 @@
-"""The page of the documentation on the command line: ``python -m sloppyjobs.cli.document > docs/cli.md``.
+"""The page of the documentation on the command line: ``python -m sloppyjobs.cli.document > docs/reference/cli.md``.
 
 Every command's help, and what the commands print about the sample shop of ``sloppyjobs demo``. The clock stands still
 and ids are numbered, so that the page changes only where the commands do.
@@ -31,7 +31,7 @@ WIDTH = 88
 INTRODUCTION = """\
 # The command line
 
-<!-- Generated: python -m sloppyjobs.cli.document > docs/cli.md -->
+<!-- Generated: python -m sloppyjobs.cli.document > docs/reference/cli.md -->
 
 Name the database, or the application, before the command:
 

@@ -35,6 +35,7 @@ _LEVELS = ("debug", "info", "warning", "error")
     "--shutdown-timeout", type=Span(), default="30", show_default=True, help="How long running jobs may finish."
 )
 @click.option("--prefetch", type=click.IntRange(0, 10_000), help="Jobs held ready.  [default: as their run time says]")
+@click.option("--until-idle", is_flag=True, help="Run what is due now, one job after the other, and stop.")
 @click.option("--no-recurring", is_flag=True, help="Leave the schedules to others.")
 @click.option("--no-maintenance", is_flag=True, help="Leave cleanup and purge to others.")
 @click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="How much to say.")
@@ -55,6 +56,7 @@ def worker(
     target: Target,
     /,
     processes: int,
+    until_idle: bool,
     no_recurring: bool,
     no_maintenance: bool,
     log_level: str,
@@ -73,6 +75,8 @@ def worker(
         raise click.UsageError(
             "a worker needs the application, because it has the handlers: sloppyjobs --app module:jobs worker"
         )
+    if until_idle and processes > 1:
+        raise click.UsageError("--until-idle runs one job after the other, so that one process is enough")
     _log_to_stderr(log_level, log_format)
     settings |= {
         "lease": lease,
@@ -88,6 +92,9 @@ def worker(
     if not target.jobs.definitions.handled():
         raise click.UsageError(f"{target.app} defines no job with a handler, so that a worker would do nothing")
     target.jobs.storage.ensure_schema()
+    if until_idle:
+        _work_off(target, settings)
+        return
     if processes == 1:
         target.jobs.create_worker(**settings).run()
         return
@@ -105,6 +112,15 @@ def _log_to_stderr(level: str, form: str) -> None:
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     handler.addFilter(JobFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+def _work_off(target: Target, settings: dict[str, Any]) -> None:
+    """What handlers enqueue is worked off too, unless it is due later."""
+    worker = target.jobs.create_worker(**settings)
+    executed = 0
+    while ran := worker.run_once():
+        executed += ran
+    click.echo(f"attempts made: {executed}; nothing else is due")
 
 
 def _work(target: Target, settings: dict[str, Any]) -> None:

@@ -156,6 +156,18 @@ def test_a_worker_runs_jobs_until_it_is_told_to_stop(application: str, processes
     assert {worker.liveness for worker in jobs.admin.list_workers()} == {"stopped"}
 
 
+def test_a_worker_until_idle_runs_what_is_due_and_stops(application: str) -> None:
+    _plain("--app", "shop_app:jobs", "init")
+    jobs = sys.modules["shop_app"].jobs
+    due, later = jobs.enqueue("greet", {"iban": "x"}), jobs.enqueue("greet", {"iban": "x"}, delay=3600)
+    said = _plain("--app", "shop_app:jobs", "worker", "--until-idle").stdout
+    assert said == "attempts made: 1; nothing else is due\n"
+    assert (jobs.get(due.id).status, jobs.get(later.id).status) == ("succeeded", "scheduled")
+    assert "one process is enough" in _plain(
+        "--app", "shop_app:jobs", "worker", "--until-idle", "--processes", "2", code=2
+    ).stderr.replace("\n", " ")
+
+
 def test_a_lease_shorter_than_two_heartbeats_is_refused(application: str) -> None:
     _plain("--app", "shop_app:jobs", "init")
     options = ["worker", "--lease", "4", "--heartbeat", "3"]
@@ -166,7 +178,7 @@ def test_a_lease_shorter_than_two_heartbeats_is_refused(application: str) -> Non
 
 
 def test_the_documentation_lists_every_command_and_option() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
     for name in COMMANDS:
         command = main.get_command(click.Context(main), name)
         assert command is not None and f"## {name}\n" in page
