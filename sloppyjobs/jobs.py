@@ -16,7 +16,7 @@ from sloppyjobs.definitions import Definition, Definitions, Handler, Settings
 from sloppyjobs.hooks import F, Hooks, log_level
 from sloppyjobs.ids import Ids
 from sloppyjobs.locks import Locks, held_lock
-from sloppyjobs.model import Claim, Job, NewJob, Settlement
+from sloppyjobs.model import Claim, Ended, Job, NewJob, Settlement
 from sloppyjobs.newjobs import NewJobs, connection_of
 from sloppyjobs.occurrences import Recurring
 from sloppyjobs.recurring import Schedules, ScheduleSettings
@@ -30,6 +30,7 @@ from sloppyjobs.views import Page
 if TYPE_CHECKING:
     from sloppyjobs.admin import Admin
     from sloppyjobs.worker import Worker
+    from sloppyjobs.worker.aftermath import Aftermath
 
 Duration = float | timedelta
 Moment = datetime | str
@@ -143,14 +144,16 @@ class Jobs:
         return self.hooks.add_middleware(function)
 
     def on_dead(self, function: F) -> F:
-        """Call ``function(job)`` in the worker whenever an attempt has left its job dead.
+        """Call ``function(job)`` whenever an attempt has left its job dead, in the process that settled the attempt.
 
-        That is after the settlement was accepted, outside its transaction. What it raises is logged and harms nothing.
+        That is its worker, or the one that found its lease expired; of workers written by others, the process that
+        calls ``fail`` or ``claim``. It is called after the settlement was accepted, outside its transaction. What it
+        raises is logged and harms nothing.
         """
         return self.hooks.add_dead(function)
 
     def on_retry(self, function: F) -> F:
-        """Call ``function(job)`` in the worker whenever an attempt has failed and its job will be tried again.
+        """Call ``function(job)`` whenever an attempt has failed or was lost and its job will be tried again.
 
         As ``on_dead``; ``job.run_at`` says when. A handler that asks to be called again has not failed.
         """
@@ -314,7 +317,9 @@ class Jobs:
             options.whole("limit", limit, least=1, most=CLAIM_LIMIT),
             options.seconds("lease", lease, zero=False),
         )
-        self.storage.sweep()
+        lost = self.storage.sweep().lost
+        if lost:
+            self._aftermath().lost(lost, wait=True)
         return self.storage.claim(request)
 
     def heartbeat(self, claim: Claim, lease: Duration | None = None) -> bool:
@@ -344,8 +349,16 @@ class Jobs:
 
     def _settle(self, claim: Claim, outcome: Outcome) -> bool:
         decision = decide(claim.attempt, claim.job.max_attempts, outcome)
-        settled = self.storage.settle([Settlement(claim.id, claim.attempt, claim.worker_id, decision)])
-        return claim.id in settled
+        settlement = Settlement(claim.id, claim.attempt, claim.worker_id, decision)
+        accepted = claim.id in self.storage.settle([settlement])
+        if accepted and (self.hooks.dead or self.hooks.retry):
+            self._aftermath().settled([Ended(telemetry.without_trace(claim.job), settlement)], wait=True)
+        return accepted
+
+    def _aftermath(self) -> Aftermath:
+        from sloppyjobs.worker.aftermath import Aftermath  # noqa: PLC0415 - producers never need it
+
+        return Aftermath(self.hooks, self.storage)
 
     # Locks
 

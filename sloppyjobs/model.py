@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -125,6 +125,13 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     worker_id: str
     decision: Decision
     run_seconds: float | None = None
+
+
+class Ended(NamedTuple):
+    """An attempt that was settled: the job as it was held, and what was decided about it."""
+
+    job: Job
+    settlement: Settlement
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

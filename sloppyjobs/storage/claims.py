@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from sloppyjobs import errors
-from sloppyjobs.model import Claim, Settlement
+from sloppyjobs.model import Claim, Ended, Settlement
 from sloppyjobs.states import Decision, Failure, Lost, Status, decide, event_type
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.database import cursor_of
@@ -52,6 +52,8 @@ class Sweep(NamedTuple):
     expired: int
     promoted: int
     next_in: float | None
+    lost: Sequence[Ended] = ()
+    """The attempts whose leases had expired."""
 
 
 class Claiming(Settling):
@@ -61,14 +63,16 @@ class Claiming(Settling):
         """Return jobs with expired leases to the queue, then promote what has become due. Looks before it writes."""
         self.ensure_schema()
         lease_ends, due, now = self.read(self._look)
-        expired = promoted = 0
+        lost: Sequence[Ended] = ()
+        promoted = 0
         if lease_ends is not None and lease_ends < now:
-            expired = self.write(lambda c: self._expire(c, limit))
+            lost = self.write(lambda c: self._expire(c, limit))
         if due is not None and due <= now:
             promoted = self.write(lambda c: self._promote(c, limit))
         upcoming = [moment for moment in (lease_ends, due) if moment is not None]
         soonest = min(upcoming, default=None)
-        return Sweep(expired, promoted, None if soonest is None else max(0.0, (soonest - now).total_seconds()))
+        next_in = None if soonest is None else max(0.0, (soonest - now).total_seconds())
+        return Sweep(len(lost), promoted, next_in, lost)
 
     def claim(self, request: ClaimRequest) -> list[Claim]:
         """Take up to ``limit`` queued jobs: rows, attempts and events in one transaction."""
@@ -98,13 +102,17 @@ class Claiming(Settling):
         found = query.rows(cursor_of(connection), {})[0]
         return self.from_driver(found[0]), self.from_driver(found[1]), self.now(connection)
 
-    def _expire(self, connection: Connection, limit: int) -> int:
+    def _expire(self, connection: Connection, limit: int) -> list[Ended]:
         c = self.tables.jobs.c
-        query = select(c.id, c.locked_by, c.attempt_count, c.max_attempts, c.locked_until)
+        query = select(*rows.columns(self.tables.jobs, rows.JOB_FIELDS))
         query = query.where(_status_is("processing"), c.locked_until < self.now(connection))
         query = self.locked(query.order_by(c.locked_until).limit(limit), skip=True)
-        lost = [Settlement(row.id, row.attempt_count, row.locked_by, _lost(row)) for row in connection.execute(query)]
-        return len(self._settle(connection, lost)) if lost else 0
+        lost = [
+            Ended(rows.job(row), Settlement(row.id, row.attempt_count, row.locked_by, _lost(row)))
+            for row in connection.execute(query)
+        ]
+        accepted = self._settle(connection, [one.settlement for one in lost]) if lost else set()
+        return [one for one in lost if one.job.id in accepted]
 
     def _promote(self, connection: Connection, limit: int) -> int:
         c = self.tables.jobs.c

@@ -1,5 +1,7 @@
 """After a settlement was accepted: numbers for the metrics, and the hooks that the application has asked for.
 
+A settlement is a worker's own, or that of an attempt whose worker was not heard of any more.
+
 Hooks run in a thread of their own, so that a slow one holds up neither settlements nor claims.
 """
 
@@ -16,18 +18,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from sloppyjobs import telemetry
 from sloppyjobs.hooks import Hooks, JobHook
-from sloppyjobs.model import Job, Settlement
+from sloppyjobs.model import Ended, Job
 from sloppyjobs.states import AttemptStatus, Decision, Status
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.worker.task import Task
 
 if TYPE_CHECKING:
     from sloppyjobs.worker.metrics import WorkerMetrics
 
 log = logging.getLogger("sloppyjobs.hooks")
+log_lost = logging.getLogger("sloppyjobs.worker")
 
-Ended = tuple[Task, Settlement]
 _Call = tuple[tuple[JobHook, ...], Job, Decision]
 
 
@@ -49,11 +51,11 @@ class Aftermath:
     def settled(self, ended: Sequence[Ended], *, wait: bool = False) -> None:
         """These outcomes were accepted. With ``wait`` the hooks have been called when this returns."""
         if self.metrics is not None:
-            for task, settlement in ended:
-                self.metrics.settled(task.claim.job.name, outcome(settlement.decision), settlement.run_seconds)
+            for job, settlement in ended:
+                self.metrics.settled(job.name, outcome(settlement.decision), settlement.run_seconds)
         calls = [
-            (hooks, task.claim.job, settlement.decision)
-            for task, settlement in ended
+            (hooks, job, settlement.decision)
+            for job, settlement in ended
             if (hooks := self._hooks_for(settlement.decision))
         ]
         if calls and wait:
@@ -61,6 +63,16 @@ class Aftermath:
         elif calls:
             self._calls.put(calls)
             self._serve()
+
+    def lost(self, ended: Sequence[Ended], *, wait: bool = False) -> None:
+        """These attempts were given up, because their leases had expired."""
+        for job, settlement in ended:
+            log_lost.warning(
+                "job %s (%s) lost its worker %s in attempt %d; it is %s",
+                *(job.id, job.name, settlement.worker_id, settlement.attempt, settlement.decision.path[-1]),
+            )
+        if ended and self.wanted:
+            self.settled([Ended(telemetry.without_trace(job), one) for job, one in ended], wait=wait)
 
     def close(self, timeout: float) -> None:
         """Let the hooks that are due finish, for so many seconds at most."""
@@ -73,7 +85,7 @@ class Aftermath:
         match outcome(decision):
             case "dead":
                 return self._hooks.dead
-            case "retrying":
+            case "retrying" | "lost":
                 return self._hooks.retry
             case _:
                 return ()
@@ -110,11 +122,12 @@ class Aftermath:
         """The job as the settlement left it, and as it may not be any more."""
         now = self._storage.clock.now()
         failure = decision.failure
-        dead = decision.path[-1] is Status.DEAD
+        status = decision.path[-1]
+        dead = status is Status.DEAD
         return msgspec.structs.replace(
             job,
-            status=decision.path[-1],
-            run_at=job.run_at if dead else now + timedelta(seconds=decision.delay),
+            status=status,
+            run_at=now + timedelta(seconds=decision.delay) if status is Status.RETRYING else job.run_at,
             updated_at=now,
             finished_at=now if dead else None,
             locked_by=None,
@@ -127,7 +140,14 @@ class Aftermath:
 
 
 def outcome(decision: Decision) -> str:
-    """How an attempt ended, in a word: succeeded, retrying, dead, cancelled, snoozed or released."""
-    if decision.attempt in (AttemptStatus.SNOOZED, AttemptStatus.RELEASED):
+    """How an attempt ended, in a word: succeeded, retrying, dead, cancelled, snoozed, released or lost.
+
+    Lost is one whose lease expired and whose job is queued again.
+    """
+    status = decision.path[-1]
+    if decision.attempt in _OF_THEIR_OWN and status is not Status.DEAD:
         return decision.attempt.value
-    return decision.path[-1].value
+    return status.value
+
+
+_OF_THEIR_OWN = (AttemptStatus.SNOOZED, AttemptStatus.RELEASED, AttemptStatus.LOST)

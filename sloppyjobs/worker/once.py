@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from sloppyjobs.model import Claim, Settlement
+from sloppyjobs.model import Claim, Ended, Settlement
 from sloppyjobs.states import Outcome, decide
 from sloppyjobs.storage.claims import ClaimRequest
 from sloppyjobs.worker import executor
@@ -31,9 +31,11 @@ def run_once(turnstile: Turnstile) -> int:
 
 def _everything_due(turnstile: Turnstile) -> list[Claim]:
     storage, settings = turnstile.storage, turnstile.settings
-    swept = storage.sweep()
-    while swept.expired or swept.promoted:
+    while True:
         swept = storage.sweep()
+        turnstile.aftermath.lost(swept.lost, wait=True)
+        if not swept.expired and not swept.promoted:
+            break
     names = turnstile.definitions.handled()
     if not names:
         return []
@@ -56,7 +58,7 @@ def _execute(turnstile: Turnstile, claim: Claim) -> None:
     accepted = turnstile.storage.settle([settlement])
     turnstile.reports.forget(task.fence)
     if accepted and turnstile.aftermath.wanted:
-        turnstile.aftermath.settled([(task, settlement)], wait=True)
+        turnstile.aftermath.settled([Ended(task.claim.job, settlement)], wait=True)
 
 
 def _outcome(task: Task) -> Outcome:

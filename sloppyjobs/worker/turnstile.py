@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from sloppyjobs.definitions import Definitions
-from sloppyjobs.model import Claim, Settlement
+from sloppyjobs.model import Claim, Ended, Settlement
 from sloppyjobs.states import Outcome, Released, decide
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.claims import ClaimRequest
 from sloppyjobs.storage.settlement import Fence
 from sloppyjobs.worker import executor
-from sloppyjobs.worker.aftermath import Aftermath, Ended
+from sloppyjobs.worker.aftermath import Aftermath
 from sloppyjobs.worker.middleware import Surroundings
 from sloppyjobs.worker.prefetch import Prefetch
 from sloppyjobs.worker.processes import ProcessRunner
@@ -198,6 +198,7 @@ class Turnstile:
         if self.draining or time.monotonic() < self._next_sweep:
             return
         swept = self.storage.sweep()
+        self.aftermath.lost(swept.lost)
         if swept.promoted or swept.expired:
             self._news = True
         poll = self.settings.poll_interval
@@ -222,7 +223,7 @@ class Turnstile:
             if settlement.job_id not in accepted:
                 log.warning("attempt %d of job %s was stale when it ended; its outcome is ignored", *reversed(fence))
             elif ended is not None and task is not None:
-                ended.append((task, settlement))
+                ended.append(Ended(task.claim.job, settlement))
         if ended:
             self.aftermath.settled(ended)
 

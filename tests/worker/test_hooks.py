@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -183,6 +186,105 @@ def test_a_settlement_that_was_stale_calls_no_hook(jobs: Jobs) -> None:
     jobs.enqueue("fail")
     assert drain(jobs) == 1
     assert told == []
+
+
+def break_payloads(jobs: Jobs) -> None:
+    with jobs.storage.engine.begin() as connection:
+        connection.execute(jobs.storage.tables.jobs.update().values(payload='{"n": "one"}'))
+
+
+def be_killed(ctx: Any, payload: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def spin(ctx: Any, payload: Any) -> None:
+    while True:
+        pass
+
+
+@pytest.mark.slow
+def test_every_kind_of_death_is_told_once(jobs: Jobs, start: Start, eventually: Eventually) -> None:
+    told: list[tuple[str, str | None]] = []
+    jobs.on_dead(lambda job: told.append((job.name, job.error_code)))
+    going = threading.Event()
+    jobs.define("typed", lambda ctx, payload: None, input=dict[str, int])
+    jobs.enqueue("typed", {"n": 1})
+    break_payloads(jobs)
+    jobs.define("slow", lambda ctx, payload: going.wait(30) and None, timeout=0.2, retry=ONCE)
+    jobs.define("killed", be_killed, isolation="process", retry=ONCE)
+    jobs.define("spin", spin, isolation="process", timeout=0.5, retry=ONCE)
+    for name in ("slow", "killed", "spin"):
+        jobs.enqueue(name)
+    worker = start(concurrency=2)
+    eventually(lambda: len(told) >= 4, 60)
+    going.set()
+    worker.stop()
+    assert sorted(told) == [
+        ("killed", "SLOPPY_E_JOBS_HANDLER_FAILED"),
+        ("slow", "SLOPPY_E_JOBS_TIMEOUT"),
+        ("spin", "SLOPPY_E_JOBS_TIMEOUT"),
+        ("typed", "SLOPPY_E_JOBS_INVALID_PAYLOAD"),
+    ]
+
+
+def lose(jobs: Jobs, worker_id: str = "gone") -> None:
+    """Take what is due, and let the lease run out."""
+    assert jobs.claim(worker_id, lease=0.05, limit=10)
+    deadline = time.monotonic() + 20
+    while jobs.storage.sweep(limit=0).next_in != 0.0:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_attempts_that_lost_their_worker_are_told_and_counted_by_the_one_that_finds_them(
+    jobs: Jobs, start: Start, eventually: Eventually, caplog: pytest.LogCaptureFixture
+) -> None:
+    dead: list[Job] = []
+    retried: list[Job] = []
+    jobs.on_dead(dead.append)
+    jobs.on_retry(retried.append)
+    jobs.declare("once", retry=ONCE)
+    jobs.declare("twice", retry=TWICE)
+    once = jobs.enqueue("once", correlation_id="order-7", metadata={"team": "growth"})
+    twice = jobs.enqueue("twice")
+    lose(jobs)
+    workers = [start(metrics_port=0), start(metrics_port=0)]
+    eventually(lambda: dead and retried)
+    for worker in workers:
+        worker.stop()
+    assert [(job.id, job.status, job.correlation_id, job.metadata) for job in dead] == [
+        (once.id, Status.DEAD, "order-7", {"team": "growth"})
+    ]
+    assert [(job.id, job.status, job.run_at) for job in retried] == [(twice.id, Status.QUEUED, twice.run_at)]
+    for job in (*dead, *retried):
+        assert (job.error_code, job.locked_by, job.attempt_count) == ("SLOPPY_E_JOBS_LEASE_EXPIRED", None, 1)
+        assert f"job {job.id} ({job.name}) lost its worker gone in attempt 1; it is {job.status}" in caplog.text
+
+
+def test_one_pass_tells_of_lost_attempts_before_it_returns(jobs: Jobs) -> None:
+    told: list[str] = []
+    jobs.on_dead(lambda job: told.append(job.id))
+    jobs.declare("once", retry=ONCE)
+    job = jobs.enqueue("once")
+    lose(jobs)
+    assert drain(jobs) == 0
+    assert told == [job.id]
+
+
+def test_workers_written_by_others_call_the_hooks_where_they_settle(jobs: Jobs) -> None:
+    told: list[tuple[str, str]] = []
+    jobs.on_dead(lambda job: told.append((job.id, job.status)))
+    jobs.on_retry(lambda job: told.append((job.id, job.status)))
+    jobs.declare("once", retry=ONCE)
+    jobs.declare("twice", retry=TWICE)
+    lost = jobs.enqueue("once")
+    lose(jobs)
+    failing = jobs.enqueue("twice")
+    (claim,) = jobs.claim("w1")
+    assert told == [(lost.id, "dead")]
+    assert jobs.fail(claim, "no")
+    assert not jobs.fail(claim, "no"), "stale"
+    assert told == [(lost.id, "dead"), (failing.id, "retrying")]
 
 
 def test_only_functions_can_be_hooks(jobs: Jobs) -> None:

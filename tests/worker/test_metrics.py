@@ -97,6 +97,17 @@ def test_outcomes_and_durations_are_counted_by_name(jobs: Jobs, start: Start, ev
     assert seen["sloppyjobs_worker_turns_total",] > 0
 
 
+def test_attempts_that_lost_their_worker_are_counted(jobs: Jobs, start: Start, eventually: Eventually) -> None:
+    for name, attempts in (("once", 1), ("twice", 2)):
+        jobs.declare(name, retry=Retry(max_attempts=attempts))
+        jobs.enqueue(name)
+    assert len(jobs.claim("gone", limit=2, lease=0.05)) == 2
+    worker = start(metrics_port=0)
+    settled = "sloppyjobs_attempts_settled_total"
+    eventually(lambda: scrape(worker).get((settled, "once", "dead")) == 1)
+    eventually(lambda: scrape(worker).get((settled, "twice", "lost")) == 1)
+
+
 def test_depth_age_and_running_are_what_they_are_when_asked(jobs: Jobs, start: Start, eventually: Eventually) -> None:
     going = threading.Event()
     jobs.define("hold", lambda ctx, payload: going.wait(20) and None, queue="busy")

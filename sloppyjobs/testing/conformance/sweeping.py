@@ -57,6 +57,22 @@ def test_a_job_that_loses_every_worker_is_dead_when_its_attempts_are_used_up(job
     assert ends(jobs, job.id) == [(1, "lost"), (2, "lost")]
 
 
+def test_a_sweep_says_which_attempts_were_lost_and_what_became_of_them(jobs: Jobs, clock: FakeClock) -> None:
+    jobs.declare("greet")
+    again = jobs.enqueue("greet", correlation_id="order-7", metadata={"team": "growth"})
+    dead = jobs.enqueue("greet", max_attempts=1)
+    held = jobs.claim("w1", limit=2, lease=30)
+    assert jobs.storage.sweep().lost == ()
+    clock.advance(31)
+    lost = {one.job.id: one for one in jobs.storage.sweep().lost}
+    assert lost.keys() == {again.id, dead.id}
+    assert {one.job.id: one.job for one in held} == {id: one.job for id, one in lost.items()}, "as it was held"
+    paths = {id: one.settlement.decision.path for id, one in lost.items()}
+    assert paths == {again.id: ("failed", "queued"), dead.id: ("failed", "dead")}
+    assert {(one.settlement.attempt, one.settlement.worker_id) for one in lost.values()} == {(1, "w1")}
+    assert jobs.storage.sweep().lost == ()
+
+
 def test_a_claim_sweeps_first(jobs: Jobs, clock: FakeClock) -> None:
     jobs.declare("greet")
     lost, later = jobs.enqueue("greet"), jobs.enqueue("greet", delay=20)
