@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 log = logging.getLogger("sloppyjobs.supervisor")
@@ -32,12 +32,15 @@ class _Seat:
     started: float = 0.0
     crashes: int = 0
     start_at: float = 0.0
+    told: bool = False
+    """Whether it knows that it should stop; a second word would cut its draining short."""
 
 
 def supervise(start: Callable[[], None], processes: int, shutdown_timeout: float = 30.0) -> int:
     """Run ``start`` in so many child processes until SIGTERM or SIGINT; returns the exit code.
 
-    Children drain on the signal; what still lives some seconds after ``shutdown_timeout`` is killed.
+    Children drain on the signal, and give back at once on a second one; what still lives some seconds after
+    ``shutdown_timeout`` is killed.
     """
     if threading.active_count() > 1:
         log.warning("the supervisor forks a process that has threads; start workers before them")
@@ -79,7 +82,7 @@ class _Supervisor:
     def _stop(self, number: int, _frame: object) -> None:
         log.info("%s: stopping %d workers", signal.Signals(number).name, len(self._living()))
         self._stopping = True
-        self._tell_all(signal.SIGTERM)
+        self._tell(self._living(), signal.SIGTERM)
 
     def _fill_seats(self) -> None:
         for seat in self._seats:
@@ -128,11 +131,11 @@ class _Supervisor:
     def _wind_down(self) -> int:
         kill_at = time.monotonic() + self._shutdown_timeout + GRACE
         # A child that was forked while the signal arrived has not been told yet.
-        self._tell_all(signal.SIGTERM)
+        self._tell([seat for seat in self._living() if not seat.told], signal.SIGTERM)
         while self._living():
             if time.monotonic() > kill_at:
                 log.error("killing %d workers that did not stop in time", len(self._living()))
-                self._tell_all(signal.SIGKILL)
+                self._tell(self._living(), signal.SIGKILL)
             self._reap()
             time.sleep(0.05)
         return 0
@@ -140,9 +143,10 @@ class _Supervisor:
     def _living(self) -> list[_Seat]:
         return [seat for seat in self._seats if seat.pid is not None]
 
-    def _tell_all(self, number: signal.Signals) -> None:
-        for seat in self._living():
+    def _tell(self, seats: Sequence[_Seat], number: signal.Signals) -> None:
+        for seat in seats:
             assert seat.pid is not None
+            seat.told = True
             try:
                 os.kill(seat.pid, number)
             except ProcessLookupError:

@@ -33,6 +33,8 @@ TICK_SECONDS = 1.0
 SHORTEST_TICK = 0.1
 LISTEN_SECONDS = 0.5
 MAINTENANCE_SECONDS = 60.0
+SAME_SIGNAL_SECONDS = 1.0
+"""Signals that come closer together are one: a terminal or systemd tells every process, and so does the supervisor."""
 LAST_TRIES_SECONDS = 5.0
 """How long a worker that leaves tries to settle with a database that does not answer."""
 
@@ -90,7 +92,7 @@ class Worker:
     def run(self) -> None:
         """Work until SIGTERM or SIGINT, then drain: finish what runs, give back what does not finish in time.
 
-        A second signal gives back at once.
+        A second signal, a second or more later, gives back at once.
         """
         self.jobs.storage.ensure_schema()
         self.observation.open(lambda: self._turnstile)
@@ -252,8 +254,14 @@ class Worker:
             yield
             return
 
+        told_at = -SAME_SIGNAL_SECONDS
+
         def drain(number: int, _frame: Any) -> None:
+            nonlocal told_at
+            since, told_at = time.monotonic() - told_at, time.monotonic()
             again = self._turnstile.draining
+            if again and since < SAME_SIGNAL_SECONDS:
+                return
             log.info("%s: %s", signal.Signals(number).name, "giving back at once" if again else "draining")
             self._turnstile.drain(0.0 if again else self.settings.shutdown_timeout)
 

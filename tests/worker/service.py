@@ -1,4 +1,4 @@
-"""A small application whose worker runs in a process of its own: ``python service.py URL NOTES [PROCESSES]``.
+"""An application whose worker runs in a process of its own: ``python service.py URL NOTES [PROCESSES [PATIENCE]]``.
 
 Handlers append lines to the file NOTES, outside the database, so that tests know what really ran.
 """
@@ -15,6 +15,7 @@ from typing import Any
 from sloppyjobs import Jobs, Retry
 
 URL, NOTES = sys.argv[1], Path(sys.argv[2])
+PATIENCE = float(sys.argv[4]) if len(sys.argv) > 4 else 2
 jobs = Jobs(URL)
 
 
@@ -47,7 +48,7 @@ def quick(ctx: Any, payload: Any) -> None:
 
 def work() -> None:
     jobs.create_worker(
-        concurrency=4, lease=1.5, heartbeat=0.3, poll_interval=0.2, shutdown_timeout=2, maintenance=False
+        concurrency=4, lease=1.5, heartbeat=0.3, poll_interval=0.2, shutdown_timeout=PATIENCE, maintenance=False
     ).run()
 
 
@@ -56,5 +57,5 @@ if __name__ == "__main__":
     if len(sys.argv) > 3:
         from sloppyjobs.worker.supervisor import supervise
 
-        sys.exit(supervise(work, int(sys.argv[3]), shutdown_timeout=2))
+        sys.exit(supervise(work, int(sys.argv[3]), shutdown_timeout=PATIENCE))
     work()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from sqlalchemy import select
 
 from sloppyjobs import Jobs
 from sloppyjobs.states import Status
+from sloppyjobs.worker.worker import SAME_SIGNAL_SECONDS
 
 SERVICE = Path(__file__).with_name("service.py")
 Eventually = Callable[..., Any]
@@ -145,6 +148,43 @@ def test_a_supervisor_starts_a_crashed_worker_again_and_the_poison_job_dies(
         assert service_jobs.wait(other.id, timeout=20).status is Status.SUCCEEDED
     parent.send_signal(signal.SIGTERM)
     assert parent.wait(15) == 0
+
+
+def _worker_states(jobs: Jobs) -> set[str]:
+    with jobs.storage.engine.connect() as connection:
+        return set(connection.execute(select(jobs.storage.tables.workers.c.status)).scalars())
+
+
+@pytest.mark.parametrize("told", ["the supervisor", "every process"])
+def test_supervised_workers_let_a_running_job_finish(
+    told: str, service_jobs: Jobs, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
+) -> None:
+    """A terminal and systemd tell every process, and the supervisor tells its own once more: that is one signal."""
+    go_on = tmp_path / "go on"
+    job = service_jobs.enqueue("hold", {"until": str(go_on)})
+    parent = launch("2", "60")
+    (begun,) = eventually(lambda: lines(notes, "begin"))
+    if told == "every process":
+        os.kill(int(begun[-1]), signal.SIGTERM)
+    parent.send_signal(signal.SIGTERM)
+    eventually(lambda: _worker_states(service_jobs) <= {"draining", "stopped"})
+    go_on.touch()
+    assert parent.wait(30) == 0
+    assert service_jobs.get(job.id).result == 1
+
+
+def test_a_second_signal_makes_supervised_workers_give_back_at_once(
+    service_jobs: Jobs, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
+) -> None:
+    job = service_jobs.enqueue("hold", {"until": str(tmp_path / "never")})
+    parent = launch("1", "600")
+    eventually(lambda: lines(notes, "begin"))
+    parent.send_signal(signal.SIGTERM)
+    eventually(lambda: _worker_states(service_jobs) == {"draining"})
+    time.sleep(SAME_SIGNAL_SECONDS)
+    parent.send_signal(signal.SIGTERM)
+    assert parent.wait(60) == 0
+    assert service_jobs.get(job.id).status is Status.QUEUED
 
 
 def test_workers_leave_when_their_supervisor_is_killed(
