@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Literal, TypedDict
@@ -78,6 +79,8 @@ class Definition:
         self.metadata = payload.encode(dict(metadata), what="metadata") if metadata else None
         self.handler = handler
         self.isolation: Isolation = _isolation(name, handler, isolation)
+        if self.isolation == "process":
+            _check_portable(name, self.input, self.retry)
         self.retry_json = None if self.retry.is_default else self.retry.to_json()
         self.__doc__ = getattr(handler, "__doc__", None)
         self.__name__ = getattr(handler, "__name__", name)
@@ -170,6 +173,17 @@ def _isolation(name: str, handler: Handler | None, wanted: Isolation | None) -> 
                 "isolation", wanted, f"the handler of {name!r} must be a function at the top of a module"
             )
     return wanted
+
+
+def _check_portable(name: str, input: Any, retry: Retry) -> None:
+    """Another process gets the schema and a callable backoff by their names."""
+    for option, value in (("input", input), ("backoff", retry.backoff)):
+        try:
+            pickle.dumps(value)
+        except Exception as error:
+            raise options.refuse(
+                option, value, f"isolation='process' of {name!r} needs it at the top of a module: {error}"
+            ) from error
 
 
 def new_job_defaults(definition: Definition) -> dict[str, Any]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sloppyjobs.admin import Admin
     from sloppyjobs.worker import Worker
     from sloppyjobs.worker.aftermath import Aftermath
+    from sloppyjobs.worker.finding import Find
 
 Duration = float | timedelta
 Moment = datetime | str
@@ -109,6 +110,11 @@ class Jobs:
     ) -> Definition | Decorator:
         """Define a job by its handler ``(ctx, payload)``; as a decorator, or with the handler as an argument.
 
+        With ``isolation="process"`` the handler runs in a process of its own, which is killed when its time is over.
+        There, middleware, the context of an application, log records and ``ctx`` work as in a thread, except that
+        ``ctx.signal`` is never set and ``ctx.enqueue`` takes no session. Handler, ``input`` and a callable backoff must
+        be at the top of a module.
+
         ``capture_logs`` keeps with the job what loggers say inside its handler: True (from ``info`` on), a level, or
         False; without it the worker's own ``capture_logs`` decides.
 
@@ -139,7 +145,8 @@ class Jobs:
 
         ``call_next()`` goes on, or ``call_next(ctx, payload)`` with another payload; what it returns is the handler's
         answer. A coroutine function surrounds coroutines and awaits ``call_next``; any other surrounds functions.
-        Handlers in processes of their own are not surrounded.
+        Around a handler with ``isolation="process"`` it runs in that process, which imports these jobs again: they must
+        have a name at the top of a module, or the attempt fails.
         """
         return self.hooks.add_middleware(function)
 
@@ -298,6 +305,12 @@ class Jobs:
         from sloppyjobs.worker import Worker  # noqa: PLC0415 - producers never need it
 
         return Worker(self, **settings)
+
+    def find_again(self) -> Find | None:
+        """How another process, which imports the same modules, finds these jobs; None where it cannot."""
+        from sloppyjobs.worker.finding import by_name  # noqa: PLC0415 - producers never need it
+
+        return by_name(self)
 
     # The claim protocol for workers written by others
 

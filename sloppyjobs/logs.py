@@ -73,6 +73,18 @@ def _handlers() -> Iterator[logging.Handler]:
             yield from logger.handlers
 
 
+def portable(record: logging.LogRecord) -> dict[str, Any]:
+    """What ``logging.makeLogRecord`` needs to make the record in another process."""
+    fields = {
+        name: _plain(value)
+        for name, value in record.__dict__.items()
+        if name not in ("args", "exc_info") and not (name in FIELDS and value is None)
+    }
+    if record.exc_info and not record.exc_text:
+        fields["exc_text"] = logging.Formatter().formatException(record.exc_info)
+    return {**fields, "msg": record.getMessage(), "args": None}
+
+
 class TextFormatter(logging.Formatter):
     """Lines for people, which name the job at their end."""
 
@@ -105,6 +117,8 @@ class JsonFormatter(logging.Formatter):
                 fields.setdefault(name, value)
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
+        elif record.exc_text:
+            fields["exception"] = record.exc_text
         if record.stack_info:
             fields["stack"] = record.stack_info
         return _as_json(fields)
@@ -115,6 +129,15 @@ def _as_json(fields: dict[str, Any]) -> str:
         return json.dumps(fields, default=_shown, skipkeys=True, allow_nan=False)
     except (ValueError, RecursionError):
         return json.dumps({name: _shown(value) for name, value in fields.items()})
+
+
+def _plain(value: object) -> object:
+    """The value, if JSON could hold it; else in words."""
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return _shown(value)
+    return value
 
 
 def _shown(value: object) -> str:

@@ -16,6 +16,7 @@ import msgspec
 
 from sloppyjobs import payload
 from sloppyjobs.model import Claim, Job, NewJob
+from sloppyjobs.states import Failure
 
 TRACE = "_trace"
 """The key of a job's metadata under which its trace is kept; handlers do not see it."""
@@ -60,6 +61,51 @@ def produce(using: Any, new: Sequence[NewJob], write: Write) -> tuple[Sequence[N
 @contextmanager
 def consuming(using: Any, claim: Claim, carrier: Mapping[str, str] | None) -> Iterator[None]:
     """A consumer's span around a handler: a child of the enqueue's, and linked to it."""
+    with using.start_as_current_span(**_consumer(claim, carrier)):
+        yield
+
+
+class RemoteSpan:
+    """A consumer's span around a handler that runs in another process, which continues its ``carrier``."""
+
+    def __init__(self, using: Any, claim: Claim, carrier: Mapping[str, str] | None) -> None:
+        from opentelemetry.trace import set_span_in_context  # noqa: PLC0415
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
+
+        self._span = using.start_span(**_consumer(claim, carrier))
+        self.carrier: dict[str, str] = {}
+        TraceContextTextMapPropagator().inject(self.carrier, set_span_in_context(self._span))
+
+    def end(self, failure: Failure | None) -> None:
+        """The handler has ended; with a failure, if it did not end well."""
+        from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415
+
+        if failure is not None:
+            told = {"type": failure.type, "message": failure.message, "stacktrace": failure.traceback}
+            self._span.add_event(
+                "exception", {f"exception.{name}": text for name, text in told.items() if text is not None}
+            )
+            self._span.set_status(Status(StatusCode.ERROR, failure.message))
+        self._span.end()
+
+
+@contextmanager
+def continuing(carrier: Mapping[str, str] | None) -> Iterator[None]:
+    """Inside of a span of another process, where tracing is imported here."""
+    if carrier is None or "opentelemetry.trace" not in sys.modules:
+        yield
+        return
+    from opentelemetry import context  # noqa: PLC0415
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
+
+    token = context.attach(TraceContextTextMapPropagator().extract(carrier))
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
+def _consumer(claim: Claim, carrier: Mapping[str, str] | None) -> dict[str, Any]:
     from opentelemetry.trace import Link, SpanKind, get_current_span  # noqa: PLC0415
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
 
@@ -68,11 +114,13 @@ def consuming(using: Any, claim: Claim, carrier: Mapping[str, str] | None) -> It
     attributes["messaging.message.conversation_id"] = job.correlation_id or job.id
     attributes["sloppyjobs.job.attempt"] = claim.attempt
     parent = None if carrier is None else TraceContextTextMapPropagator().extract(carrier)
-    links = [] if parent is None else [Link(get_current_span(parent).get_span_context())]
-    with using.start_as_current_span(
-        f"process {job.name}", context=parent, kind=SpanKind.CONSUMER, attributes=attributes, links=links
-    ):
-        yield
+    return {
+        "name": f"process {job.name}",
+        "context": parent,
+        "kind": SpanKind.CONSUMER,
+        "attributes": attributes,
+        "links": [] if parent is None else [Link(get_current_span(parent).get_span_context())],
+    }
 
 
 def carried(metadata: Mapping[str, Any]) -> Mapping[str, str] | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask
+from flask.cli import ScriptInfo
 from sqlalchemy import Connection
 
 from sloppyjobs import errors
@@ -21,8 +22,12 @@ from sloppyjobs.storage import SqlStorage, from_url
 
 if TYPE_CHECKING:
     from sloppyjobs.flask.extension import SloppyJobs
+    from sloppyjobs.worker.finding import Find
 
+NAME = "sloppyjobs"
+"""The key in ``app.extensions`` under which an application keeps its jobs."""
 URL = "SLOPPYJOBS_DATABASE_URL"
+LOCATION = "SLOPPYJOBS_APP"
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,8 @@ class AppJobs(Jobs):
         self.hooks = AppHooks(origin.hooks, binding.context)
         self.schedules = AppSchedules(origin.schedules, lambda: self.storage)
         self.embedded = EmbeddedWorker(self, binding.app)
+        self.location: str | None = None
+        """What ``flask --app`` was given, if that is how the application was found."""
         self._lock = threading.Lock()
         self._found: SqlStorage | None = None
 
@@ -164,9 +171,38 @@ class AppJobs(Jobs):
                     self._found = self.binding.storage()
         return self._found
 
+    def find_again(self) -> Find:
+        """The application by its name in a module, or made again by the factory that ``flask --app`` would find.
+
+        ``SLOPPYJOBS_APP`` in its configuration, as in ``shop:create_app('prod')``, says where to find it instead.
+        """
+        from sloppyjobs.worker.finding import Find, by_name  # noqa: PLC0415 - producers never need it
+
+        app = self.binding.app
+        location = app.config.get(LOCATION) or self.location
+        named = by_name(app) if location is None else None
+        if named is not None:
+            return Find(_jobs_by_name, named.arguments)
+        return Find(_jobs_by_location, (str(location or app.import_name),))
+
     def _connection_of(self, session: Any, connection: Connection | None) -> Connection | None:
         if session is None or connection is not None or not self.binding.chooses_engine(session):
             return super()._connection_of(session, connection)
         found = session.connection(bind_arguments={"bind": self.storage.engine})
         assert isinstance(found, Connection)
         return found
+
+
+def _jobs_by_name(module: str, name: str) -> Jobs:
+    from sloppyjobs.worker.finding import imported  # noqa: PLC0415 - producers never need it
+
+    return _jobs_of(imported(module, name))
+
+
+def _jobs_by_location(location: str) -> Jobs:
+    return _jobs_of(ScriptInfo(app_import_path=location, set_debug_flag=False).load_app())
+
+
+def _jobs_of(app: Flask) -> Jobs:
+    jobs: Jobs = app.extensions[NAME]
+    return jobs

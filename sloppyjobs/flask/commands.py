@@ -46,9 +46,11 @@ class FlaskCommands(Root):
 
 @click.pass_context
 def _enter(ctx: click.Context) -> None:
-    app: Flask = ctx.ensure_object(ScriptInfo).load_app()
+    info = ctx.ensure_object(ScriptInfo)
+    app: Flask = info.load_app()
     jobs = app.extensions.get("sloppyjobs")
     if jobs is None:
         raise JobsError(f"the application {app.import_name!r} has no jobs: call jobs.init_app(app, db)")
+    jobs.location = info.app_import_path
     ctx.obj = AppTarget(app=app.import_name, given=jobs)
     ctx.call_on_close(ctx.obj.close)

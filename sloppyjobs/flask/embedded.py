@@ -144,7 +144,13 @@ def enabled_settings(app: Flask) -> Mapping[str, Any] | None:
 def serves_elsewhere() -> bool:
     """Whether another process than this one is going to serve the requests, as far as that can be known."""
     by_command = os.environ.get("FLASK_RUN_FROM_CLI") == "true" and os.environ.get("WERKZEUG_RUN_MAIN") != "true"
-    return by_command or _in_gunicorn_master()
+    return by_command or _in_gunicorn_master() or _runs_handlers()
+
+
+def _runs_handlers() -> bool:
+    """A process that was started for handlers makes the application again, and is no place for a worker."""
+    child: Any = sys.modules.get("sloppyjobs.worker.child")
+    return child is not None and child.in_child()
 
 
 def _in_gunicorn_master() -> bool:

@@ -8,7 +8,7 @@ from flask import Flask, current_app, has_app_context
 from sqlalchemy import Connection
 
 from sloppyjobs import errors, payload
-from sloppyjobs.flask.binding import AppJobs, Binding
+from sloppyjobs.flask.binding import NAME, AppJobs, Binding
 from sloppyjobs.flask.commands import FlaskCommands
 from sloppyjobs.flask.embedded import enabled_settings
 from sloppyjobs.jobs import Jobs
@@ -16,9 +16,6 @@ from sloppyjobs.storage import SqlStorage
 
 if TYPE_CHECKING:
     from sloppyjobs.worker import Worker
-
-NAME = "sloppyjobs"
-"""The key in ``app.extensions`` under which an application keeps its jobs."""
 
 
 class SloppyJobs(Jobs):

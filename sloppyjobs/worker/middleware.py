@@ -14,15 +14,16 @@ from sloppyjobs.logs import running
 class Surroundings:
     """Handlers with everything around them, put together once for each definition."""
 
-    def __init__(self, hooks: Hooks) -> None:
-        self._hooks = hooks
+    def __init__(self, hooks: Hooks, *, traced: bool = True) -> None:
+        self.hooks = hooks
+        self._traced = traced
         self._layers: tuple[Any, ...] = ()
         self._made: dict[Definition, Handler] = {}
 
     def around(self) -> Callable[[Definition], Handler] | None:
         """Finds what to call for a definition; None where nothing surrounds handlers. Asked once a turn."""
-        tracer = telemetry.tracer()
-        middlewares = self._hooks.middlewares
+        tracer = telemetry.tracer() if self._traced else None
+        middlewares = self.hooks.middlewares
         if tracer is None and not middlewares:
             return None
         layers = (tracer, *middlewares)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 from sloppyjobs.model import Claim, Ended, Settlement
 from sloppyjobs.states import Outcome, decide
 from sloppyjobs.storage.claims import ClaimRequest
 from sloppyjobs.worker import executor
-from sloppyjobs.worker.processes import ProcessRunner
-from sloppyjobs.worker.runners import AsyncRunner, Finish, Runner, ThreadRunner
 from sloppyjobs.worker.task import Task
 from sloppyjobs.worker.turnstile import TURN_LIMIT, Turnstile
 
@@ -51,7 +48,7 @@ def _execute(turnstile: Turnstile, claim: Claim) -> None:
     around = turnstile.surroundings.around()
     if around is not None:
         task.handler = around(task.definition)
-    outcome = _outcome(task)
+    outcome = _outcome(turnstile, task)
     turnstile.reports.flush()
     decision = decide(claim.attempt, claim.job.max_attempts, outcome)
     settlement = Settlement(claim.job.id, claim.attempt, turnstile.worker_id, decision, task.run_seconds())
@@ -61,14 +58,14 @@ def _execute(turnstile: Turnstile, claim: Claim) -> None:
         turnstile.aftermath.settled([Ended(task.claim.job, settlement)], wait=True)
 
 
-def _outcome(task: Task) -> Outcome:
+def _outcome(turnstile: Turnstile, task: Task) -> Outcome:
     if task.definition.isolation == "thread" and task.claim.job.timeout is None:
         task.begin()
         return executor.run(task)
-    return _elsewhere(task)
+    return _elsewhere(turnstile, task)
 
 
-def _elsewhere(task: Task) -> Outcome:
+def _elsewhere(turnstile: Turnstile, task: Task) -> Outcome:
     """In a runner of its own, so that a timeout can end the wait for a handler that does not stop."""
     outcomes: list[Outcome] = []
     ended = threading.Event()
@@ -78,10 +75,11 @@ def _elsewhere(task: Task) -> Outcome:
             outcomes.append(outcome)
             ended.set()
 
-    runner: Runner = _RUNNERS[task.definition.isolation](1, finish)
+    runner = turnstile.new_runner(task.definition.isolation, 1, finish)
     try:
         runner.submit([task])
-        ended.wait(task.claim.job.timeout)
+        while not ended.wait(left := _seconds_left(task)) and left != 0.0:
+            pass
         if task.finish():
             outcomes.append(executor.timed_out(task))
             task.signal.abort("timeout")
@@ -93,8 +91,6 @@ def _elsewhere(task: Task) -> Outcome:
     return outcomes[0]
 
 
-_RUNNERS: dict[str, Callable[[int, Finish], Runner]] = {
-    "thread": ThreadRunner,
-    "async": AsyncRunner,
-    "process": ProcessRunner,
-}
+def _seconds_left(task: Task) -> float | None:
+    deadline = task.deadline()
+    return None if deadline is None else max(0.0, deadline - time.monotonic())

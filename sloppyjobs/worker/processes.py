@@ -2,83 +2,174 @@
 
 from __future__ import annotations
 
-import importlib
+import logging
 import multiprocessing
 import threading
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sloppyjobs import errors, payload
-from sloppyjobs.definitions import Cancel, Definition, RetryLater, Snooze
-from sloppyjobs.model import Claim, Job
-from sloppyjobs.states import Outcome
-from sloppyjobs.worker import executor
-from sloppyjobs.worker.context import Context, Signal
+from sloppyjobs import errors, telemetry
+from sloppyjobs.hooks import Hooks
+from sloppyjobs.logs import running
+from sloppyjobs.states import Failed, Outcome
+from sloppyjobs.storage.settlement import Fence
+from sloppyjobs.worker import child, executor
+from sloppyjobs.worker.capturing import CaptureHandler
+from sloppyjobs.worker.finding import Find
+from sloppyjobs.worker.lines import Switchboard
 from sloppyjobs.worker.runners import Finish
 from sloppyjobs.worker.task import Task
 
-Message = tuple[str, str, tuple[Any, ...]]
+LOADING_SECONDS = 60.0
+"""How long a process may import the application, before the time of its first handler begins to run."""
+LAST_WORDS_SECONDS = 5.0
+
+
+class _Run:
+    """A task in another process."""
+
+    def __init__(self, task: Task) -> None:
+        tracer = telemetry.tracer()
+        self.task = task
+        self.said_all = threading.Event()
+        self.span = None if tracer is None else telemetry.RemoteSpan(tracer, task.claim, task.trace)
+
+    @property
+    def carrier(self) -> Mapping[str, str] | None:
+        """The trace that goes on there."""
+        return None if self.span is None else self.span.carrier
+
+    def end(self, outcome: Outcome) -> None:
+        """The process has done with it."""
+        if self.span is not None:
+            self.span.end(outcome.failure if isinstance(outcome, Failed) else None)
 
 
 class ProcessRunner:
     """A pool of processes, started on first use. A task whose signal is set loses its process."""
 
-    def __init__(self, size: int, finish: Finish) -> None:
+    def __init__(self, size: int, finish: Finish, hooks: Hooks, find: Callable[[], Find | None]) -> None:
+        self._size = size
+        self._finish = finish
+        self._hooks = hooks
+        self._find = find
+        self._lock = threading.Lock()
+        self._waiting: deque[Task] = deque()
+        self._runs: dict[Fence, _Run] = {}
+        self._switchboard = Switchboard(self._answer)
+        self._pool = self._new_pool()
+
+    def submit(self, tasks: Sequence[Task]) -> None:
+        """Take tasks; as many as there are processes begin at once."""
+        with self._lock:
+            self._waiting.extend(tasks)
+        self._pull()
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        with self._lock:
+            self._waiting.clear()
+        self._pool.stop()
+        self._pool.join()
+        self._switchboard.close()
+
+    def _new_pool(self) -> Any:
         from pebble import ProcessPool  # noqa: PLC0415 - only for those who ask for it
 
         # Spawned, not forked: a fork of a process with threads and connections inherits their locks.
         spawning = multiprocessing.get_context("spawn")
-        self._words: Any = spawning.SimpleQueue()
-        self._pool = ProcessPool(max_workers=size, context=spawning, initializer=_listen_to, initargs=[self._words])
-        self._finish = finish
-        self._tasks: dict[str, tuple[Task, threading.Event]] = {}
-        self._hearing = threading.Thread(target=self._hear, name="sloppyjobs-processes", daemon=True)
-        self._hearing.start()
+        first = (self._switchboard.address, _log_levels())
+        return ProcessPool(max_workers=self._size, context=spawning, initializer=child.prepare, initargs=first)
 
-    def submit(self, tasks: Sequence[Task]) -> None:
-        """Hand tasks to the pool."""
-        for task in tasks:
-            if not task.begin():
+    def _pull(self) -> None:
+        while (run := self._next()) is not None:
+            try:
+                future = self._schedule(self._call(run))
+            except Exception as error:
+                self._end(run, executor.raised(run.task, error))
                 continue
-            handler: Any = task.definition.handler
-            self._tasks[task.claim.id] = task, threading.Event()
-            call = (handler.__module__, handler.__qualname__, task.claim.to_json())
-            future = self._pool.schedule(_execute, args=call)
-            task.signal.on_abort(future.cancel)
-            future.add_done_callback(partial(self._done, task))
+            run.task.signal.on_abort(future.cancel)
+            future.add_done_callback(partial(self._done, run))
 
-    def close(self) -> None:
-        """Kill what still runs."""
-        self._pool.stop()  # type: ignore[no-untyped-call]
-        self._pool.join()
-        self._words.put(None)
-        self._hearing.join(timeout=1)
+    def _next(self) -> _Run | None:
+        with self._lock:
+            while self._waiting and len(self._runs) < self._size:
+                task = self._waiting.popleft()
+                if task.begin():
+                    task.grace = LOADING_SECONDS
+                    run = self._runs[task.fence] = _Run(task)
+                    return run
+        return None
 
-    def _done(self, task: Task, future: Any) -> None:
-        _, heard = self._tasks[task.claim.id]
+    def _call(self, run: _Run) -> child.Call:
+        task = run.task
+        handler: Any = task.definition.handler
+        retry = task.definition.retry
+        find = self._find() if self._hooks.middlewares else None
+        if self._hooks.middlewares and find is None:
+            raise errors.JobsError(
+                "middleware cannot surround a handler in a process of its own, because that process cannot import "
+                "the jobs: give them a name at the top of a module"
+            )
+        return child.Call(
+            module=handler.__module__,
+            path=handler.__qualname__,
+            claim=task.claim.to_json(),
+            input=task.definition.input,
+            retry=retry.to_json(),
+            backoff=retry.backoff if callable(retry.backoff) else None,
+            find=find,
+            trace=run.carrier,
+        )
+
+    def _schedule(self, call: child.Call) -> Any:
+        try:
+            return self._pool.schedule(child.execute, args=[call])
+        except RuntimeError:
+            # A pool whose idle processes were killed takes nothing any more.
+            self._pool = self._new_pool()
+            return self._pool.schedule(child.execute, args=[call])
+
+    def _done(self, run: _Run, future: Any) -> None:
         if not future.cancelled() and future.exception() is None:
-            # The result and the reports come by different pipes; the last report is not to be lost.
-            heard.wait(timeout=1)
-        self._tasks.pop(task.claim.id, None)
-        self._finish(task, _outcome(task, future))
+            # The outcome and the reports come by different ways; the last report is not to be lost.
+            run.said_all.wait(LAST_WORDS_SECONDS)
+        self._end(run, _outcome(run.task, future))
+        self._pull()
 
-    def _hear(self) -> None:
-        """What the handlers report, passed on to the worker."""
-        while (message := self._words.get()) is not None:
-            job_id, method, arguments = message
-            task, heard = self._tasks.get(job_id, (None, None))
-            if task is None or heard is None:
-                continue
-            if method == "end":
-                heard.set()
-            elif method == "log":
+    def _end(self, run: _Run, outcome: Outcome) -> None:
+        with self._lock:
+            self._runs.pop(run.task.fence, None)
+        run.end(outcome)
+        self._finish(run.task, outcome)
+
+    def _answer(self, fence: Fence, verb: str, arguments: tuple[Any, ...]) -> Any:
+        """Do what a handler asks for."""
+        run = self._runs.get(fence)
+        if run is None:
+            raise errors.StaleLease("the attempt has ended")
+        context = run.task.context
+        match verb:
+            case "begin":
+                run.task.begin_anew()
+            case "end":
+                run.said_all.set()
+            case "log":
                 level, text, fields = arguments
-                task.context.log(level, text, **fields)
-            elif method == "progress":
-                task.context.progress(*arguments)
-            elif method == "extend_lease":
-                task.context.extend_lease(*arguments)
+                context.log(level, text, **fields)
+            case "record":
+                _log(run.task, *arguments)
+            case "progress":
+                context.progress(*arguments)
+            case "extend_lease":
+                return context.extend_lease(*arguments)
+            case "enqueue":
+                name, value, options = arguments
+                with telemetry.continuing(run.carrier):
+                    return context.enqueue(name, value, **options)
+        return None
 
 
 def _outcome(task: Task, future: Any) -> Outcome:
@@ -87,72 +178,27 @@ def _outcome(task: Task, future: Any) -> Outcome:
     error = future.exception()
     if error is not None:
         return executor.raised(task, error)
-    kind, value = future.result()
-    match kind:
-        case "retry":
-            return executor.raised(task, RetryLater(*value))
-        case "invalid":
-            return executor.refused(errors.InvalidPayload(value))
-        case "snooze":
-            value = Snooze(value)
-        case "cancel":
-            value = Cancel(value)
-    return executor.returned_value(task, value)
+    outcome: Outcome = future.result()
+    return outcome
 
 
-# In the child
-
-_words_to_parent: Any = None
-
-
-def _listen_to(words: Any) -> None:
-    global _words_to_parent  # noqa: PLW0603 - set once, when the process starts
-    _words_to_parent = words
-
-
-class _Relay:
-    """Reports from the child, over the pipe."""
-
-    def extend_lease(self, claim: Claim, seconds: float | None) -> bool:
-        _words_to_parent.put((claim.id, "extend_lease", (seconds,)))
-        return True
-
-    def progress(self, claim: Claim, percent: float, message: str | None) -> None:
-        _words_to_parent.put((claim.id, "progress", (percent, message)))
-
-    def log(self, claim: Claim, level: str, message: str, fields: Mapping[str, Any]) -> None:
-        kept = {key: payload.clean_text(value, 500) for key, value in fields.items()}
-        _words_to_parent.put((claim.id, "log", (level, message, kept)))
-
-    def enqueue(self, name: str, payload: Any, **options: Any) -> Job:  # noqa: ARG002
-        raise errors.JobsError('ctx.enqueue does not reach out of a process; use jobs.enqueue, or isolation="thread"')
-
-
-def _execute(module: str, name: str, claim_json: str) -> tuple[str, Any]:
-    claim = Claim.from_json(claim_json)
-    handler = _resolve(module, name)
-    schema = None
-    if isinstance(handler, Definition):
-        schema, handler = handler.input, handler.handler
+def _log(task: Task, fields: Mapping[str, Any], written: bool) -> None:
+    """Log a record as if the handler ran here; one that its process has written is only captured."""
+    record = logging.makeLogRecord(fields)
+    logger = logging.getLogger(record.name)
+    token = running.set(task)
     try:
-        value = claim.payload if schema is None else payload.convert(claim.payload, schema)
-    except errors.InvalidPayload as error:
-        return "invalid", str(error)
-    try:
-        returned = handler(Context(claim, Signal(), _Relay()), value)
-    except RetryLater as error:
-        return "retry", (error.after, str(error))
+        if written:
+            for handler in logging.root.handlers:
+                if isinstance(handler, CaptureHandler):
+                    handler.handle(record)
+        elif logger.isEnabledFor(record.levelno):
+            logger.handle(record)
     finally:
-        _words_to_parent.put((claim.id, "end", ()))
-    if isinstance(returned, Snooze):
-        return "snooze", returned.seconds
-    if isinstance(returned, Cancel):
-        return "cancel", returned.reason
-    return "value", returned
+        running.reset(token)
 
 
-def _resolve(module: str, name: str) -> Any:
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
+def _log_levels() -> dict[str, int]:
+    """The levels that are set on loggers, by their names."""
+    loggers = [one for one in list(logging.root.manager.loggerDict.values()) if isinstance(one, logging.Logger)]
+    return {logger.name: logger.level for logger in (logging.root, *loggers) if logger.level != logging.NOTSET}

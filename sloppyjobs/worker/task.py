@@ -25,6 +25,7 @@ class Task:
         "context",
         "definition",
         "finished",
+        "grace",
         "handler",
         "held_since",
         "signal",
@@ -45,6 +46,7 @@ class Task:
         self.context = Context(claim, self.signal, reports)
         self.held_since = time.monotonic()
         self.started: float | None = None
+        self.grace = 0.0
         self.taken = False
         self.finished = False
 
@@ -61,6 +63,10 @@ class Task:
             self.taken = True
         self.started = time.monotonic()
         return True
+
+    def begin_anew(self) -> None:
+        """The handler begins only now, after all that had to be done before it."""
+        self.started, self.grace = time.monotonic(), 0.0
 
     def withdraw(self) -> bool:
         """Take the task back before it has started; False when it has."""
@@ -87,4 +93,4 @@ class Task:
         timeout = self.claim.job.timeout
         if timeout is None:
             return None
-        return (self.started if self.started is not None else time.monotonic()) + timeout
+        return (self.started if self.started is not None else time.monotonic()) + timeout + self.grace

@@ -10,8 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from sloppyjobs.definitions import Definitions
 from sloppyjobs.model import Claim, Ended, Settlement
@@ -21,11 +20,12 @@ from sloppyjobs.storage.claims import ClaimRequest
 from sloppyjobs.storage.settlement import Fence
 from sloppyjobs.worker import executor
 from sloppyjobs.worker.aftermath import Aftermath
+from sloppyjobs.worker.finding import Find
 from sloppyjobs.worker.middleware import Surroundings
 from sloppyjobs.worker.prefetch import Prefetch
 from sloppyjobs.worker.processes import ProcessRunner
 from sloppyjobs.worker.reports import WorkerReports
-from sloppyjobs.worker.runners import AsyncRunner, Runner, ThreadRunner
+from sloppyjobs.worker.runners import AsyncRunner, Finish, Runner, ThreadRunner
 from sloppyjobs.worker.settings import Settings
 from sloppyjobs.worker.task import Task
 
@@ -51,6 +51,7 @@ class Turnstile:
         settings: Settings,
         surroundings: Surroundings,
         aftermath: Aftermath,
+        find: Callable[[], Find | None],
     ) -> None:
         self.worker_id = worker_id
         self.storage = storage
@@ -59,6 +60,7 @@ class Turnstile:
         self.settings = settings
         self.surroundings = surroundings
         self.aftermath = aftermath
+        self.find = find
         self.turns = 0
         self.turned_at = time.monotonic()
         self.prefetch = Prefetch(settings.concurrency, settings.prefetch)
@@ -183,6 +185,16 @@ class Turnstile:
             runner.close()
         self._runners.clear()
 
+    def new_runner(self, kind: str, size: int, finish: Finish) -> Runner:
+        """A runner for handlers of that isolation."""
+        match kind:
+            case "async":
+                return AsyncRunner(size, finish)
+            case "process":
+                return ProcessRunner(size, finish, self.surroundings.hooks, self.find)
+            case _:
+                return ThreadRunner(size, finish)
+
     # Steps of a turn
 
     def _decide_finished(self) -> None:
@@ -243,8 +255,7 @@ class Turnstile:
     def _runner(self, kind: str) -> Runner:
         found = self._runners.get(kind)
         if found is None:
-            make: Any = {"thread": ThreadRunner, "async": AsyncRunner, "process": ProcessRunner}[kind]
-            found = self._runners[kind] = make(self.settings.concurrency, self.finish)
+            found = self._runners[kind] = self.new_runner(kind, self.settings.concurrency, self.finish)
         return found
 
     def _expire_handlers(self) -> None:

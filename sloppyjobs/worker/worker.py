@@ -163,6 +163,7 @@ class Worker:
             self.settings,
             Surroundings(self.jobs.hooks),
             self.observation.aftermath,
+            self.jobs.find_again,
         )
 
     def _live(self) -> None:

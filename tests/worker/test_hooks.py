@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -208,7 +211,9 @@ def test_every_kind_of_death_is_told_once(jobs: Jobs, start: Start, eventually: 
     jobs.on_dead(lambda job: told.append((job.name, job.error_code)))
     going = threading.Event()
     jobs.define("typed", lambda ctx, payload: None, input=dict[str, int])
-    jobs.enqueue("typed", {"n": 1})
+    jobs.define("typed-in-process", spin, input=dict[str, int], isolation="process")
+    for name in ("typed", "typed-in-process"):
+        jobs.enqueue(name, {"n": 1})
     break_payloads(jobs)
     jobs.define("slow", lambda ctx, payload: going.wait(30) and None, timeout=0.2, retry=ONCE)
     jobs.define("killed", be_killed, isolation="process", retry=ONCE)
@@ -216,7 +221,7 @@ def test_every_kind_of_death_is_told_once(jobs: Jobs, start: Start, eventually: 
     for name in ("slow", "killed", "spin"):
         jobs.enqueue(name)
     worker = start(concurrency=2)
-    eventually(lambda: len(told) >= 4, 60)
+    eventually(lambda: len(told) >= 5, 60)
     going.set()
     worker.stop()
     assert sorted(told) == [
@@ -224,6 +229,7 @@ def test_every_kind_of_death_is_told_once(jobs: Jobs, start: Start, eventually: 
         ("slow", "SLOPPY_E_JOBS_TIMEOUT"),
         ("spin", "SLOPPY_E_JOBS_TIMEOUT"),
         ("typed", "SLOPPY_E_JOBS_INVALID_PAYLOAD"),
+        ("typed-in-process", "SLOPPY_E_JOBS_INVALID_PAYLOAD"),
     ]
 
 
@@ -291,3 +297,38 @@ def test_only_functions_can_be_hooks(jobs: Jobs) -> None:
     for register in (jobs.middleware, jobs.on_dead, jobs.on_retry):
         with pytest.raises(InvalidOption):
             register("not a function")
+
+
+SCRIPT = """
+import os
+from sloppyjobs import Jobs
+
+jobs = Jobs(os.environ["URL"])
+
+@jobs.middleware
+def surround(ctx, payload, call_next):
+    return [os.getpid(), *call_next()]
+
+@jobs.define("say", isolation="process")
+def say(ctx, payload):
+    return [os.getpid(), os.getppid()]
+
+if __name__ == "__main__":
+    jobs.create_worker(concurrency=1).run()
+"""
+
+
+@pytest.mark.slow
+def test_middleware_surrounds_a_handler_in_its_process(jobs: Jobs, tmp_path: Path, database_url: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    jobs.declare("say")
+    job = jobs.enqueue("say")
+    worker = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "URL": database_url})
+    try:
+        around, inside, parent = jobs.wait(job.id, timeout=60).result
+    finally:
+        worker.terminate()
+        worker.wait(60)
+    assert around == inside
+    assert parent == worker.pid

@@ -336,3 +336,43 @@ def test_declared_schedules_are_written_and_fired_by_a_worker(jobs: Jobs, start:
     fired = jobs.fires("every second").items
     assert {job.id for job in fired} >= set(ran)
     assert len({job.occurrence_at for job in fired}) == len(fired)
+
+
+@pytest.mark.slow
+def test_no_more_handlers_begin_than_there_are_processes(jobs: Jobs, start: Start) -> None:
+    jobs.define("nap", nap, isolation="process", timeout=3, retry=Retry(max_attempts=1))
+    several = [jobs.enqueue("nap") for _ in range(8)]
+    start(concurrency=2, prefetch=6)
+    for job in several:
+        assert jobs.wait(job.id, timeout=60).status is Status.SUCCEEDED, "waiting is not running"
+
+
+def nap(ctx: Any, payload: Any) -> None:
+    time.sleep(1)
+
+
+class Order:
+    """Cannot be sent anywhere."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("orders stay here")
+
+    def backoff(self, attempt: int) -> float:
+        return attempt
+
+
+def test_what_another_process_cannot_have_is_refused_at_definition(jobs: Jobs) -> None:
+    for settings in ({"input": Order()}, {"retry": Retry(backoff=Order().backoff)}):
+        with pytest.raises(InvalidOption, match="at the top of a module"):
+            jobs.define("double", double, isolation="process", **settings)
+
+
+@pytest.mark.slow
+def test_middleware_that_a_process_cannot_import_fails_the_attempt_instead_of_being_left_out(
+    jobs: Jobs, start: Start
+) -> None:
+    jobs.middleware(lambda ctx, payload, call_next: call_next())
+    jobs.define("double", double, isolation="process", retry=Retry(max_attempts=1))
+    job = jobs.enqueue("double", {"n": 1})
+    start(concurrency=1)
+    assert "at the top of a module" in str(jobs.wait(job.id, timeout=30).error_message)

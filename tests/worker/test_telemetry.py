@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -130,6 +131,35 @@ def test_middleware_runs_inside_the_span(jobs: Jobs, spans: InMemorySpanExporter
     drain(jobs)
     (ran,) = named(spans, "process say")
     assert ran.attributes is not None and ran.attributes["seen"] == "yes"
+
+
+def enqueue_further(ctx: Any, payload: Any) -> str:
+    return str(ctx.enqueue("further").id)
+
+
+def break_off(ctx: Any, payload: Any) -> None:
+    os._exit(3)
+
+
+@pytest.mark.slow
+def test_a_handler_in_a_process_continues_the_trace_even_if_the_process_dies(
+    jobs: Jobs, start: Start, spans: InMemorySpanExporter
+) -> None:
+    jobs.define("parent", enqueue_further, isolation="process")
+    jobs.define("further", lambda ctx, payload: None)
+    jobs.define("die", break_off, isolation="process", retry=Retry(max_attempts=1))
+    parent, dying = jobs.enqueue("parent"), jobs.enqueue("die")
+    worker = start(concurrency=1)
+    jobs.wait(jobs.wait(parent.id, timeout=60).result, timeout=60)
+    jobs.wait(dying.id, timeout=60)
+    worker.stop()
+    (sent,), (ran,) = named(spans, "send parent"), named(spans, "process parent")
+    (sent_on,), (ran_on,) = named(spans, "send further"), named(spans, "process further")
+    chain = [ran.parent, sent_on.parent, ran_on.parent]
+    assert [one.span_id for one in chain if one] == [one.context.span_id for one in (sent, ran, sent_on)]
+    (died,) = named(spans, "process die")
+    assert died.status.status_code is StatusCode.ERROR
+    assert [event.name for event in died.events] == ["exception"]
 
 
 def test_without_a_configured_provider_nothing_is_traced_or_stored(jobs: Jobs) -> None:
