@@ -123,7 +123,7 @@ def manual_job(
 
 def _job(stored: StoredSchedule, definition: Definition | None, **fields: Any) -> NewJob:
     decode(stored.payload)
-    defaults = _defaults(stored, definition)
+    defaults = _defaults(stored.job_defaults, definition)
     given = {"queue": stored.queue, "priority": stored.priority}
     chosen = {name: value for name, value in given.items() if value is not None}
     return NewJob(
@@ -134,11 +134,24 @@ def _job(stored: StoredSchedule, definition: Definition | None, **fields: Any) -
     )
 
 
-def _defaults(stored: StoredSchedule, definition: Definition | None) -> JobDefaults:
+def _defaults(job_defaults: str | None, definition: Definition | None) -> JobDefaults:
     if definition is not None:
         return JobDefaults.of(definition)
     # A scheduler that does not have the definition goes by what it was when the schedule was registered.
-    return JobDefaults() if stored.job_defaults is None else msgspec.json.decode(stored.job_defaults, type=JobDefaults)
+    return JobDefaults() if job_defaults is None else msgspec.json.decode(job_defaults, type=JobDefaults)
+
+
+def _readable_defaults(job_defaults: str | None, definition: Definition | None) -> JobDefaults:
+    """Also of a row that somebody has damaged."""
+    try:
+        return _defaults(job_defaults, definition)
+    except msgspec.MsgspecError:
+        return JobDefaults()
+
+
+def effective_queue(queue: str | None, job_defaults: str | None, definition: Definition | None) -> str:
+    """Where a schedule's jobs go: to its own queue, else to the definition's."""
+    return _readable_defaults(job_defaults, definition).queue if queue is None else queue
 
 
 def occurrence_key(name: str, instant: datetime) -> str:
@@ -162,10 +175,7 @@ def _key_stem(name: str) -> str:
 def shown(stored: StoredSchedule, definition: Definition | None) -> Recurring:
     """What may be shown of a schedule."""
     redactor = Redactor(() if definition is None else definition.redact)
-    try:
-        defaults = _defaults(stored, definition)
-    except msgspec.MsgspecError:
-        defaults = JobDefaults()
+    defaults = _readable_defaults(stored.job_defaults, definition)
     names = set(Recurring.__struct_fields__) - {"queue", "priority", "payload_preview", "last_error"}
     return Recurring(
         queue=defaults.queue if stored.queue is None else stored.queue,

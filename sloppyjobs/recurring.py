@@ -7,7 +7,7 @@ registered, and ticked; ``occurrences`` decides what a due schedule fires, the s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict, Unpack
 
@@ -204,16 +204,20 @@ class Schedules:
         """The schedule of that name, or ``UnknownSchedule``."""
         return self._shown(self._storage.get_schedule(name))
 
-    def page(self, page_size: int = 50, cursor: str | None = None) -> Page[Recurring]:
-        """All schedules, by name."""
+    def page(
+        self, page_size: int = 50, cursor: str | None = None, queues: Collection[str] | None = None
+    ) -> Page[Recurring]:
+        """All schedules by name, or those whose jobs go to some queues; then a page may be short, even empty."""
         from sloppyjobs.admin import paging  # noqa: PLC0415 - only who reads pages needs it
 
-        names, limit = paging.Paging("recurring", (str,)), paging.page_size(page_size)
+        names = paging.Paging("recurring", (str,), None if queues is None else sorted(queues))
+        limit = paging.page_size(page_size)
         position = names.position(cursor)
         after = None if position.after is None else position.after[0]
         found = self._storage.list_schedules(limit + 1, after, backward=position.backward)
         items = [((stored.name,), self._shown(stored)) for stored in found[:limit]]
-        return names.page(items, position, items[-1][0] if len(found) > limit else None)
+        seen = [(key, shown) for key, shown in items if queues is None or shown.queue in queues]
+        return names.page(seen, position, items[-1][0] if len(found) > limit else None)
 
     def fires(self, name: str, page_size: int = 50, cursor: str | None = None) -> Page[Job]:
         """The jobs that the schedule enqueued, newest occurrence first; also of one that is gone."""

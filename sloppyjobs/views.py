@@ -16,9 +16,6 @@ from sloppyjobs.states import AttemptStatus, Status
 
 T_co = TypeVar("T_co", covariant=True)
 
-COUNT_CAP = 10_000
-"""No count goes further than this; see ``CappedCount``."""
-
 
 class Page(msgspec.Struct, Generic[T_co], frozen=True):
     """One page of a list. A cursor is opaque text for the same list with the same filters; None at an end.
@@ -45,7 +42,7 @@ class Page(msgspec.Struct, Generic[T_co], frozen=True):
 
 
 class CappedCount(msgspec.Struct, frozen=True, order=True):
-    """A count that stops at a cap, so that its cost is bounded; as text it is then "10,000+"."""
+    """A count that stops at a bound; ``capped`` then, and as text "1,000+": there are, or may be, more."""
 
     value: int
     capped: bool = False
@@ -198,6 +195,8 @@ class StatusCount(msgspec.Struct, frozen=True):
     count: CappedCount
     oldest_seconds: float | None = None
     """Only for states that end by themselves; None for finished ones and where there is no job."""
+    fresh: CappedCount | None = None
+    """How many of them were created in the last hour; None for finished ones."""
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,7 +214,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     """How long the longest waiting of the counted jobs has been due."""
     processing: CappedCount
     scheduled: CappedCount
-    """Jobs of this queue among the next 10,000 of all queues that wait for a time."""
+    """Jobs of this queue among the next 1,000 of all queues that wait for a time."""
     workers: int
     """Live workers that take jobs from this queue."""
     throughput: float

@@ -34,6 +34,6 @@ def answer(ui: Ui, flash: Flash, status: int, endpoint: str, show: Show, **value
     """The page at ``endpoint``: shown at once to a script, by redirect to everybody else."""
     ui.snapshots.forget()
     if is_htmx():
-        return show(ui, **values, flashes=(flash,), status=status)
+        return ui.admin.together(lambda: show(ui, **values, flashes=(flash,), status=status))
     keep(ui, flash)
     return Response(status=303, headers={"Location": url_for(f".{endpoint}", **values)})

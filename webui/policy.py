@@ -54,8 +54,8 @@ class Policy(Protocol):
     def scope(self, actor: Any) -> Iterable[str] | None:
         """The queues whose jobs the actor sees; None for all of them.
 
-        Workers, locks and the audit trail belong to no queue: refuse ``worker.view``, ``lock.view`` and
-        ``audit.view`` to an actor who must not see beyond some queues.
+        Of workers it shows those that take from these queues. Locks and the audit trail belong to no queue: an
+        actor with a scope does not see them, whatever ``can`` says.
         """
 
     def on_unauthenticated(self) -> ResponseReturnValue:

@@ -141,9 +141,9 @@ def _tag(fragment: str) -> str:
 
 def _counts(ui: Ui, look: Look) -> Mapping[str, Any]:
     """Numbers beside the navigation, where the overview has been read lately; a script asks for them otherwise."""
-    if look.visit is None or look.visit.scope is not None or not look.may("overview.view"):
+    if look.visit is None or not look.may("overview.view"):
         return {}
-    overview = ui.snapshots.recent()
+    overview = ui.snapshots.recent(look.visit.scope)
     return {} if overview is None else counts_of(overview)
 
 

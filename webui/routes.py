@@ -37,7 +37,9 @@ class Route(NamedTuple):
         """The view for one blueprint, carrying its action where a test can read it."""
 
         def view(**arguments: Any) -> ResponseReturnValue:
-            return self.view(ui, **arguments)
+            if self.method != "GET" or self.action == PUBLIC:
+                return self.view(ui, **arguments)
+            return ui.admin.together(lambda: self.view(ui, **arguments))
 
         view.__name__ = f"sloppyjobs_{self.endpoint}"
         view.__doc__ = self.view.__doc__

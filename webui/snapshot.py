@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,29 +17,38 @@ FRESH = 1.5
 """Seconds for which an overview is shown again."""
 RECENT = 60.0
 """Seconds for which its counts are good enough for the navigation."""
+SCOPES = 64
+"""Sets of visible queues of which an overview is kept."""
+
+Scope = tuple[str, ...] | None
 
 
 class Snapshots:
-    """The latest overview of one blueprint, in this process."""
+    """The latest overviews of one blueprint, in this process: one for each set of queues that somebody sees."""
 
     def __init__(self, admin: Callable[[], Admin], clock: Callable[[], float] = time.monotonic) -> None:
         self._admin = admin
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: tuple[float, Overview] | None = None
+        self._kept: OrderedDict[Scope, tuple[float, Overview]] = OrderedDict()
 
-    def overview(self, age: float = FRESH) -> Overview:
-        """The overview, not older than ``age`` seconds; one caller reads it while the others wait."""
+    def overview(self, scope: Scope, age: float = FRESH) -> Overview:
+        """The overview of these queues, not older than ``age`` seconds; one caller reads it while the others wait."""
         with self._lock:
-            if self._kept is None or self._clock() - self._kept[0] > age:
-                self._kept = (self._clock(), self._admin().overview())
-            return self._kept[1]
+            kept = self._kept.get(scope)
+            if kept is None or self._clock() - kept[0] > age:
+                kept = self._kept[scope] = (self._clock(), self._admin().overview(queues=scope))
+            self._kept.move_to_end(scope)
+            while len(self._kept) > SCOPES:
+                self._kept.popitem(last=False)
+            return kept[1]
 
-    def recent(self) -> Overview | None:
-        """The overview that somebody has read lately, if there is one; asks nothing."""
-        kept = self._kept
+    def recent(self, scope: Scope) -> Overview | None:
+        """The overview of these queues that somebody has read lately, if there is one; asks nothing."""
+        kept = self._kept.get(scope)
         return None if kept is None or self._clock() - kept[0] > RECENT else kept[1]
 
     def forget(self) -> None:
         """After a command: what was kept is not true any more."""
-        self._kept = None
+        with self._lock:
+            self._kept.clear()

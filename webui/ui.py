@@ -15,6 +15,9 @@ from webui.policy import Policy, Resource
 from webui.routes import Route, changes
 from webui.snapshot import Snapshots
 
+OF_NO_QUEUE = ("audit.view", "lock.view")
+"""What tells of all queues at once."""
+
 
 class JobsLike(Protocol):
     """What the UI needs of a ``Jobs``; one that binds late is asked only inside requests."""
@@ -35,8 +38,11 @@ class Visit(NamedTuple):
     """What the policy has answered in this request: a page asks the same for every row."""
 
     def may(self, action: str, id: str | None = None) -> bool:
-        """Whether the actor may do this; ``read_only`` wins over everything."""
-        if self.read_only and changes(action):
+        """Whether the actor may do this; ``read_only`` wins over everything.
+
+        What belongs to no queue cannot be limited to some: who sees some queues only does not see it at all.
+        """
+        if (self.read_only and changes(action)) or (self.scope is not None and action in OF_NO_QUEUE):
             return False
         if (action, id) not in self.answers:
             resource = Resource(action.partition(".")[0], id)

@@ -12,7 +12,8 @@ from sloppyjobs.admin.workers import live_workers, works_on
 from sloppyjobs.model import Job
 from sloppyjobs.states import FINISHED, Status
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.views import COUNT_CAP, CappedCount, Explanation, Reason, WorkerView
+from sloppyjobs.storage.counting import Count
+from sloppyjobs.views import CappedCount, Explanation, Reason, WorkerView
 
 
 class Facts(NamedTuple):
@@ -36,13 +37,13 @@ def _facts(storage: SqlStorage, connection: Connection, job: Job) -> Facts:
     query = select(queues.c.paused_at, queues.c.paused_until).where(queues.c.name == job.queue)
     paused_at, until = connection.execute(query).one_or_none() or (None, None)
     workers = live_workers(storage.recent_workers(connection), now)
-    ahead = storage.jobs_ahead(connection, job) if job.status is Status.QUEUED else 0
+    ahead = storage.jobs_ahead(connection, job) if job.status is Status.QUEUED else Count(0, False)
     return Facts(
         now,
         paused_at is not None and (until is None or until > now),
         until,
         workers,
-        CappedCount(min(ahead, COUNT_CAP), ahead > COUNT_CAP),
+        CappedCount(ahead.number, ahead.more),
     )
 
 

@@ -38,7 +38,7 @@ def job_filter(given: Mapping[str, Any], scope: Iterable[str] | None = None) -> 
     for start, end in (("created_from", "created_to"), ("run_from", "run_to")):
         if start in checked and end in checked and checked[start] > checked[end]:
             raise options.refuse(start, given[start], f"is after {end}={given[end]!r}")
-    return JobFilter(statuses=statuses, scope=_scope(scope), **checked)
+    return JobFilter(statuses=statuses, scope=scope_of(scope), **checked)
 
 
 def order_of(order: object, wanted: JobFilter) -> str:
@@ -98,7 +98,8 @@ def _status(option: str, value: object) -> Status:
         ) from None
 
 
-def _scope(scope: Iterable[str] | None) -> tuple[str, ...] | None:
+def scope_of(scope: Iterable[str] | None) -> tuple[str, ...] | None:
+    """The queues that somebody sees, in order; None for all of them."""
     if scope is None:
         return None
     if isinstance(scope, str):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from sloppyjobs.admin.filters import order_given
+from sloppyjobs.admin.filters import order_given, scope_of
 from sloppyjobs.model import Job
 from sloppyjobs.occurrences import Recurring
 from sloppyjobs.recurring import Schedules
@@ -28,9 +28,11 @@ class ScheduleAdmin:
         """The job, as the admin shows it."""
         raise NotImplementedError
 
-    def list_recurring(self, *, cursor: str | None = None, page_size: int = 50) -> Page[Recurring]:
-        """Every schedule, by name."""
-        return self._schedules.page(page_size, cursor)
+    def list_recurring(
+        self, *, cursor: str | None = None, page_size: int = 50, queues: Iterable[str] | None = None
+    ) -> Page[Recurring]:
+        """Every schedule, by name; with ``queues``, only those whose jobs go to these."""
+        return self._schedules.page(page_size, cursor, scope_of(queues))
 
     def get_recurring(self, name: str) -> Recurring:
         """One schedule; ``UnknownSchedule`` where there is none of that name."""

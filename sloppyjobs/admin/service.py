@@ -13,13 +13,14 @@ from sloppyjobs import errors, options
 from sloppyjobs.admin.actions import ACTIONS, actions_for, decision
 from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.explaining import explain, facts_about
-from sloppyjobs.admin.filters import job_filter, moment, order_given, order_of
+from sloppyjobs.admin.filters import job_filter, moment, order_given, order_of, scope_of
 from sloppyjobs.admin.paging import Paging
 from sloppyjobs.admin.paging import page_size as checked_size
 from sloppyjobs.admin.schedules import ScheduleAdmin
 from sloppyjobs.admin.showing import Showing, status_of
 from sloppyjobs.admin.summaries import dead_group, overview, queue_views, stats, worker_views
 from sloppyjobs.admin.upkeep import UpkeepAdmin
+from sloppyjobs.admin.workers import within
 from sloppyjobs.definitions import Definitions
 from sloppyjobs.recurring import Schedules
 from sloppyjobs.states import Status
@@ -60,6 +61,13 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
         self._storage = storage
         self._definitions = definitions
         self._schedules = schedules
+
+    def together(self, work: Callable[[], T]) -> T:
+        """Run ``work``, whose reads here share one connection, one transaction and one instant.
+
+        It is run again as a whole after a passing fault, and must not command anything.
+        """
+        return self._storage.together(work)
 
     # Jobs
 
@@ -141,7 +149,7 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
 
     def explain(self, id: str) -> Explanation:
         """Why the job is not running, or how it ended: the answer first. ``UnknownJob`` for an unknown id."""
-        job = self._storage.get_job(id)
+        job = self._storage.known_job(id)
         error = self._showing().text(job.name, job.error_message)
         return explain(job, error, facts_about(self._storage, job))
 
@@ -178,11 +186,14 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
 
     # Commands on many jobs
 
-    def dead_groups(self, limit: int = 50) -> tuple[DeadGroup, ...]:
-        """Dead jobs by cause, most frequent first. ``limit`` is from 1 to 500."""
+    def dead_groups(self, limit: int = 50, *, queues: Iterable[str] | None = None) -> tuple[DeadGroup, ...]:
+        """Dead jobs by cause, most frequent first. ``limit`` is from 1 to 500.
+
+        With ``queues``, the causes of these queues' jobs among the newest dead jobs of all.
+        """
         most = options.whole("limit", limit, least=1, most=500)
         showing = self._showing()
-        groups = [dead_group(cause, showing) for cause in self._storage.dead_causes(most)]
+        groups = [dead_group(cause, showing) for cause in self._storage.dead_causes(most, scope_of(queues))]
         return tuple(sorted(groups, key=lambda group: group.count.value, reverse=True))
 
     def bulk(
@@ -213,7 +224,7 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
         self, *, cursor: str | None = None, page_size: int = 50, scope: Iterable[str] | None = None
     ) -> Page[QueueView]:
         """Every queue ever seen, by name."""
-        queues = job_filter({}, scope).scope
+        queues = scope_of(scope)
         read = partial(self._storage.queue_rows, queues)
         paging = Paging("queues", (str,), queues)
         page = self._page(paging, read, lambda one: (one.name,), _as_is, cursor, page_size)
@@ -252,21 +263,38 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
 
     # Everything else
 
-    def overview(self) -> Overview:
-        """The state of everything at a glance, in a fixed number of bounded queries."""
-        return overview(self._storage, self._showing())
+    def overview(self, *, queues: Iterable[str] | None = None) -> Overview:
+        """The state of everything at a glance, in a fixed number of bounded queries.
 
-    def stats(self, minutes: int = 60, queue: str | None = None, name: str | None = None) -> Stats:
-        """Settlements of the last ``minutes``: by the minute up to a day, by the hour up to 30 days."""
-        return stats(self._storage, minutes, queue, name)
+        With ``queues``, only of these: their jobs, their schedules, and the workers that take from them.
+        """
+        return overview(self._storage, self._definitions, self._showing(), scope_of(queues))
 
-    def list_workers(self, *, cursor: str | None = None, page_size: int = 50) -> Page[WorkerView]:
-        """Worker processes, those heard of last first."""
+    def stats(
+        self,
+        minutes: int = 60,
+        queue: str | None = None,
+        name: str | None = None,
+        *,
+        queues: Iterable[str] | None = None,
+    ) -> Stats:
+        """Settlements of the last ``minutes``: by the minute up to a day, by the hour up to 30 days.
+
+        ``queues`` limits them to these, whatever ``queue`` asks for.
+        """
+        return stats(self._storage, minutes, queue, name, scope_of(queues))
+
+    def list_workers(
+        self, *, cursor: str | None = None, page_size: int = 50, queues: Iterable[str] | None = None
+    ) -> Page[WorkerView]:
+        """Worker processes, those heard of last first; with ``queues``, only those that take from these."""
         paging = Paging("workers", (datetime, str))
         page = self._page(
             paging, self._storage.worker_rows, lambda one: (one.heartbeat_at, one.id), _as_is, cursor, page_size
         )
-        return msgspec.structs.replace(page, items=tuple(worker_views(self._storage, page.items)))
+        scope = scope_of(queues)
+        views = (within(view, scope) for view in worker_views(self._storage, page.items))
+        return msgspec.structs.replace(page, items=tuple(view for view in views if view is not None))
 
     def list_locks(self, *, cursor: str | None = None, page_size: int = 50) -> Page[LockView]:
         """Named locks, by name."""

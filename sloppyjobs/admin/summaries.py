@@ -11,12 +11,15 @@ from sqlalchemy import Connection
 
 from sloppyjobs import options
 from sloppyjobs.admin.showing import Showing
-from sloppyjobs.admin.workers import live_workers, worker_view, works_on
+from sloppyjobs.admin.workers import live_workers, within, worker_view, works_on
+from sloppyjobs.definitions import Definitions
+from sloppyjobs.occurrences import effective_queue
 from sloppyjobs.states import FINISHED, Status
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.causes import CauseSummary
+from sloppyjobs.storage.counting import WINDOW, Count
+from sloppyjobs.storage.observing import SCHEDULES, StatusLoad
 from sloppyjobs.views import (
-    COUNT_CAP,
     CappedCount,
     DeadGroup,
     Fire,
@@ -32,47 +35,60 @@ FEW = 5
 """Dead groups, late schedules and next fires in an overview."""
 MANY = 50
 """Queues and workers that need attention in an overview."""
+FRESH = timedelta(hours=1)
+"""A job of this age is new in an overview."""
 THROUGHPUT_MINUTES = 5
 _RATE_STEP = timedelta(seconds=10)  # a rate that moved with every reading would make every poll look like news
 MINUTES_OF_A_DAY = 1_440
 MOST_MINUTES = 30 * MINUTES_OF_A_DAY
 
 
-def overview(storage: SqlStorage, showing: Showing) -> Overview:
-    """Everything at a glance."""
+def overview(storage: SqlStorage, definitions: Definitions, showing: Showing, queues: Sequence[str] | None) -> Overview:
+    """Everything at a glance, or what concerns some queues."""
     storage.ensure_schema()
-    return storage.read(lambda c: _overview(storage, storage.bounded(c), showing))
+    return storage.read(lambda c: _overview(storage, storage.bounded(c), definitions, showing, queues))
 
 
-def _overview(storage: SqlStorage, connection: Connection, showing: Showing) -> Overview:
+def _overview(
+    storage: SqlStorage,
+    connection: Connection,
+    definitions: Definitions,
+    showing: Showing,
+    scope: Sequence[str] | None,
+) -> Overview:
     now = storage.now(connection)
-    counts = storage.status_counts(connection)
-    queues = storage.queues_in_use(connection)
-    rows = storage.recent_workers(connection)
-    live = live_workers(rows, now)
-    views = [worker_view(row, now) for row in rows]
+    loads = storage.status_loads(connection, now - FRESH, scope)
+    queues = storage.queues_in_use(connection, scope)
+    workers = [within(worker_view(row, now), scope) for row in storage.recent_workers(connection)]
+    seen = [worker for worker in workers if worker is not None]
+    live = [worker for worker in seen if worker.liveness == "running"]
     used = [queue.name for queue in queues if queue.queued is not None]
+    late, coming = storage.schedules_due(connection, now, FEW if scope is None else SCHEDULES)
     return Overview(
         taken_at=now,
-        statuses=tuple(_status_count(status, *counts[status], now) for status in Status),
+        statuses=tuple(_status_count(status, loads[status], now) for status in Status),
         idle_queues=tuple(name for name in used if not any(works_on(worker, name) for worker in live))[:MANY],
         paused_queues=tuple(queue.name for queue in queues if is_paused(queue, now))[:MANY],
-        stale_workers=tuple(view for view in views if view.liveness == "stale")[:MANY],
+        stale_workers=tuple(worker for worker in seen if worker.liveness == "stale")[:MANY],
         live_workers=len(live),
-        late_schedules=_fires(storage.schedules_due(connection, now, late=True, limit=FEW)),
-        next_fires=_fires(storage.schedules_due(connection, now, late=False, limit=FEW)),
-        dead_groups=tuple(dead_group(cause, showing) for cause in storage.recent_causes(connection, FEW)),
+        late_schedules=_fires(late, definitions, scope),
+        next_fires=_fires(coming, definitions, scope),
+        dead_groups=tuple(dead_group(cause, showing) for cause in storage.recent_causes(connection, FEW, scope)),
     )
 
 
-def _status_count(status: Status, number: int, oldest: datetime | None, now: datetime) -> StatusCount:
-    active = status not in FINISHED and oldest is not None
-    age = max(0.0, (now - oldest).total_seconds()) if active and oldest is not None else None
-    return StatusCount(status, capped(number), age)
+def _status_count(status: Status, load: StatusLoad, now: datetime) -> StatusCount:
+    active = status not in FINISHED and load.oldest is not None
+    age = max(0.0, (now - load.oldest).total_seconds()) if active and load.oldest is not None else None
+    return StatusCount(status, capped(load.jobs), age, None if load.fresh is None else capped(load.fresh))
 
 
-def _fires(found: Sequence[Any]) -> tuple[Fire, ...]:
-    return tuple(Fire(schedule, job_name, at) for at, schedule, job_name in found)
+def _fires(found: Sequence[Any], definitions: Definitions, scope: Sequence[str] | None) -> tuple[Fire, ...]:
+    fires = []
+    for at, schedule, job_name, queue, defaults in found:
+        if scope is None or effective_queue(queue, defaults, definitions.get(job_name)) in scope:
+            fires.append(Fire(schedule, job_name, at))
+    return tuple(fires[:FEW])
 
 
 def dead_group(cause: CauseSummary, showing: Showing) -> DeadGroup:
@@ -100,11 +116,9 @@ def queue_views(storage: SqlStorage, rows: Sequence[Any]) -> list[QueueView]:
 def _queue_views(storage: SqlStorage, connection: Connection, rows: Sequence[Any]) -> list[QueueView]:
     now = storage.now(connection)
     loads = storage.queue_loads(connection, [row.name for row in rows])
-    running = storage.running_by(connection, "queue")
-    timed = storage.timed_by_queue(connection)
     since = now.replace(second=0, microsecond=0) - timedelta(minutes=THROUGHPUT_MINUTES)
     minutes = math.ceil((now - since) / _RATE_STEP) * _RATE_STEP / timedelta(minutes=1)
-    settled = storage.settled_by_queue(connection, since)
+    running, timed, settled = storage.activity(connection, since)
     live = live_workers(storage.recent_workers(connection), now)
     views = []
     for row in rows:
@@ -130,8 +144,8 @@ def _queue_views(storage: SqlStorage, connection: Connection, rows: Sequence[Any
 
 
 def _share(counts: dict[str, int], name: str) -> CappedCount:
-    # What was counted is the first 10,000 of all queues together; beyond them, each may have more.
-    return CappedCount(min(counts.get(name, 0), COUNT_CAP), sum(counts.values()) > COUNT_CAP)
+    # What was counted is the first of all queues together; beyond them, each may have more.
+    return CappedCount(counts.get(name, 0), sum(counts.values()) > WINDOW)
 
 
 def is_paused(row: Any, now: datetime) -> bool:
@@ -150,10 +164,14 @@ def worker_views(storage: SqlStorage, rows: Sequence[Any]) -> list[WorkerView]:
     return storage.read(lambda c: work(storage.bounded(c)))
 
 
-def stats(storage: SqlStorage, minutes: object, queue: str | None, name: str | None) -> Stats:
+def stats(
+    storage: SqlStorage, minutes: object, queue: str | None, name: str | None, scope: Sequence[str] | None
+) -> Stats:
     """Settlements over time; see ``Admin.stats``."""
     span = options.whole("minutes", minutes, least=1, most=MOST_MINUTES)
-    of_queue = None if queue is None else options.text("queue", queue)
+    queues = scope
+    if queue is not None:
+        queues = [one for one in (options.text("queue", queue),) if scope is None or one in scope]
     of_name = None if name is None else options.text("name", name)
     step = timedelta(minutes=1) if span <= MINUTES_OF_A_DAY else timedelta(hours=1)
     storage.ensure_schema()
@@ -162,10 +180,10 @@ def stats(storage: SqlStorage, minutes: object, queue: str | None, name: str | N
         last = _floor(storage.now(connection), step)
         number = -(-span // (step // timedelta(minutes=1)))
         first = last - step * (number - 1)
-        rows = storage.settled_by_minute(connection, first, of_queue, of_name)
+        rows = storage.settled_by_minute(connection, first, queues, of_name)
         return _folded(rows, [first + step * place for place in range(number)], step)
 
-    return storage.read(work)
+    return storage.read(lambda c: work(storage.bounded(c)))
 
 
 def _folded(rows: Iterable[Any], starts: Sequence[datetime], step: timedelta) -> Stats:
@@ -203,6 +221,6 @@ def _floor(moment: datetime, step: timedelta) -> datetime:
     return minute if step < timedelta(hours=1) else minute.replace(minute=0)
 
 
-def capped(number: int) -> CappedCount:
-    """A number that was counted to one beyond the cap at most."""
-    return CappedCount(min(number, COUNT_CAP), number > COUNT_CAP)
+def capped(count: Count) -> CappedCount:
+    """A bounded count as it is shown."""
+    return CappedCount(count.number, count.more)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -47,6 +47,14 @@ def liveness(row: Any, now: datetime) -> str:
 def live_workers(rows: Iterable[Any], now: datetime) -> list[WorkerView]:
     """The workers that were heard of lately and take jobs."""
     return [worker_view(row, now) for row in rows if liveness(row, now) == "running"]
+
+
+def within(worker: WorkerView, queues: Sequence[str] | None) -> WorkerView | None:
+    """What somebody who sees some queues only may know of a worker; None if it takes from none of them."""
+    if queues is None:
+        return worker
+    shared = tuple(queue for queue in worker.queues if queue == ALL_QUEUES or queue in queues)
+    return msgspec.structs.replace(worker, queues=shared, names=()) if shared else None
 
 
 def works_on(worker: WorkerView, queue: str) -> bool:

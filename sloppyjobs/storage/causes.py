@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, select, text
 
 from sloppyjobs.model import Job
+from sloppyjobs.storage.counting import WINDOW, Count, Counting, Scope
 from sloppyjobs.storage.listing import Listing, same_value
-from sloppyjobs.storage.observing import CAP
 
 SEEN = 100
 """Jobs at either end of a cause among which its first and last death are looked for."""
-RECENT = 1_000
-"""Dead jobs, the newest, from which an overview takes its causes."""
+DEATHS = 5_000
+"""Dead jobs that all causes count together."""
 
 Cause = tuple[str | None, str | None]
 """The class of an error and the frame that raised it."""
@@ -56,56 +56,59 @@ LIMIT :most
 
 
 class CauseSummary(NamedTuple):
-    """How many dead jobs have a cause (one more than the cap at most), when, and the newest of them."""
+    """How many dead jobs have a cause, when they died, and the newest of them."""
 
     cause: Cause
-    jobs: int
+    jobs: Count
     first_seen: datetime
     last_seen: datetime
     example: Job
 
 
-class DeadCauses(Listing):
+class DeadCauses(Counting, Listing):
     """Why jobs died."""
 
-    def dead_causes(self, limit: int) -> list[CauseSummary]:
-        """Up to ``limit`` causes, in the order of the index."""
+    def dead_causes(self, limit: int, queues: Scope = None) -> list[CauseSummary]:
+        """Up to ``limit`` causes; where some queues only are asked for, those of the newest dead jobs."""
         self.ensure_schema()
+        if queues is not None:
+            return self.read(lambda c: self.recent_causes(self.bounded(c), limit, queues))
         return self.read(lambda c: self._summaries(self.bounded(c), limit))
 
-    def recent_causes(self, connection: Connection, limit: int) -> list[CauseSummary]:
+    def recent_causes(self, connection: Connection, limit: int, queues: Scope = None) -> list[CauseSummary]:
         """The most frequent causes among the newest dead jobs."""
         c = self.tables.jobs.c
         died = func.coalesce(c.finished_at, c.updated_at)
-        newest = select(c.error_type, c.error_frame, c.id, died.label("died"))
+        newest = select(c.error_type, c.error_frame, c.id, c.queue, died.label("died"))
         newest = newest.where(literal_column("status = 'dead'"), literal_column("status <> 'processing'"))
-        looked = newest.order_by(c.created_at.desc(), c.id.desc()).limit(RECENT).subquery()
+        looked = newest.order_by(c.created_at.desc(), c.id.desc()).limit(WINDOW + 1).subquery()
+        whole = select(func.count()).select_from(looked).scalar_subquery()
         cause = (looked.c.error_type, looked.c.error_frame)
-        number = func.count().label("number")
-        grouped = select(
-            *cause, number, func.min(looked.c.died), func.max(looked.c.died), func.max(looked.c.id)
-        ).group_by(*cause)
+        columns = (func.count(), func.min(looked.c.died), func.max(looked.c.died), func.max(looked.c.id), whole)
+        grouped = select(*cause, *columns).group_by(*cause)
+        if queues is not None:
+            grouped = grouped.where(looked.c.queue.in_(queues))
         found = sorted(connection.execute(grouped).all(), key=lambda row: (-row[2], row[5]))[:limit]
         examples = self._jobs_by_id(connection, [row[5] for row in found])
         return [
-            CauseSummary((row[0], row[1]), row[2], row[3], row[4], examples[row[5]])
+            CauseSummary((row[0], row[1]), Count(row[2], row[6] > WINDOW), row[3], row[4], examples[row[5]])
             for row in found
             if row[5] in examples
         ]
 
     def _summaries(self, connection: Connection, limit: int) -> list[CauseSummary]:
         causes = self._causes(connection, limit)
-        counts = self._each(connection, [self._counted(cause) for cause in causes])
-        oldest = self._each(connection, [self._deaths(cause, newest=False) for cause in causes])
-        newest = self._each(connection, [self._deaths(cause, newest=True) for cause in causes])
+        counts = self.shared(connection, [self._moments(cause) for cause in causes], DEATHS)
+        ends = self._each(connection, [self._deaths(cause, newest=end) for end in (False, True) for cause in causes])
+        oldest, newest = ends[: len(causes)], ends[len(causes) :]
         newest_ids = self._each(connection, [self._newest(cause) for cause in causes])
         examples = self._jobs_by_id(connection, [found[0][0] for found in newest_ids if found])
         summaries = []
-        for cause, count, first, last, found in zip(causes, counts, oldest, newest, newest_ids, strict=True):
+        for cause, (count, _), first, last, found in zip(causes, counts, oldest, newest, newest_ids, strict=True):
             example = examples.get(found[0][0]) if found else None
             # All of them may have been retried or deleted between two of the queries.
-            if example is not None and count[0][0] and first[0][0] and last[0][1]:
-                summaries.append(CauseSummary(cause, count[0][0], first[0][0], last[0][1], example))
+            if example is not None and count.number and first[0][0] and last[0][1]:
+                summaries.append(CauseSummary(cause, count, first[0][0], last[0][1], example))
         return summaries
 
     def _causes(self, connection: Connection, limit: int) -> list[Cause]:
@@ -126,9 +129,8 @@ class DeadCauses(Listing):
         c = self.tables.jobs.c
         return same_value(c.error_type, cause[0]), same_value(c.error_frame, cause[1])
 
-    def _counted(self, cause: Cause) -> Select[Any]:
-        counted = self._dead(select(self.tables.jobs.c.id), self._of(cause), newest=False).limit(CAP + 1)
-        return select(func.count()).select_from(counted.subquery())
+    def _moments(self, cause: Cause) -> Select[Any]:
+        return self._dead(select(self.tables.jobs.c.created_at.label("moment")), self._of(cause), newest=False)
 
     def _deaths(self, cause: Cause, *, newest: bool) -> Select[Any]:
         c = self.tables.jobs.c

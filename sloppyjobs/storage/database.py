@@ -19,6 +19,7 @@ from sqlalchemy import Connection, Engine, Executable, text
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
+from sloppyjobs.storage import reading
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.instants import Instant
 from sloppyjobs.storage.tables import Tables
@@ -95,6 +96,9 @@ class Database:
         """What time it is, by the clock in force."""
         if self._test_clock is not None:
             return self._test_clock.now()
+        together = reading.in_force(self.engine)
+        if together is not None and (taken := together.now(connection)) is not None:
+            return taken
         value = connection.execute(text(f"SELECT {self.now_sql}")).scalar_one()
         moment = self._now_type.process_result_value(value, self.engine.dialect)
         assert moment is not None
@@ -125,8 +129,38 @@ class Database:
         if connection is not None:
             with self.translating(connection):
                 return work(connection)
-        try:
+        together = reading.in_force(self.engine)
+        with self._stopping_in_words():
+            if together is not None:
+                return together.run(lambda shared: self.read(work, shared))
             return self._again(lambda: self._read_once(work))
+
+    def together(self, work: Callable[[], T]) -> T:
+        """Run ``work``, whose reads share one transaction and one instant; again as a whole after a passing fault.
+
+        ``work`` writes nothing.
+        """
+        if reading.in_force(self.engine) is not None:
+            return work()
+        return self._again(lambda: self._together_once(work))
+
+    def begin_reading(self, connection: Connection) -> datetime:
+        """Prepare a transaction of reads; what time it is."""
+        return self.now(connection)
+
+    def seen(self) -> dict[Any, Any]:
+        """What the reads of one page remember for each other; forgotten at once outside of ``together``."""
+        together = reading.in_force(self.engine)
+        return {} if together is None else together.seen
+
+    def _together_once(self, work: Callable[[], T]) -> T:
+        with reading.opened(reading.Reading(self.engine, self.begin_reading)):
+            return work()
+
+    @contextmanager
+    def _stopping_in_words(self) -> Iterator[None]:
+        try:
+            yield
         except DBAPIError as error:
             if self.is_timeout(error):
                 raise errors.ReadTimeout("the database took longer than a page may take; narrow the filters") from error

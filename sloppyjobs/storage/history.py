@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, select
 
-from sloppyjobs.model import Attempt, Event
+from sloppyjobs.model import Attempt, Event, Job
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.commands import possible_id, unknown
 from sloppyjobs.storage.walking import Key, Walk, Walking, walk_after
@@ -18,6 +18,9 @@ class History(Walking):
 
     def job_name(self, job_id: str) -> str:
         """The name of the job with this id, or ``UnknownJob``."""
+        known: Job | None = self.seen().get(("job", job_id))
+        if known is not None:
+            return known.name
         self.ensure_schema()
         jobs = self.tables.jobs
         query = select(jobs.c.name).where(jobs.c.id == possible_id(job_id))

@@ -67,7 +67,13 @@ class Listing(Walking):
         row = self.read(lambda c: c.execute(query).one_or_none())
         if row is None:
             raise unknown(job_id)
-        return rows.job(row), row.payload, row.result
+        job = self.seen()["job", job_id] = rows.job(row)
+        return job, row.payload, row.result
+
+    def known_job(self, job_id: str) -> Job:
+        """As ``get_job``; a page that has read the job already does not ask again."""
+        found: Job | None = self.seen().get(("job", job_id))
+        return self.get_job(job_id) if found is None else found
 
     def _find(
         self,

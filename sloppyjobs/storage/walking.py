@@ -8,10 +8,12 @@ the same order are merged into one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, Subquery, literal_column, select, tuple_, union_all
 
+from sloppyjobs.storage import reading
 from sloppyjobs.storage.commands import Commanding
 
 SCAN_LIMIT = 10_000
@@ -26,7 +28,7 @@ Sieve = tuple[ColumnElement[Any], Callable[[Any], ColumnElement[bool]]]
 # A queue's statistics are stale by nature, and a plan made for few rows must not meet many: only walks along an
 # index are bounded whatever the tables hold.
 _BOUNDED_PLANS = {
-    "postgresql": "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),"
+    "postgresql": "set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),"
     " set_config('enable_sort', 'off', true), set_config('statement_timeout', '3000', true),"
     " set_config('jit', 'off', true)"
 }
@@ -54,10 +56,21 @@ class Walking(Commanding):
 
     def bounded(self, connection: Connection) -> Connection:
         """The connection, planning bounded walks only, and giving up after 3 s, until the end of its transaction."""
-        statement = _BOUNDED_PLANS.get(self.dialect)
-        if statement is not None:
-            connection.exec_driver_sql(statement)
+        together = reading.in_force(self.engine)
+        settings = _BOUNDED_PLANS.get(self.dialect)
+        if settings is not None and (together is None or together.now(connection) is None):
+            connection.exec_driver_sql(f"SELECT {settings}")
         return connection
+
+    def begin_reading(self, connection: Connection) -> datetime:
+        """Bound the transaction and ask the clock, in one statement."""
+        settings = _BOUNDED_PLANS.get(self.dialect)
+        if settings is None:
+            return self.now(connection)
+        row = connection.exec_driver_sql(f"SELECT {self.now_sql}, {settings}").one()
+        moment = self.from_driver(row[0])
+        assert moment is not None
+        return moment if self._test_clock is None else self._test_clock.now()
 
     def walk(
         self,
@@ -85,13 +98,14 @@ class Walking(Commanding):
         window: int,
     ) -> Walked:
         queries = [_found(walk, after, descending, limit + 1, window) for walk in walks]
-        found = [[tuple(row) for row in rows] for rows in self._each(connection, queries)]
-        short = [w for w, keys in zip(walks, found, strict=True) if w.sieves and len(keys) <= limit]
-        stops = [
-            tuple(row)
-            for rows in self._each(connection, [_stop(w, after, descending, window) for w in short])
-            for row in rows
-        ]
+        queries += [_stop(walk, after, descending, window) for walk in walks if walk.sieves]
+        answers = [[tuple(row) for row in rows] for rows in self._each(connection, queries)]
+        found, ends = answers[: len(walks)], iter(answers[len(walks) :])
+        stops = []
+        for walk, keys in zip(walks, found, strict=True):
+            end = next(ends) if walk.sieves else []
+            # A walk that found enough did not have to stop.
+            stops += end if len(keys) <= limit else []
         merged = sorted((key for keys in found for key in keys), reverse=descending)
         # Beyond the first stop another walk may have entries that come earlier.
         horizon = (max if descending else min)(stops) if stops else None

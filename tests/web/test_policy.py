@@ -134,11 +134,10 @@ def test_a_scope_hides_other_queues_everywhere(as_role: Callable[[str | None], C
     assert scoped.post("/queues/invoices/pause").status_code == 404
     assert scoped.get("/recurring/nightly-rollup").status_code == 404
     assert scoped.post("/recurring/nightly-rollup/trigger").status_code == 404
-    for path in ("/", "/jobs", "/jobs?status=dead", "/queues", "/recurring"):
+    for path in ("/", "/jobs", "/jobs?status=dead", "/dead", "/queues", "/recurring"):
         text = scoped.get(path).text
-        assert "invoices" not in text.replace('value="invoices"', ""), path
-        assert "rollups" not in text.replace('value="rollups"', ""), path
-    assert scoped.get("/dead").headers["Location"].endswith("/jobs?status=dead")
+        assert "invoices" not in text, path
+        assert "rollups" not in text, path
     preview = scoped.post("/bulk/retry/preview", {"id": other.id})
     assert "Nothing to retry" in preview.text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Response, request, url_for
+from flask import Response, request
 
 from sloppyjobs.views import CappedCount
 from webui.rendering import Flash, render
@@ -13,10 +13,8 @@ CAUSES = 50
 
 
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
-    """The causes, most frequent first. Who sees some queues only gets the list, which knows about queues."""
-    if visit().scope is not None:
-        return Response(status=303, headers={"Location": url_for(".jobs", status="dead")})
-    groups = ui.admin.dead_groups(limit=CAUSES)
+    """The causes, most frequent first; for who sees some queues only, those of these queues."""
+    groups = ui.admin.dead_groups(limit=CAUSES, queues=visit().scope)
     total = CappedCount(sum(group.count.value for group in groups), any(group.count.capped for group in groups))
     return render(
         ui,

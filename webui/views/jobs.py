@@ -82,7 +82,7 @@ def _page(ui: Ui, wanted: JobFilters, size: int, status: int) -> tuple[Page[JobR
 
 
 def _tabs(ui: Ui, wanted: JobFilters) -> list[tuple[str, str, Any]]:
-    overview = ui.snapshots.recent() if visit().scope is None and not wanted.narrowed else None
+    overview = None if wanted.narrowed else ui.snapshots.recent(visit().scope)
     tabs: list[tuple[str, str, Any]] = [("", "All", "")]
     for status in TABS:
         count = "" if overview is None else overview.count(status)
@@ -102,8 +102,8 @@ def _bulk_commands(page: Page[JobRow]) -> list[str]:
 
 
 def known(ui: Ui) -> dict[str, list[str]]:
-    """Names and queues that this application defines, for the filters to suggest."""
-    definitions = list(getattr(ui.jobs, "definitions", ()))
+    """Names and queues that this application defines and the actor sees, for the filters to suggest."""
+    definitions = [one for one in getattr(ui.jobs, "definitions", ()) if visit().sees(one.queue)]
     names = sorted({definition.name for definition in definitions})
     return {"names": names[:200], "queues": sorted({definition.queue for definition in definitions})[:200]}
 

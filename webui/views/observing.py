@@ -7,7 +7,7 @@ from flask import Response, request
 from webui import preferences
 from webui.rendering import render
 from webui.routes import Route
-from webui.ui import Ui
+from webui.ui import Ui, visit
 
 
 def _paging(ui: Ui) -> dict[str, object]:
@@ -18,8 +18,8 @@ def _paging(ui: Ui) -> dict[str, object]:
 
 
 def workers(ui: Ui) -> Response:
-    """Worker processes, those heard of last first."""
-    page = ui.admin.list_workers(**_paging(ui))  # type: ignore[arg-type]
+    """Worker processes, those heard of last first; for who sees some queues only, those that take from them."""
+    page = ui.admin.list_workers(**_paging(ui), queues=visit().scope)  # type: ignore[arg-type]
     return render(ui, "workers.html", title="Workers", nav="workers", live=True, page=page)
 
 

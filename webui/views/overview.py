@@ -25,13 +25,11 @@ TILES = (
 
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """Everything at a glance; for who sees some queues only, these queues."""
-    if visit().scope is not None:
-        page = ui.admin.list_queues(page_size=50, scope=visit().scope)
-        return render(ui, "overview-scoped.html", title="Overview", nav="overview", live=True, page=page)
+    scope = visit().scope
     span = request.args.get("range", "1h")
     span = span if span in RANGES else "1h"
-    overview = ui.snapshots.overview()
-    stats = ui.admin.stats(minutes=RANGES[span])
+    overview = ui.snapshots.overview(scope)
+    stats = ui.admin.stats(minutes=RANGES[span], queues=scope)
     counts = {one.status: one for one in overview.statuses}
     shown = TILES if not counts[Status.WAITING].count else (Status.WAITING, *TILES)
     return render(
@@ -54,7 +52,7 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
 
 def counts(ui: Ui) -> Response:
     """The numbers beside the navigation, for the script that keeps them fresh."""
-    shown = {} if visit().scope is not None else counts_of(ui.snapshots.overview(age=15.0))
+    shown = counts_of(ui.snapshots.overview(visit().scope, age=15.0))
     return render(ui, "counts.html", title="Counts", counts=shown, counted=COUNTED)
 
 

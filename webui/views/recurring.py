@@ -23,10 +23,11 @@ _VERBS = "any(pause, resume, trigger, delete)"
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """Every schedule, by name."""
     chosen = preferences.read(request, ui.cookie)
-    page = ui.admin.list_recurring(cursor=request.args.get("cursor") or None, page_size=chosen.size)
+    cursor = request.args.get("cursor") or None
+    page = ui.admin.list_recurring(cursor=cursor, page_size=chosen.size, queues=visit().scope)
     return render(
         ui, "recurring.html", title="Recurring", nav="recurring", live=True, status=status, flashes=flashes,
-        page=page, schedules=[one for one in page if visit().sees(one.queue)],
+        page=page,
     )  # fmt: skip
 
 

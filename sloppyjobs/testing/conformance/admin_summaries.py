@@ -74,14 +74,48 @@ def test_the_overview_asks_a_fixed_number_of_questions(jobs: Jobs) -> None:
 
 
 def test_counts_stop_at_their_cap(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("storage.observing.CAP", "storage.causes.CAP", "admin.summaries.COUNT_CAP"):
-        monkeypatch.setattr(f"sloppyjobs.{place}", 5)
+    monkeypatch.setattr("sloppyjobs.storage.counting.CAP", 5)
     scene.many_rows(jobs, 8, "queued")
     scene.many_rows(jobs, 8, "dead", 100)
     jobs.admin.pause_queue("default")
     assert str(jobs.admin.overview().count("queued")) == "5+"
     assert str(jobs.admin.get_queue("default").depth) == "5+"
     assert str(jobs.admin.dead_groups()[0].count) == "5+"
+
+
+def test_counts_of_a_page_share_a_bound_and_the_deepest_get_the_rest(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sloppyjobs.storage.counting.LEAST", 1)
+    monkeypatch.setattr("sloppyjobs.storage.observing.DEPTHS", 30)
+    scene.many_rows(jobs, 40, "queued")
+    for name in ("default", "few", "none"):
+        jobs.admin.pause_queue(name)
+    scene.queued(jobs, queue="few")
+    depths = {queue.name: str(queue.depth) for queue in jobs.admin.list_queues()}
+    assert depths == {"default": "20+", "few": "1", "none": "0"}
+
+
+def test_reads_together_share_a_transaction_and_an_instant(jobs: Jobs) -> None:
+    job = scene.queued(jobs)
+    asked: list[str] = []
+
+    def note(*details: Any) -> None:
+        asked.append(details[2])
+
+    def page() -> tuple[Any, ...]:
+        admin = jobs.admin
+        return admin.get_job(job.id), admin.attempts(job.id), admin.events(job.id), admin.explain(job.id)
+
+    apart = page()
+    event.listen(jobs.storage.engine, "before_cursor_execute", note)
+    try:
+        together = jobs.admin.together(page)
+    finally:
+        event.remove(jobs.storage.engine, "before_cursor_execute", note)
+    assert together == apart
+    assert sum("clock" in one or "strftime" in one for one in asked) <= 1
+    assert len(asked) <= 9, asked
 
 
 def test_dead_jobs_are_grouped_by_what_raised_where(jobs: Jobs, clock: FakeClock) -> None:

@@ -1,0 +1,88 @@
+"""Counting along an index, up to a bound: no count ever reads history.
+
+A page that counts many things shares one bound among them, so that it costs the same with ten queues as with a
+hundred, and with a thousand jobs as with a million. Who has few is counted exactly; who has many gets what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Select, case, func, select
+
+from sloppyjobs.storage.walking import Walking
+
+CAP = 10_000
+"""Where every count stops."""
+LEAST = 50
+"""No count stops before this, however many share."""
+WINDOW = 1_000
+"""Entries that are looked at where the index does not know the queue."""
+
+Scope = Sequence[str] | None
+"""Names of queues; None for all of them."""
+
+
+class Count(NamedTuple):
+    """How many were counted, and whether there are, or may be, more."""
+
+    number: int
+    more: bool
+
+
+Counted = tuple[Count, datetime | None]
+"""A count, and the earliest ``moment`` among the counted."""
+
+
+class Counting(Walking):
+    """Bounded counts. A query selects a ``moment``, in the order of an index."""
+
+    def within(self, query: Select[Any], queue: ColumnElement[Any], queues: Scope) -> Select[Any]:
+        """The query, remembering the queue where ``queues`` will be sifted out."""
+        return query if queues is None else query.add_columns(case((queue.in_(queues), 1)).label("seen"))
+
+    def counted(self, connection: Connection, queries: Sequence[Select[Any]]) -> list[Counted]:
+        """Each query counted on its own, up to the cap."""
+        return self._counts(connection, [(query, CAP) for query in queries])
+
+    def shared(self, connection: Connection, queries: Sequence[Select[Any]], most: int) -> list[Counted]:
+        """All queries counted to ``most`` entries together: equal shares first, then the deepest share the rest."""
+        if not queries:
+            return []
+        share = min(CAP, max(LEAST, round_down(most // len(queries))))
+        found = self._counts(connection, [(query, share) for query in queries])
+        deep = [place for place, (count, _) in enumerate(found) if count.more]
+        left = most - sum(count.number for count, _ in found)
+        further = min(CAP, round_down(max(0, left) // len(deep) + share)) if deep else 0
+        if further > share:
+            again = self._counts(connection, [(queries[place], further) for place in deep])
+            for place, counted in zip(deep, again, strict=True):
+                found[place] = counted
+        return found
+
+    def _counts(self, connection: Connection, asked: Sequence[tuple[Select[Any], int]]) -> list[Counted]:
+        answers = self._each(connection, [_bounded(query, cap) for query, cap in asked])
+        return [_count(answer[0], cap) for answer, (_, cap) in zip(answers, asked, strict=True)]
+
+
+def round_down(number: int) -> int:
+    """A cap that people read easily: 1, 2 or 5 and zeros, at most ``number``."""
+    size: int = 10 ** (len(str(max(1, number))) - 1)
+    return next((step * size for step in (5, 2) if step * size <= number), size)
+
+
+def _bounded(query: Select[Any], cap: int) -> Select[Any]:
+    """How many entries were looked at, how many of them count, and the earliest of these."""
+    sifted = "seen" in query.selected_columns
+    looked = query.limit((max(cap, WINDOW) if sifted else cap) + 1).subquery()
+    counts: ColumnElement[Any] = looked.c.seen if sifted else looked.c.moment
+    moment = case((looked.c.seen == 1, looked.c.moment)) if sifted else looked.c.moment
+    columns: tuple[ColumnElement[Any], ...] = (func.count(), func.count(counts), func.min(moment))
+    return select(*columns).select_from(looked)
+
+
+def _count(row: Sequence[Any], cap: int) -> Counted:
+    looked, matching, earliest = row
+    return Count(min(matching, cap), matching > cap or looked > max(cap, WINDOW)), earliest

@@ -1,0 +1,72 @@
+"""Reads that belong together: one connection, one transaction, one instant.
+
+A page is made of several reads. Each on its own would check out a connection, begin, set its bounds, ask the clock
+and end; together they do so once. Nothing may be written meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+T = TypeVar("T")
+
+
+class Reading:
+    """The reads of one page. Its connection is opened by the first read, and given up with a read that fails."""
+
+    def __init__(self, engine: Engine, begin: Callable[[Connection], datetime]) -> None:
+        self.engine = engine
+        self._begin = begin
+        self._connection: Connection | None = None
+        self._now: datetime | None = None
+        self.seen: dict[Any, Any] = {}
+        """What one read has found out for the next."""
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Read on the connection that all share."""
+        try:
+            if self._connection is None:
+                self._connection = self.engine.connect()
+                self._now = self._begin(self._connection)
+            return work(self._connection)
+        except SQLAlchemyError:
+            # A transaction in which something failed answers no more; the next read begins another.
+            self.close()
+            raise
+
+    def now(self, connection: Connection) -> datetime | None:
+        """The instant of this reading, if the connection is its own."""
+        return self._now if connection is self._connection else None
+
+    def close(self) -> None:
+        """Give the connection back."""
+        connection, self._connection, self._now = self._connection, None, None
+        if connection is not None:
+            connection.close()
+
+
+_in_force: ContextVar[Reading | None] = ContextVar("sloppyjobs_reading", default=None)
+
+
+def in_force(engine: Engine) -> Reading | None:
+    """The reading of this thread or task on that database."""
+    found = _in_force.get()
+    return found if found is not None and found.engine is engine else None
+
+
+@contextmanager
+def opened(reading: Reading) -> Iterator[Reading]:
+    """Let the reads of this thread or task belong together."""
+    token = _in_force.set(reading)
+    try:
+        yield reading
+    finally:
+        _in_force.reset(token)
+        reading.close()
