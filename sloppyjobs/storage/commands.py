@@ -13,8 +13,8 @@ from sloppyjobs.model import Job
 from sloppyjobs.states import FINISHED, AttemptStatus, Status, check, event_type
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.loglines import LogLines
 from sloppyjobs.storage.tables import NAME_LENGTH
-from sloppyjobs.storage.workers import Registering
 
 
 class Step(NamedTuple):
@@ -32,7 +32,7 @@ Raises ``InvalidTransition`` where the command is not allowed.
 """
 
 
-class Commanding(Registering):
+class Commanding(LogLines):
     """Transitions that somebody asks for."""
 
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:

@@ -5,7 +5,7 @@ A worker needs three of them; a new store can be judged one by one, with ``slopp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -80,8 +80,20 @@ class SettlePort(Protocol):
         """Store progress, fenced."""
         ...
 
+
+class LogPort(Protocol):
+    """What handlers logged."""
+
     def write_logs(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Append log lines."""
+        ...
+
+    def count_logs(self, job_ids: Collection[str], most: int) -> dict[str, int]:
+        """The number of lines of each job, up to a bound."""
+        ...
+
+    def leave_out(self, fence: Fence, number: int) -> None:
+        """Say how many lines more were left out."""
         ...
 
 

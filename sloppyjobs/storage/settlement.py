@@ -84,11 +84,6 @@ class Settling(Enqueue):
 
         return self.write(work)
 
-    def write_logs(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Append handlers' log lines, in order."""
-        if lines:
-            self.write(lambda c: c.execute(insert(self.tables.logs), list(lines)))
-
     # Steps
 
     def _settle(self, connection: Connection, settlements: Sequence[Settlement]) -> set[str]:

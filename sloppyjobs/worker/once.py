@@ -49,11 +49,11 @@ def _execute(turnstile: Turnstile, claim: Claim) -> None:
     if around is not None:
         task.handler = around(task.definition)
     outcome = _outcome(turnstile, task)
+    turnstile.reports.conclude(task.fence)
     turnstile.reports.flush()
     decision = decide(claim.attempt, claim.job.max_attempts, outcome)
     settlement = Settlement(claim.job.id, claim.attempt, turnstile.worker_id, decision, task.run_seconds())
     accepted = turnstile.storage.settle([settlement])
-    turnstile.reports.forget(task.fence)
     if accepted and turnstile.aftermath.wanted:
         turnstile.aftermath.settled([Ended(task.claim.job, settlement)], wait=True)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sloppyjobs import errors, payload
@@ -13,9 +13,22 @@ from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.settlement import Fence
 
 LOG_LINES = 1_000
-"""Lines that are kept of one attempt; what comes after is counted, not kept."""
+"""Lines that are kept of one job; what comes after is counted, not kept."""
+
+ENDED = 10_000
+"""Attempts that are remembered after their end, because handlers may go on talking."""
 
 FIELDS_LIMIT = 8_000
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The lines of an attempt. ``kept`` are those of the job, earlier attempts included; None until it is looked up."""
+
+    fence: Fence
+    kept: int | None
+    said: int = 0
+    left_out: int = 0
 
 
 class WorkerReports:
@@ -27,9 +40,12 @@ class WorkerReports:
         self._lease = lease
         self._enqueue = enqueue
         self._lock = threading.Lock()
+        self._flushing = threading.Lock()
         self._progress: dict[Fence, tuple[float, str | None]] = {}
-        self._lines: list[dict[str, Any]] = []
-        self._counted: Counter[Fence] = Counter()
+        self._lines: list[tuple[_Tally, dict[str, Any]]] = []
+        self._tallies: dict[Fence, _Tally] = {}
+        self._concluded: list[_Tally] = []
+        self._ended: dict[Fence, None] = {}
 
     def extend_lease(self, claim: Claim, seconds: float | None) -> bool:
         """Prolong the lease of one attempt."""
@@ -45,47 +61,74 @@ class WorkerReports:
         """Remember a line; it gets its time from the database when it is written."""
         fence = claim.job.id, claim.attempt
         with self._lock:
-            self._counted[fence] += 1
-            if self._counted[fence] > LOG_LINES:
+            if fence in self._ended:
                 return
-            if self._counted[fence] == LOG_LINES:
-                level, message, fields = (
-                    "warning",
-                    f"further lines are not kept: {LOG_LINES} is the limit",
-                    {},
-                )
-            self._lines.append(
-                {
-                    "job_id": claim.job.id,
-                    "attempt_number": claim.attempt,
-                    "level": level,
-                    "message": message,
-                    "fields": _fields(fields),
-                }
-            )
+            tally = self._tallies.get(fence)
+            if tally is None:
+                # Only a first attempt is known to have none before it.
+                tally = self._tallies[fence] = _Tally(fence, 0 if claim.attempt == 1 else None)
+            tally.said += 1
+            if tally.said > LOG_LINES:
+                tally.left_out += 1
+                return
+            line = {
+                "job_id": claim.job.id,
+                "attempt_number": claim.attempt,
+                "level": level,
+                "message": message,
+                "fields": _fields(fields),
+            }
+            self._lines.append((tally, line))
 
     def enqueue(self, name: str, payload: Any, **options: Any) -> Job:
         """Enqueue a further job."""
         return self._enqueue(name, payload, **options)
 
-    def forget(self, fence: Fence) -> None:
-        """The attempt is settled; its counter is not needed any more."""
-        if self._counted:
-            with self._lock:
-                self._counted.pop(fence, None)
+    def conclude(self, fence: Fence) -> None:
+        """The attempt has ended, and so has its right to report; the next flush says what was left out."""
+        if not self._tallies:
+            return
+        with self._lock:
+            tally = self._tallies.pop(fence, None)
+            if tally is None:
+                return
+            self._concluded.append(tally)
+            self._ended[fence] = None
+            if len(self._ended) > ENDED:
+                del self._ended[next(iter(self._ended))]
 
     def flush(self) -> None:
         """Write what has gathered; called before settlements, which end an attempt's right to report."""
-        if not self._progress and not self._lines:
+        if not self._progress and not self._lines and not self._concluded:
             return
-        with self._lock:
-            progress, self._progress = self._progress, {}
-            lines, self._lines = self._lines, []
-        for fence, (percent, message) in progress.items():
-            self._storage.set_progress(self._worker_id, fence, percent, message)
-        if lines:
-            moment = self._storage.clock.now()
-            self._storage.write_logs([{**line, "created_at": moment} for line in lines])
+        with self._flushing:
+            with self._lock:
+                progress, self._progress = self._progress, {}
+                lines, self._lines = self._lines, []
+                concluded, self._concluded = self._concluded, []
+            for fence, (percent, message) in progress.items():
+                self._storage.set_progress(self._worker_id, fence, percent, message)
+            if lines:
+                self._write(lines)
+            for tally in concluded:
+                if tally.left_out:
+                    self._storage.leave_out(tally.fence, tally.left_out)
+
+    def _write(self, lines: list[tuple[_Tally, dict[str, Any]]]) -> None:
+        unknown = {tally.fence[0] for tally, _ in lines if tally.kept is None}
+        known = self._storage.count_logs(unknown, LOG_LINES) if unknown else {}
+        moment = self._storage.clock.now()
+        kept = []
+        for tally, line in lines:
+            before = known[tally.fence[0]] if tally.kept is None else tally.kept
+            if before < LOG_LINES:
+                tally.kept = before + 1
+                kept.append({**line, "created_at": moment})
+            else:
+                tally.kept = before
+                with self._lock:
+                    tally.left_out += 1
+        self._storage.write_logs(kept)
 
 
 def _fields(fields: Mapping[str, Any]) -> str | None:

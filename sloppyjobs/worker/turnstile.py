@@ -105,6 +105,7 @@ class Turnstile:
             log.warning("job %s is not ours any more: %s", task.claim.id, reason)
             task.signal.abort(reason)
             self._tasks.pop(task.fence, None)
+            self.reports.conclude(task.fence)
             self.wake()
 
     def give_back(self, task: Task) -> bool:
@@ -201,6 +202,7 @@ class Turnstile:
         while self._finished:
             task, outcome, seconds = self._finished.popleft()
             claim = task.claim
+            self.reports.conclude(task.fence)
             decision = decide(claim.attempt, claim.job.max_attempts, outcome)
             self._unsettled.append(Settlement(claim.job.id, claim.attempt, self.worker_id, decision, seconds))
             if seconds is not None:
@@ -231,7 +233,6 @@ class Turnstile:
         for settlement in batch:
             fence = settlement.job_id, settlement.attempt
             task = self._tasks.pop(fence, None)
-            self.reports.forget(fence)
             if settlement.job_id not in accepted:
                 log.warning("attempt %d of job %s was stale when it ended; its outcome is ignored", *reversed(fence))
             elif ended is not None and task is not None:

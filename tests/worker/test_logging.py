@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sloppyjobs import InvalidOption, Jobs, Worker, storage
+from sloppyjobs import InvalidOption, Jobs, Retry, Worker, storage
 from sloppyjobs.logs import FIELDS, JobFilter, JsonFormatter, TextFormatter, job_fields
 from sloppyjobs.testing import drain
 from sloppyjobs.worker.reports import LOG_LINES
@@ -165,20 +165,78 @@ def test_a_definition_decides_over_its_own_logs(jobs: Jobs, records: list[loggin
     }
 
 
-def test_captured_logs_are_bounded(jobs: Jobs, records: list[logging.LogRecord]) -> None:
-    @jobs.define("chatter", capture_logs=True)
+@pytest.mark.parametrize("how", ["worker", "run_once"])
+def test_captured_logs_are_bounded_for_a_job_over_all_its_attempts(
+    jobs: Jobs, start: Start, records: list[logging.LogRecord], how: str
+) -> None:
+    @jobs.define("chatter", capture_logs=True, retry=Retry(max_attempts=3, backoff="none"))
     def chatter(ctx: Any, payload: Any) -> None:
-        for number in range(LOG_LINES + 50):
-            log.info("line %d", number)
         log.info("x" * 100_000)
+        for number in range(LOG_LINES // 2):
+            log.info("line %d", number)
+        if ctx.attempt < 3:
+            raise ValueError
+
+    job = jobs.enqueue("chatter")
+    if how == "worker":
+        start()
+        jobs.wait(job.id)
+    else:
+        drain(jobs)
+    with jobs.storage.engine.connect() as connection:
+        kept = connection.exec_driver_sql("SELECT count(*), max(length(message)) FROM sloppy_job_logs").one()
+    assert kept[0] == LOG_LINES + 1
+    assert kept[1] < 5_000
+    assert jobs.get(job.id).status == "succeeded"
+    (last,) = jobs.admin.logs(job.id, page_size=500, cursor=last_cursor(jobs, job.id)).items[-1:]
+    said = 3 * (LOG_LINES // 2 + 1)
+    assert (last.level, last.message, last.attempt_number) == (
+        "warning",
+        f"{said - LOG_LINES} further lines were left out",
+        3,
+    )
+
+
+def last_cursor(jobs: Jobs, job_id: str) -> str | None:
+    """Where the last page begins."""
+    cursor = None
+    while (following := jobs.admin.logs(job_id, page_size=500, cursor=cursor).next_cursor) is not None:
+        cursor = following
+    return cursor
+
+
+def test_one_attempt_that_says_too_much_is_told_so(jobs: Jobs) -> None:
+    @jobs.define("chatter")
+    def chatter(ctx: Any, payload: Any) -> None:
+        for number in range(LOG_LINES + 1):
+            ctx.log("info", f"line {number}")
 
     job = jobs.enqueue("chatter")
     drain(jobs)
-    with jobs.storage.engine.connect() as connection:
-        kept = connection.exec_driver_sql("SELECT count(*), max(length(message)) FROM sloppy_job_logs").one()
-    assert kept[0] == LOG_LINES
-    assert kept[1] < 5_000
-    assert jobs.get(job.id).status == "succeeded"
+    last = jobs.admin.logs(job.id, page_size=500, cursor=last_cursor(jobs, job.id)).items[-1]
+    assert last.message == "1 further line was left out"
+
+
+def test_a_handler_that_goes_on_after_its_time_is_not_heard_any_more(
+    jobs: Jobs, start: Start, eventually: Callable[..., Any]
+) -> None:
+    going, gone = threading.Event(), threading.Event()
+
+    @jobs.define("slow", timeout=0.2, retry=Retry(max_attempts=1))
+    def slow(ctx: Any, payload: Any) -> None:
+        ctx.log("info", "in time")
+        going.wait(20)
+        for _ in range(10):
+            ctx.log("info", "too late")
+        gone.set()
+
+    job = jobs.enqueue("slow")
+    worker = start()
+    jobs.wait(job.id)
+    going.set()
+    assert gone.wait(20)
+    worker.stop()
+    assert lines(jobs, job.id) == [("info", "in time")]
 
 
 def test_a_record_that_cannot_be_formatted_harms_nothing(

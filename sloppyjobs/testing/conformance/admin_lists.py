@@ -200,6 +200,20 @@ def test_log_lines_are_in_the_order_they_were_written(jobs: Jobs, clock: FakeClo
     assert rows[0].fields == {"step": 1}
 
 
+def test_lines_that_were_left_out_are_summed_in_the_last_line_of_their_job(jobs: Jobs, clock: FakeClock) -> None:
+    jobs.declare("greet")
+    one, other = jobs.enqueue("greet").id, jobs.enqueue("greet").id
+    line = {"level": "info", "message": "said", "fields": None, "created_at": clock.now(), "attempt_number": 1}
+    jobs.storage.write_logs([{**line, "job_id": one}] * 3)
+    assert jobs.storage.count_logs([one, other], 2) == {one: 2, other: 0}
+    jobs.storage.leave_out((one, 1), 1)
+    assert [log.message for log in jobs.admin.logs(one)][2:] == ["said", "1 further line was left out"]
+    jobs.storage.leave_out((one, 2), 9)
+    jobs.storage.leave_out((other, 1), 5)
+    assert [log.message for log in jobs.admin.logs(one)][2:] == ["said", "10 further lines were left out"]
+    assert [log.message for log in jobs.admin.logs(other)] == ["5 further lines were left out"]
+
+
 @pytest.mark.parametrize("method", ["get_job", "attempts", "events", "logs", "explain", "retry", "cancel"])
 @pytest.mark.parametrize("id", ["job_nobody", "", "a\0b", "\ud800", "x" * 5000, None, 7])
 def test_an_unknown_id_is_an_unknown_job(jobs: Jobs, method: str, id: Any) -> None:
