@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from benchmarks import databases, drain, enqueue, growth, idle, latency, profiling, sqlite, sweep
+from benchmarks import databases, drain, enqueue, growth, idle, latency, profiling, scale, sqlite, sweep
 from benchmarks.report import Report, show
 
 F = Callable[..., Any]
@@ -105,6 +105,21 @@ def idle_command(database: str | None, seconds: float, peers: tuple[str, ...], a
     """CPU and memory of a worker without jobs."""
     with databases.server(database) as server:
         show(idle.run(server, seconds, peers), as_json=as_json)
+
+
+@main.command("scale")
+@with_database
+@with_jobs(20_000)
+@with_rounds()
+@click.option("--processes", type=int, multiple=True, default=(1, 2, 4), show_default=True, help="May be repeated.")
+@click.option("--milliseconds", default=0.0, show_default=True, help="How long each handler waits.")
+@with_json
+def scale_command(
+    database: str | None, jobs: int, rounds: int, processes: tuple[int, ...], milliseconds: float, as_json: bool
+) -> None:
+    """Several worker processes on one PostgreSQL; and what a job leaves behind."""
+    with databases.server(database) as server:
+        show(scale.run(server, jobs, rounds, processes, milliseconds), as_json=as_json)
 
 
 @main.command("profile")

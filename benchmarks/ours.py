@@ -38,6 +38,16 @@ def drain(url: str, jobs: int, handlers: str = "threads", concurrency: int = 16)
     return result
 
 
+def work(url: str, milliseconds: float = 0, concurrency: int = 16) -> None:
+    """Run a worker until SIGTERM; each handler waits so long."""
+
+    def handle() -> None:
+        if milliseconds:
+            time.sleep(milliseconds / 1000)
+
+    _with_handlers(url, "threads", handle).create_worker(concurrency=concurrency).run()
+
+
 def enqueue_single(url: str, jobs: int) -> dict[str, Any]:
     """Enqueue one by one from one thread, every call a commit."""
     found = _declared(url)
