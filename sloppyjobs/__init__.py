@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sloppyjobs import storage as storage
+    from sloppyjobs.admin import Admin
     from sloppyjobs.definitions import Cancel, Definition, RetryLater, Snooze
     from sloppyjobs.errors import (
         DriverMissing,
@@ -34,57 +35,61 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from sloppyjobs.jobs import Jobs
+    from sloppyjobs.locks import Locks
+    from sloppyjobs.logs import JobFilter, JsonFormatter, TextFormatter
     from sloppyjobs.model import Attempt, Claim, Event, Job
+    from sloppyjobs.occurrences import Recurring
+    from sloppyjobs.retention import Retention
     from sloppyjobs.retry import NO_RETRY, Retry
     from sloppyjobs.states import AttemptStatus, Status
     from sloppyjobs.storage.clock import FakeClock
-    from sloppyjobs.worker import Context, Worker
+    from sloppyjobs.views import Page
+    from sloppyjobs.worker import Context, Signal, Worker
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "storage": "sloppyjobs.storage",
-    "Jobs": "sloppyjobs.jobs",
-    "Worker": "sloppyjobs.worker",
-    "Context": "sloppyjobs.worker",
-    "FakeClock": "sloppyjobs.storage.clock",
-    "Retry": "sloppyjobs.retry",
-    "NO_RETRY": "sloppyjobs.retry",
-    **dict.fromkeys(("Cancel", "Definition", "RetryLater", "Snooze"), "sloppyjobs.definitions"),
-    **dict.fromkeys(("Attempt", "Claim", "Event", "Job"), "sloppyjobs.model"),
-    **dict.fromkeys(("AttemptStatus", "Status"), "sloppyjobs.states"),
-    **dict.fromkeys(
-        (
-            "DriverMissing",
-            "DuplicateJob",
-            "HandlerFailed",
-            "InvalidOption",
-            "InvalidPayload",
-            "InvalidSchedule",
-            "InvalidTransition",
-            "JobAborted",
-            "JobTimeout",
-            "JobsError",
-            "LeaseExpired",
-            "LockConflict",
-            "ReadTimeout",
-            "ReadTimeout",
-            "SchemaMissing",
-            "SchemaVersionMismatch",
-            "StaleLease",
-            "UnknownJob",
-            "UnknownQueue",
-            "UnknownSchedule",
-            "UnknownQueue",
-            "UnknownSchedule",
-            "WaitTimeout",
-        ),
-        "sloppyjobs.errors",
+_NAMES = {
+    "sloppyjobs.admin": ("Admin",),
+    "sloppyjobs.definitions": ("Cancel", "Definition", "RetryLater", "Snooze"),
+    "sloppyjobs.errors": (
+        "DriverMissing",
+        "DuplicateJob",
+        "HandlerFailed",
+        "InvalidOption",
+        "InvalidPayload",
+        "InvalidSchedule",
+        "InvalidTransition",
+        "JobAborted",
+        "JobsError",
+        "JobTimeout",
+        "LeaseExpired",
+        "LockConflict",
+        "ReadTimeout",
+        "SchemaMissing",
+        "SchemaVersionMismatch",
+        "StaleLease",
+        "UnknownJob",
+        "UnknownQueue",
+        "UnknownSchedule",
+        "WaitTimeout",
     ),
+    "sloppyjobs.jobs": ("Jobs",),
+    "sloppyjobs.locks": ("Locks",),
+    "sloppyjobs.logs": ("JobFilter", "JsonFormatter", "TextFormatter"),
+    "sloppyjobs.model": ("Attempt", "Claim", "Event", "Job"),
+    "sloppyjobs.occurrences": ("Recurring",),
+    "sloppyjobs.retention": ("Retention",),
+    "sloppyjobs.retry": ("NO_RETRY", "Retry"),
+    "sloppyjobs.states": ("AttemptStatus", "Status"),
+    "sloppyjobs.storage.clock": ("FakeClock",),
+    "sloppyjobs.views": ("Page",),
+    "sloppyjobs.worker": ("Context", "Signal", "Worker"),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "NO_RETRY",
+    "Admin",
     "Attempt",
     "AttemptStatus",
     "Cancel",
@@ -102,19 +107,27 @@ __all__ = [
     "InvalidTransition",
     "Job",
     "JobAborted",
+    "JobFilter",
     "JobTimeout",
     "Jobs",
     "JobsError",
+    "JsonFormatter",
     "LeaseExpired",
     "LockConflict",
+    "Locks",
+    "Page",
     "ReadTimeout",
+    "Recurring",
+    "Retention",
     "Retry",
     "RetryLater",
     "SchemaMissing",
     "SchemaVersionMismatch",
+    "Signal",
     "Snooze",
     "StaleLease",
     "Status",
+    "TextFormatter",
     "UnknownJob",
     "UnknownQueue",
     "UnknownSchedule",
@@ -125,12 +138,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "storage":
+        return import_module("sloppyjobs.storage")
     try:
         home = _HOME[name]
     except KeyError:
         raise AttributeError(f"module 'sloppyjobs' has no attribute {name!r}") from None
-    module = import_module(home)
-    return module if home.rpartition(".")[2] == name else getattr(module, name)
+    return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

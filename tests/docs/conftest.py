@@ -1,6 +1,7 @@
-"""The modules beside this file can be imported by name."""
+"""The modules beside this file, and the browser of tests/web, can be imported by name."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "web")]

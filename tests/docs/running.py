@@ -20,7 +20,6 @@ SECONDS = 90
 """How long one command may take, and how long a command in the background may take to print what is expected."""
 
 Steps = Mapping[str, Callable[["Run"], None]]
-# What a login shell would have, and the settings of pip and of the network.
 _KEPT = ("HOME", "LANG", "LC_ALL", "TMPDIR", "USER", "LOGNAME", "SHELL")
 _KEPT_PREFIXES = ("PIP_", "XDG_", "SSL_", "REQUESTS_", "HTTP", "http", "NO_PROXY", "no_proxy")
 
@@ -29,10 +28,10 @@ class Broken(AssertionError):
     """The page does not do what it says."""
 
 
-def clean_environment(bin_folder: Path = Path(sys.executable).parent, **more: str) -> dict[str, str]:
-    """An environment with nothing of ours in it but a first place on PATH."""
+def clean_environment(**more: str) -> dict[str, str]:
+    """What a login shell has, with this Python first on PATH, and none of our variables."""
     kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
-    path = f"{bin_folder}{os.pathsep}{os.environ['PATH']}"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     # Files are rewritten faster than a compiled file's time can tell.
     return {**kept, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "TERM": "dumb", **more}
 

@@ -113,9 +113,12 @@ def test_commands_and_their_output_are_told_apart() -> None:
         ("a\n…\nz", "a\nb\nc\nz", True),
         ("a\n…\nz", "a\nb", False),
         ("a.c", "abc", False),
+        ("ID  NAME", "ID      NAME", True),
+        ("ID  NAME", "IDNAME", False),
+        ("a b", "a  b", False),
     ],
 )
-def test_dots_match_anything_and_only_dots_do(expected: str, printed: str, same: bool) -> None:
+def test_dots_match_anything_and_gaps_match_gaps(expected: str, printed: str, same: bool) -> None:
     assert matches(expected, printed) is same
 
 

@@ -1,0 +1,250 @@
+"""The page on the tables: ``python docs/generators/tables.py > docs/reference/tables.md``.
+
+Names, types, keys and indexes come from ``sloppyjobs/storage/tables.py``; only the sentences stand here, and one that
+is missing or left over is an error.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from sqlalchemy import Index, Table
+from sqlalchemy.dialects import postgresql
+
+from sloppyjobs.storage.tables import Tables
+
+INTRODUCTION = """\
+# Tables
+
+<!-- Generated: python docs/generators/tables.py > docs/reference/tables.md -->
+
+Everything is kept in these tables, with PostgreSQL's types. On SQLite instants are text of one width
+(`2030-01-31T12:00:00.000000Z`), which sorts as it should. `sloppyjobs sql` prints the statements that make them. Read
+them as you like; write them only through the library, because a status without its event breaks the promise that the
+events of a job give its row. The prefix `sloppy_` and, on PostgreSQL, the schema are options of the storage.
+
+One more table, `sloppy_job_schema`, holds the schema's version and when it was reached.
+"""
+
+JOB = {
+    "id": "Its id, `job_` and 26 characters that sort by creation.",
+    "name": "The name of its definition.",
+    "queue": "The queue it waits in.",
+    "status": "Where it is in its life; see [events](events.md).",
+    "priority": "Higher first, within a queue.",
+    "run_at": "Not before this instant.",
+    "created_at": "When it was enqueued, by the database's clock.",
+    "updated_at": "When its row was last changed by a transition.",
+    "attempt_count": "How many attempts have started.",
+    "max_attempts": "How many attempts it may have; a retry of a dead job raises it.",
+    "timeout_seconds": "How long one attempt may take.",
+    "locked_by": "The worker that runs it, while it is `processing`.",
+    "locked_until": "When the worker's lease ends unless it is renewed.",
+    "idempotency_key": "At most one job has it.",
+    "correlation_id": "What ties it to a request or to the job that enqueued it.",
+    "schedule_id": "The schedule that enqueued it.",
+    "occurrence_at": "For which occurrence of the schedule.",
+    "principal": "On whose behalf it was enqueued.",
+    "payload": "What the handler gets, as JSON.",
+    "retry_policy": "Its retry policy as JSON, where it is not the default.",
+    "metadata": "What the application noted, as JSON.",
+    "result": "What the handler returned, as JSON.",
+    "progress_percent": "How far the handler says it is.",
+    "progress_message": "And in words.",
+    "error_code": "The [code](errors.md) of the last failure.",
+    "error_type": "The exception's class.",
+    "error_frame": "Module and function where it was raised.",
+    "error_message": "The exception's text, cleaned and cut.",
+    "paused_from": "The status to which `resume` brings it back.",
+    "finished_at": "When it ended; retention counts from here.",
+}
+
+TABLES: dict[str, tuple[str, dict[str, str]]] = {
+    "jobs": ("One row for each job that is not purged.", JOB),
+    "attempts": (
+        "One row for each time a worker took a job.",
+        {
+            "job_id": "The job.",
+            "attempt_number": "1, 2, 3 …; it never starts again. Handlers see it as `ctx.fence`.",
+            "worker_id": "The worker that took it.",
+            "status": "`running`, `succeeded`, `failed`, `timed_out`, `lost`, `cancelled`, `snoozed` or `released`.",
+            "started_at": "When it was claimed.",
+            "finished_at": "When its end was accepted.",
+            "run_seconds": "How long the handler ran, by the worker's clock.",
+            "error_code": "Why it did not succeed.",
+            "error_type": "The exception's class.",
+            "error_frame": "Module and function where it was raised.",
+            "error_message": "The exception's text, cleaned and cut.",
+            "traceback": "The traceback, cleaned and cut.",
+        },
+    ),
+    "events": (
+        "One row for each edge that a job walked, written in the same transaction as the change itself.",
+        {
+            "id": "A number that the database gives; it orders the events of a job.",
+            "job_id": "The job.",
+            "event_type": "What happened; see [events](events.md).",
+            "from_status": "The status before; none for `created`.",
+            "to_status": "The status after.",
+            "attempt_number": "The attempt that it was about.",
+            "worker_id": "The worker that reported it.",
+            "actor": "Who commanded it.",
+            "message": "The reason or the error's text.",
+            "created_at": "When.",
+        },
+    ),
+    "queues": (
+        "One row for each queue that was ever used.",
+        {
+            "name": "The queue.",
+            "created_at": "When it was first seen.",
+            "paused_at": "Since when it is paused.",
+            "paused_until": "Until when; none for ever.",
+        },
+    ),
+    "recurring": (
+        "One row for each schedule.",
+        {
+            "id": "Its id.",
+            "name": "Its name; there is one of each.",
+            "job_name": "Which job it enqueues.",
+            "queue": "Into which queue; none for the definition's.",
+            "priority": "With which priority; none for the definition's.",
+            "payload": "With which payload, as JSON.",
+            "job_defaults": "The definition's settings when it was registered, for schedulers that do not know it.",
+            "kind": "`cron`, `interval` or `once`.",
+            "cron": "The expression of five fields.",
+            "interval_seconds": "The interval.",
+            "run_once_at": "The instant of a schedule that fires once.",
+            "timezone": "The zone in which the expression is read.",
+            "misfire": "What happens to missed occurrences: `run-once`, `catch-up-limited` or `ignore`.",
+            "catch_up_limit": "How many missed occurrences are caught up at most.",
+            "paused": "Whether it is held back.",
+            "declared": "Whether the code declares it, as opposed to having registered it once.",
+            "application": "Which application declares it.",
+            "vanished_at": "When the code stopped declaring it; it does not fire any more.",
+            "next_run_at": "The next occurrence.",
+            "last_run_at": "The last occurrence that fired.",
+            "last_error": "Why it could not fire.",
+            "last_error_at": "When that was.",
+            "created_at": "When it was registered.",
+            "updated_at": "When it was last changed.",
+        },
+    ),
+    "workers": (
+        "One row for each worker process that was alive not long ago.",
+        {
+            "id": "Its id, new at every start.",
+            "hostname": "Its host.",
+            "pid": "Its process.",
+            "queues": "The queues it works on, as JSON.",
+            "names": "The jobs it has handlers for, as JSON.",
+            "concurrency": "How many handlers it runs at once.",
+            "heartbeat_seconds": "How often it says that it lives.",
+            "version": "Its version of the library.",
+            "status": "`running`, `draining` or `stopped`.",
+            "running": "How many handlers ran when it last said so.",
+            "started_at": "When it started.",
+            "heartbeat_at": "When it last said that it lives.",
+            "stopped_at": "When it said goodbye.",
+        },
+    ),
+    "locks": (
+        "One row for each named lock that was taken and not released.",
+        {
+            "name": "The lock.",
+            "owner": "Who holds it.",
+            "locked_until": "Until when; then it is free.",
+            "updated_at": "When it was last taken or extended.",
+        },
+    ),
+    "stats": (
+        "Settlements per minute, so that no page counts history.",
+        {
+            "minute": "The minute.",
+            "queue": "The queue.",
+            "name": "The job's name.",
+            "shard": "Workers count in different rows, so that they never wait for each other.",
+            "succeeded": "Attempts that succeeded.",
+            "failed": "Attempts that failed, whether they are tried again or not.",
+            "dead": "Attempts that left their job dead.",
+            "cancelled": "Attempts that ended in a cancellation.",
+            "run_seconds": "How long their handlers ran, in sum.",
+        },
+    ),
+    "audit": (
+        "One row for each command of an operator.",
+        {
+            "id": "A number that the database gives.",
+            "created_at": "When.",
+            "actor": "Who.",
+            "action": "What.",
+            "target_type": "A job, a queue, a schedule, or jobs in bulk.",
+            "target": "Which one.",
+            "reason": "Why, in the operator's words.",
+            "detail": "Numbers and filters of the command, as JSON.",
+        },
+    ),
+    "logs": (
+        "What handlers logged, a bounded number of lines for each job.",
+        {
+            "id": "A number that the database gives; it orders the lines.",
+            "job_id": "The job.",
+            "attempt_number": "In which attempt.",
+            "level": "`debug`, `info`, `warning`, `error` or `critical`.",
+            "message": "The line.",
+            "fields": "What was logged with it, as JSON.",
+            "created_at": "When.",
+        },
+    ),
+    "archive": (
+        "Jobs that a purge moved out of the way, with their history. The columns of a job, and two more.",
+        {
+            **JOB,
+            "archived_at": "When it was moved here.",
+            "history": "Its attempts, events and log lines, as JSON.",
+        },
+    ),
+}
+
+
+def document() -> str:
+    """The page."""
+    tables = Tables(dialect="postgresql")
+    described = {getattr(tables, name).name for name in TABLES}
+    undescribed = set(tables.metadata.tables) - described
+    if undescribed:
+        raise SystemExit(f"say in {__file__} what these tables are for: {', '.join(sorted(undescribed))}")
+    return "\n".join([INTRODUCTION, *(_table(getattr(tables, name), *text) for name, text in TABLES.items())])
+
+
+def _table(table: Table, purpose: str, sentences: dict[str, str]) -> str:
+    named, described = set(table.columns.keys()), set(sentences)
+    if named != described:
+        raise SystemExit(f"{table.name}: describe {sorted(named - described)}, forget {sorted(described - named)}")
+    lines = [f"## {table.name}\n", purpose, "", "| column | type | |", "|---|---|---|"]
+    for column in table.columns:
+        kind = re.sub(r' COLLATE ".*"', "", column.type.compile(postgresql.dialect())).lower()
+        lines.append(
+            f"| `{column.name}` | {kind}{'' if column.nullable else ', not null'} | {sentences[column.name]} |"
+        )
+    keys = ", ".join(f"`{column.name}`" for column in table.primary_key)
+    lines += ["", f"Primary key: {keys}.", *_indexes(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _indexes(table: Table) -> list[str]:
+    found = [_index(index) for index in sorted(table.indexes, key=lambda index: str(index.name))]
+    return ["", "Indexes:", "", *found] if found else []
+
+
+def _index(index: Index) -> str:
+    columns = ", ".join(str(part).rpartition(".")[2] for part in index.expressions)
+    where = index.dialect_options["postgresql"]["where"]
+    condition = f" where `{where}`" if where is not None else ""
+    return f"- {'unique ' if index.unique else ''}`{index.name}` on `{columns}`{condition}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())
