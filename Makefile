@@ -45,7 +45,7 @@ frontend: ## htmx for the pages and axe for their tests, from npm
 	cp node_modules/htmx.org/dist/htmx.min.js node_modules/htmx.org/dist/ext/hx-ptag.min.js static/vendor/
 
 docs: $(STAMP) ## this project's documentation as a site, in site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 screenshots: $(STAMP) ## pictures of the pages for docs/screenshots
 	sh tests/web/ensure_browser.sh
