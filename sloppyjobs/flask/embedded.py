@@ -12,8 +12,10 @@ import logging
 import os
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Mapping
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("sloppyjobs.worker")
 
 VARIABLE = "SLOPPYJOBS_EMBEDDED_WORKER"
+UNDECIDED_SECONDS = 3.0
+"""How long a script that starts a worker may take until it calls ``app.run``."""
+WATCHED_SECONDS = 60.0
+"""How long it is watched for doing so even later."""
 DEFAULTS: Mapping[str, Any] = {"concurrency": 2, "shutdown_timeout": 10}
 """Few handlers, because they share the process with requests; and gone before a server loses its patience."""
 
@@ -68,7 +74,7 @@ class EmbeddedWorker:
         if serves_elsewhere():
             self.start_at_first_request(settings)
             return False
-        self._ensure()
+        self._ensure(sure=_in_reloaded_child() or _in_gunicorn_worker())
         return True
 
     def stop(self) -> None:
@@ -77,12 +83,12 @@ class EmbeddedWorker:
             worker, starting, self._pid = self._worker, self._starting, None
             self._worker = self._starting = None
             self._stopping.set()
-        if starting is not None:
+        if starting is not None and starting is not threading.current_thread():
             starting.join(timeout=1)
         if worker is not None:
             worker.stop()
 
-    def _ensure(self) -> None:
+    def _ensure(self, *, sure: bool = True) -> None:
         if self._pid == os.getpid():
             return
         with self._lock:
@@ -90,9 +96,20 @@ class EmbeddedWorker:
                 return
             self._pid = os.getpid()
             self._stopping = threading.Event()
-            self._starting = threading.Thread(target=self._begin, name="sloppyjobs-embedded", daemon=True)
+            self._starting = threading.Thread(
+                target=self._begin if sure else self._begin_unless_reloading, name="sloppyjobs-embedded", daemon=True
+            )
             self._starting.start()
         atexit.register(self.stop)
+
+    def _begin_unless_reloading(self) -> None:
+        """A script that is about to call ``app.run(debug=True)`` will be the reloader's parent, and serve nobody."""
+        stopping, until = self._stopping, time.monotonic() + WATCHED_SECONDS
+        if _reloads_within(UNDECIDED_SECONDS, stopping):
+            return
+        self._begin()
+        if _reloads_within(until - time.monotonic(), stopping):
+            self.stop()
 
     def _begin(self) -> None:
         """Try until it works; a request never waits for the database of the jobs, nor fails with it."""
@@ -143,7 +160,7 @@ def enabled_settings(app: Flask) -> Mapping[str, Any] | None:
 
 def serves_elsewhere() -> bool:
     """Whether another process than this one is going to serve the requests, as far as that can be known."""
-    by_command = os.environ.get("FLASK_RUN_FROM_CLI") == "true" and os.environ.get("WERKZEUG_RUN_MAIN") != "true"
+    by_command = os.environ.get("FLASK_RUN_FROM_CLI") == "true" and not _in_reloaded_child()
     return by_command or _in_gunicorn_master() or _runs_handlers()
 
 
@@ -153,16 +170,36 @@ def _runs_handlers() -> bool:
     return child is not None and child.in_child()
 
 
+def _in_reloaded_child() -> bool:
+    return os.environ.get("WERKZEUG_RUN_MAIN") == "true"
+
+
+def _reloads_within(seconds: float, stopping: threading.Event) -> bool:
+    """Whether this process turns out to be the parent of the debug reloader, which starts another one to serve."""
+    until = time.monotonic() + seconds
+    while not _in_reloader():
+        left = until - time.monotonic()
+        if left <= 0 or stopping.wait(min(left, 0.1)):
+            return False
+    return not _in_reloaded_child()
+
+
+def _in_reloader() -> bool:
+    main = sys._current_frames().get(threading.main_thread().ident or 0)
+    return "werkzeug._reloader" in _modules_from(main)
+
+
 def _in_gunicorn_master() -> bool:
     """An application that gunicorn loads before it forks is called by its arbiter, and by no worker of its."""
-    modules = set(_calling_modules())
-    return "gunicorn.arbiter" in modules and not any(name.startswith("gunicorn.workers") for name in modules)
+    return "gunicorn.arbiter" in _modules_from(sys._getframe()) and not _in_gunicorn_worker()
 
 
-def _calling_modules() -> Iterator[str]:
-    frame = sys._getframe()
+def _in_gunicorn_worker() -> bool:
+    return any(name.startswith("gunicorn.workers") for name in _modules_from(sys._getframe()))
+
+
+def _modules_from(frame: FrameType | None) -> Iterator[str]:
+    """The modules of a call, and of those that called it."""
     while frame is not None:
         yield str(frame.f_globals.get("__name__", ""))
-        if frame.f_back is None:
-            return
         frame = frame.f_back

@@ -73,7 +73,8 @@ class SloppyJobs(Jobs):
 
         Call it where the process serves, after a server has forked. Where that has not happened yet (in gunicorn's
         master, in the parent of the debug reloader, in a command of ``flask``), the worker starts with the first
-        request, in the process that serves it. Returns whether it starts now. It is stopped when the process exits.
+        request, in the process that serves it. Returns whether it starts now; in a script that takes a few seconds,
+        until it is known that the script does not start the reloader. It is stopped when the process exits.
         """
         return self.bound(app).embedded.start(settings)
 

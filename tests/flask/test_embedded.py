@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,17 +20,17 @@ import pytest
 from flask import Flask
 
 from sloppyjobs import InvalidOption, Jobs
-from sloppyjobs.flask import SloppyJobs
+from sloppyjobs.flask import SloppyJobs, embedded
 from sloppyjobs.flask.embedded import VARIABLE, enabled_settings
 
 Make = Callable[..., Flask]
 Eventually = Callable[..., Any]
 
 APPLICATION = """
-import os
+import os, sys, time
 from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
-from sloppyjobs.flask import SloppyJobs
+from sloppyjobs.flask import SloppyJobs, embedded
 
 db, jobs = SQLAlchemy(), SloppyJobs()
 
@@ -51,6 +50,11 @@ def create_app():
     if os.environ.get("EXPLICIT"):
         jobs.start_embedded_worker(app)
     return app
+
+if __name__ == "__main__":
+    app = create_app()
+    time.sleep(float(os.environ.get("LATE", 0)) * (os.environ.get("WERKZEUG_RUN_MAIN") != "true"))
+    app.run(debug=True, port=int(sys.argv[1]))
 """
 
 
@@ -68,7 +72,7 @@ class Server:
         try:
             with urllib.request.urlopen(self.url, timeout=10) as answer:
                 return int(answer.read())
-        except (urllib.error.URLError, ConnectionError):
+        except OSError:
             return None
 
     def workers(self) -> dict[int, str]:
@@ -143,15 +147,27 @@ def test_each_process_of_gunicorn_has_a_worker_and_schedules_fire_once(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [VARIABLE, "EXPLICIT"])
+@pytest.mark.parametrize(
+    "command",
+    [["flask", "--app", "shop_served", "run", "--debug", "--port", "PORT"], ["shop_served", "PORT"]],
+    ids=["flask-run", "app-run"],
+)
 def test_under_the_reloader_only_the_process_that_serves_has_a_worker(
-    tmp_path: Path, eventually: Eventually, how: str
+    tmp_path: Path, eventually: Eventually, command: list[str], how: str
 ) -> None:
-    command = ["flask", "--app", "shop_served", "run", "--debug", "--port", "PORT"]
     with served(tmp_path, command, **{how: "1"}) as server:
         serving = eventually(server.get, seconds=60)
         eventually(lambda: server.notes.read_text().splitlines(), seconds=60)
         assert serving != server.process.pid
         assert list(server.workers()) == [serving]
+
+
+@pytest.mark.slow
+def test_a_script_that_starts_the_reloader_late_loses_its_worker(tmp_path: Path, eventually: Eventually) -> None:
+    late = str(embedded.UNDECIDED_SECONDS + 2)
+    with served(tmp_path, ["shop_served", "PORT"], EXPLICIT="1", LATE=late) as server:
+        eventually(lambda: server.workers().get(server.process.pid) == "stopped", seconds=90)
+        eventually(lambda: server.workers().get(server.get() or 0) == "running", seconds=60)
 
 
 def test_nothing_starts_before_the_first_request(
@@ -174,7 +190,7 @@ def test_nothing_starts_before_the_first_request(
     eventually(lambda: threading.active_count() <= before + 2)
 
 
-def test_an_explicit_start_works_at_once_with_the_settings_given(jobs: SloppyJobs, make_app: Make) -> None:
+def test_an_explicit_start_works_soon_with_the_settings_given(jobs: SloppyJobs, make_app: Make) -> None:
     jobs.define("say", lambda ctx, payload: "said")
     app = make_app()
     assert jobs.start_embedded_worker(app, concurrency=3) is True
