@@ -16,6 +16,7 @@ from webui.security import ForeignOrigin, FormExpired, SecretKeyMissing
 from webui.ui import Ui
 
 _QUERY_CANCELED = "57014"
+_READ_ONLY = "25006"
 
 
 class Explained(NamedTuple):
@@ -32,8 +33,12 @@ class Explained(NamedTuple):
 
 def timed_out(error: BaseException) -> bool:
     """Whether the database stopped a statement because it took too long."""
-    origin = getattr(error, "orig", None)
-    return isinstance(error, DBAPIError) and getattr(origin, "sqlstate", None) == _QUERY_CANCELED
+    return _state(error) == _QUERY_CANCELED
+
+
+def _state(error: BaseException) -> str | None:
+    """PostgreSQL's word for what happened."""
+    return getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
 
 
 def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per error
@@ -104,6 +109,11 @@ def _database(error: SQLAlchemyError) -> Explained:
     if timed_out(error):
         text = "The query took longer than allowed and was stopped. Narrow the time range, or choose a queue."
         return Explained(503, "TIMED_OUT", "That took too long", text, "scheduled", retry=True)
+    if _state(error) == _READ_ONLY:
+        text = (
+            "It is a replica, or set so: it can be read, and nothing was changed. Give commands where the primary is."
+        )
+        return Explained(403, "READ_ONLY_DATABASE", "403: this database is read-only", text, "locks")
     text = "Jobs are safe; workers wait and go on by themselves. This page tries again by itself."
     return Explained(503, "DATABASE_DOWN", "The database does not answer", text, "database", retry=True)
 
