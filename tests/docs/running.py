@@ -8,11 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pages import Block, Command, Page, Step, commands, matches
 
@@ -47,7 +49,8 @@ class Run:
     printed: str = ""
     """What the last command or Python block printed."""
     ports: dict[str, str] = field(init=False)
-    _background: list[subprocess.Popen[bytes]] = field(init=False, default_factory=list)
+    started: list[subprocess.Popen[str]] = field(init=False, default_factory=list)
+    """What goes on until the end of the page."""
     _python: subprocess.Popen[str] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -59,13 +62,10 @@ class Run:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._background:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-        for process in self._background:
+        for process in self.started:
+            _tell(process, signal.SIGTERM)
+        for process in self.started:
             _end(process)
-        if self._python is not None:
-            self._python.communicate(timeout=SECONDS)
 
     def all(self) -> None:
         """Run the whole page, or raise ``Broken`` at the first difference."""
@@ -102,14 +102,8 @@ class Run:
     def _execute(self, block: Block) -> None:
         if self._python is None:
             interpreter = [_python_of(self.environment), str(Path(__file__).parent / "interpreter.py")]
-            self._python = subprocess.Popen(
-                interpreter,
-                cwd=self.folder,
-                env=self.environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
+            self._python = self._spawn(interpreter, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None)
+            self.started.append(self._python)
         stdin, stdout = self._python.stdin, self._python.stdout
         assert stdin is not None and stdout is not None
         sent = {"text": self._with_ports(block.text), "path": str(self.page.path), "line": block.line}
@@ -127,20 +121,20 @@ class Run:
         state = self._home / ".state"
         # What the command exports, and where it goes, is there for the next one.
         script = f'{self._with_ports(command.text)}\ncode=$?; {{ pwd; env -0; }} > "{state}"; exit $code'
-        done = subprocess.run(
-            ["sh", "-c", script],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
-        self.printed = done.stdout
-        if done.returncode:
-            raise self._broken(command.line, f"exit code {done.returncode} of: {command.text}\n{done.stdout}")
+        with tempfile.TemporaryFile("w+") as output:
+            process = self._spawn(["sh", "-c", script], stdout=output)
+            try:
+                code = process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                raise self._broken(command.line, f"it takes more than {SECONDS} s: {command.text}") from None
+            finally:
+                if process.returncode is None:
+                    _tell(process, signal.SIGKILL)
+                    process.wait()
+            output.seek(0)
+            self.printed = output.read()
+        if code:
+            raise self._broken(command.line, f"exit code {code} of: {command.text}\n{self.printed}")
         if state.exists():
             where, _, variables = state.read_text().partition("\n")
             state.unlink()
@@ -150,19 +144,12 @@ class Run:
             self._compare(command.expected, command.line)
 
     def _begin(self, command: Command) -> None:
-        """Start it in a process group of its own, and wait until it has printed what the page says."""
-        log = self._home / f".background-{len(self._background)}"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                ["sh", "-c", f"exec {self._with_ports(command.text.removesuffix(' &'))}"],
-                cwd=self.folder,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self._background.append(process)
+        """Start it, and wait until it has printed what the page says."""
+        log = self._home / f".background-{len(self.started)}"
+        with log.open("w") as output:
+            script = f"exec env {self._with_ports(command.text.removesuffix(' &'))}"
+            process = self._spawn(["sh", "-c", script], stdout=output)
+        self.started.append(process)
         deadline = time.monotonic() + SECONDS
         expected = self._with_ports(command.expected or "…")
         while not matches(expected, log.read_text(), start_only=True):
@@ -170,6 +157,26 @@ class Run:
                 state = "goes on" if process.poll() is None else f"has ended with {process.poll()}"
                 raise self._broken(command.line, f"{command.text} {state}\n{_beside(expected, log.read_text())}")
             time.sleep(0.05)
+
+    def _spawn(
+        self,
+        command: list[str],
+        *,
+        stdout: Any,
+        stdin: int = subprocess.DEVNULL,
+        stderr: int | None = subprocess.STDOUT,
+    ) -> subprocess.Popen[str]:
+        """Start a process in a group of its own, so that it can be ended with all of its children."""
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.environment,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            start_new_session=True,
+        )
 
     def _compare(self, expected: str, line: int) -> None:
         wanted = self._with_ports(expected)
@@ -205,9 +212,18 @@ def _beside(expected: str, printed: str) -> str:
     return f"--- the page says\n{expected.strip()}\n--- it printed\n{printed.strip()}"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _tell(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """Send a signal to the process and to all that it has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
     try:
         process.wait(timeout=30)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
+        _tell(process, signal.SIGKILL)
         process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()

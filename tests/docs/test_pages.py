@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from pathlib import Path
 
+import psutil
 import pytest
+import running
 from pages import LEFT_OUT, ROOT, BadPage, Block, Command, Step, commands, executed_pages, matches, read
 from running import Broken, Run, clean_environment
 
@@ -168,6 +172,24 @@ def test_a_page_that_is_wrong_fails(tmp_path: Path, text: str) -> None:
         _run(tmp_path, text)
 
 
+def test_a_command_that_hangs_is_ended_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "SECONDS", 1)
+    with pytest.raises(Broken, match="more than 1 s"):
+        _run(tmp_path, "```console\n$ (sleep 600 & echo $! > child; wait)\n```\n")
+    child = int((tmp_path / "child").read_text())
+    assert _ends(child)
+
+
+def _ends(pid: int) -> bool:
+    """Whether the process is gone, or gone but for its parent's notice, before long."""
+    deadline = time.monotonic() + 30
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def test_an_error_is_shown_at_its_line_of_the_page(tmp_path: Path) -> None:
     with pytest.raises(Broken, match=r'page\.md", line 6, in <module>\n    1 / 0'):
         _run(tmp_path, "Words.\n\n```python\nx = 1\n\n1 / 0\n```\n")
@@ -178,7 +200,7 @@ def test_a_command_in_the_background_is_awaited_and_stopped_at_the_end(tmp_path:
 ports: 8000
 ---
 ```console
-$ python -m http.server 8000 --bind 127.0.0.1 &
+$ GREETING=hello python -m http.server 8000 --bind 127.0.0.1 &
 Serving HTTP on 127.0.0.1 port 8000 ...
 $ python -c 'import urllib.request as r; print(r.urlopen("http://127.0.0.1:8000/page.md").status)'
 200
@@ -186,4 +208,4 @@ $ python -c 'import urllib.request as r; print(r.urlopen("http://127.0.0.1:8000/
 """
     run = _run(tmp_path, text)
     assert run.ports["8000"] != "8000"
-    assert [process.returncode is not None for process in run._background] == [True]
+    assert [process.returncode for process in run.started] == [-signal.SIGTERM]
