@@ -9,13 +9,16 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 from sloppyjobs import options
-from sloppyjobs.model import Job
+from sloppyjobs.model import Job, NewJob
 
 Middleware = Callable[..., Any]
 """``(ctx, payload, call_next)``; a coroutine function surrounds coroutines, any other surrounds functions."""
 
 JobHook = Callable[[Job], Any]
 """Told of a job, as the settlement left it; a coroutine function is run to its end."""
+
+Observer = Callable[[NewJob, Job, bool], None]
+"""Told of every job that is enqueued: as it was asked for, as it was answered, and whether it is committed already."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 

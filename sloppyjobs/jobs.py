@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Engine
 
 from sloppyjobs import errors, failures, options, payload, telemetry
 from sloppyjobs.definitions import Definition, Definitions, Handler, Settings
-from sloppyjobs.hooks import F, Hooks, log_level
+from sloppyjobs.hooks import F, Hooks, Observer, log_level
 from sloppyjobs.ids import Ids
 from sloppyjobs.locks import Locks, held_lock
 from sloppyjobs.model import Claim, Ended, Job, NewJob, Settlement
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 Duration = float | timedelta
 Moment = datetime | str
 Decorator = Callable[[Handler], Definition]
-Observer = Callable[[NewJob, Job, bool], None]
-"""Told of every job that is enqueued: as it was asked for, as it was answered, and whether it is committed already."""
-
 CaptureLogs = bool | int | str | None
 
 CLAIM_LIMIT = 500
@@ -75,6 +72,7 @@ class Jobs:
             self.ids,
             payload_limit=self._payload_limit,
             application=application,
+            observers=self.observers,
         )
 
     @property
@@ -233,7 +231,7 @@ class Jobs:
 
     def get(self, job_id: str) -> Job:
         """The job with this id, as it is now, or ``UnknownJob``."""
-        return self.storage.get_job(job_id)
+        return telemetry.without_trace(self.storage.get_job(job_id))
 
     def wait(self, job_id: str, timeout: Duration = 10) -> Job:
         """Block until the job has finished, and return it; ``WaitTimeout`` when it has not by then."""

@@ -7,16 +7,17 @@ registered, and ticked; ``occurrences`` decides what a due schedule fires, the s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict, Unpack
 
 from sqlalchemy import Connection
 
-from sloppyjobs import errors, occurrences, options, schedule
+from sloppyjobs import errors, occurrences, options, schedule, telemetry
 from sloppyjobs.definitions import Definitions
+from sloppyjobs.hooks import Observer
 from sloppyjobs.ids import Ids
-from sloppyjobs.model import Job
+from sloppyjobs.model import Job, NewJob
 from sloppyjobs.occurrences import JobDefaults, Recurring
 from sloppyjobs.payload import encode, validate_input
 from sloppyjobs.storage import SqlStorage
@@ -55,6 +56,30 @@ class Synchronised(NamedTuple):
     vanished: tuple[str, ...]
 
 
+class _Fire:
+    """One fire of a schedule: what it was decided to enqueue, and the span of that."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._sending: telemetry.Sending | None = None
+        self.jobs: dict[str, NewJob] = {}
+
+    def decide(self, due: StoredSchedule, now: datetime) -> Firing:
+        """What is due; asked again after a passing fault."""
+        firing = occurrences.fire(due, self._definitions.get(due.job_name), now)
+        tracer = telemetry.tracer()
+        if tracer is not None and firing.jobs:
+            self._sending = telemetry.Sending(tracer, firing.jobs)
+            firing = firing._replace(jobs=self._sending.jobs)
+        self.jobs = {job.id: job for job in firing.jobs}
+        return firing
+
+    def happened(self) -> None:
+        """It was not overtaken by another scheduler."""
+        if self._sending is not None:
+            self._sending.end()
+
+
 class Schedules:
     """The schedules of one ``Jobs``. Making it opens no connection.
 
@@ -69,8 +94,10 @@ class Schedules:
         *,
         payload_limit: int,
         application: str | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self._find_storage = storage
+        self._observers = observers
         self._definitions = definitions
         self._ids = new_ids
         self._payload_limit = payload_limit
@@ -192,11 +219,21 @@ class Schedules:
                 if not self._storage.extend_lock(TICK_LOCK, owner, TICK_TTL):
                     break
                 held_since = time.monotonic()
-            enqueued += self._storage.fire_schedule(schedule_id, self._decide)
+            enqueued += self._fire(schedule_id)
         return enqueued
 
-    def _decide(self, due: StoredSchedule, now: datetime) -> Firing:
-        return occurrences.fire(due, self._definitions.get(due.job_name), now)
+    def _fire(self, schedule_id: str) -> list[Job]:
+        fire = _Fire(self._definitions)
+        inserted = [telemetry.without_trace(job) for job in self._storage.fire_schedule(schedule_id, fire.decide)]
+        if inserted:
+            fire.happened()
+            self._tell([(fire.jobs[job.id], job) for job in inserted], committed=True)
+        return inserted
+
+    def _tell(self, enqueued: Iterable[tuple[NewJob, Job]], *, committed: bool) -> None:
+        for observer in list(self._observers):
+            for new, job in enqueued:
+                observer(new, job, committed)
 
     # Reading
 
@@ -248,13 +285,19 @@ class Schedules:
         """Enqueue one job of the schedule now, paused or not; its cursor stays where it is."""
         storage, id = self._storage, self._ids.new("job")
 
-        def work(connection: Connection) -> Job:
+        def work(connection: Connection) -> tuple[NewJob, Job]:
             stored = storage.get_schedule(name, connection)
             definition, now = self._definitions.get(stored.job_name), storage.now(connection)
             new = occurrences.manual_job(stored, definition, id=id, now=now, actor=actor)
-            return storage.insert_jobs([new], connection)[0]
+            tracer = telemetry.tracer()
+            if tracer is None:
+                return new, storage.insert_jobs([new], connection)[0]
+            asked, written = telemetry.produce(tracer, [new], lambda traced: storage.insert_jobs(traced, connection))
+            return asked[0], written[0]
 
-        return storage.write(work, connection)
+        new, job = storage.write(work, connection)
+        self._tell([(new, job)], committed=connection is None)
+        return job
 
     def pause(self, name: str) -> Recurring:
         """Let the schedule not fire until it is resumed."""

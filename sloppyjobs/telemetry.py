@@ -44,18 +44,21 @@ def _tracer_of(provider: Any) -> Any:
 
 def produce(using: Any, new: Sequence[NewJob], write: Write) -> tuple[Sequence[NewJob], list[Job]]:
     """Write jobs inside a producer's span, and its trace with them; the jobs as asked for and as answered."""
-    from opentelemetry.trace import SpanKind  # noqa: PLC0415
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
-
-    first = new[0]
-    attributes = _attributes("send", first.name, first.queue, first.id if len(new) == 1 else None)
-    if len(new) > 1:
-        attributes["messaging.batch.message_count"] = len(new)
-    with using.start_as_current_span(f"send {first.name}", kind=SpanKind.PRODUCER, attributes=attributes):
-        carrier: dict[str, str] = {}
-        TraceContextTextMapPropagator().inject(carrier)
-        traced = [_with_trace(job, carrier) for job in new] if carrier else new
+    with using.start_as_current_span(**_producer(new)) as span:
+        traced = _with_trace(new, span)
         return traced, [without_trace(job) for job in write(traced)]
+
+
+class Sending:
+    """A producer's span of jobs whose writing may come to nothing; nobody hears of it unless it is ended."""
+
+    def __init__(self, using: Any, new: Sequence[NewJob]) -> None:
+        self._span = using.start_span(**_producer(new))
+        self.jobs = _with_trace(new, self._span)
+
+    def end(self) -> None:
+        """The jobs were written."""
+        self._span.end()
 
 
 @contextmanager
@@ -69,12 +72,8 @@ class RemoteSpan:
     """A consumer's span around a handler that runs in another process, which continues its ``carrier``."""
 
     def __init__(self, using: Any, claim: Claim, carrier: Mapping[str, str] | None) -> None:
-        from opentelemetry.trace import set_span_in_context  # noqa: PLC0415
-        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
-
         self._span = using.start_span(**_consumer(claim, carrier))
-        self.carrier: dict[str, str] = {}
-        TraceContextTextMapPropagator().inject(self.carrier, set_span_in_context(self._span))
+        self.carrier = _carrier_of(self._span)
 
     def end(self, failure: Failure | None) -> None:
         """The handler has ended; with a failure, if it did not end well."""
@@ -138,9 +137,35 @@ def without_trace(job: Job) -> Job:
     return msgspec.structs.replace(job, metadata={key: value for key, value in job.metadata.items() if key != TRACE})
 
 
-def _with_trace(job: NewJob, carrier: Mapping[str, str]) -> NewJob:
+def _with_trace(new: Sequence[NewJob], span: Any) -> Sequence[NewJob]:
+    carrier = _carrier_of(span)
+    return [_carrying(job, carrier) for job in new] if carrier else new
+
+
+def _carrying(job: NewJob, carrier: Mapping[str, str]) -> NewJob:
     known = {} if job.metadata is None else payload.decode(job.metadata)
     return msgspec.structs.replace(job, metadata=payload.encode({**known, TRACE: carrier}, what="metadata"))
+
+
+def _carrier_of(span: Any) -> dict[str, str]:
+    from opentelemetry.trace import set_span_in_context  # noqa: PLC0415
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
+
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier, set_span_in_context(span))
+    return carrier
+
+
+def _producer(new: Sequence[NewJob]) -> dict[str, Any]:
+    from opentelemetry.trace import SpanKind  # noqa: PLC0415
+
+    first = new[0]
+    attributes = _attributes("send", first.name, first.queue, first.id if len(new) == 1 else None)
+    if len(new) > 1:
+        attributes["messaging.batch.message_count"] = len(new)
+    if first.schedule_id is not None:
+        attributes["sloppyjobs.schedule.id"] = first.schedule_id
+    return {"name": f"send {first.name}", "kind": SpanKind.PRODUCER, "attributes": attributes}
 
 
 def _attributes(operation: str, name: str, queue: str, job_id: str | None) -> dict[str, Any]:

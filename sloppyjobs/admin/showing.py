@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from sloppyjobs import telemetry
 from sloppyjobs.admin.actions import actions_for
 from sloppyjobs.definitions import Definitions
 from sloppyjobs.model import Attempt, Event, Job
@@ -49,7 +50,7 @@ class Showing:
     def view(self, job: Job, payload: str, result: str | None) -> JobView:
         """A job with previews of what it carries."""
         redactor = self.redactor(job.name)
-        metadata = redactor.value(job.metadata)
+        metadata = redactor.value(telemetry.without_trace(job).metadata)
         return JobView(
             **self._fields(job),
             payload_preview=redactor.json(payload),

@@ -103,7 +103,7 @@ def capture(jobs: Jobs) -> Iterator[Capture]:
     """Record what is enqueued through this ``Jobs`` inside the block, by every thread.
 
     Jobs are written all the same. What is enqueued in a transaction of the caller is recorded at once, even if the
-    transaction is rolled back later. Jobs that schedules enqueue are not recorded.
+    transaction is rolled back later. So are jobs that a schedule enqueues when it is ticked or triggered here.
     """
     captured = Capture(jobs.definitions)
     jobs.observers.append(captured.record)

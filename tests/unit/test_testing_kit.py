@@ -71,6 +71,18 @@ def test_capture_records_jobs_of_a_session_before_it_commits(jobs: Jobs) -> None
         captured.assert_enqueued("greet", times=1)
 
 
+def test_capture_records_what_schedules_enqueue(jobs: Jobs, clock: FakeClock) -> None:
+    jobs.declare("greet")
+    jobs.recurring("hourly", "greet", {"n": 1}, every=3600)
+    clock.advance(3600)
+    with capture(jobs) as captured:
+        (fired,) = jobs.tick_recurring()
+        assert jobs.tick_recurring() == []
+        asked = jobs.admin.trigger_recurring("hourly")
+    assert [job.id for job in captured.jobs] == [fired.id, asked.id]
+    captured.assert_enqueued("greet", payload={"n": 1}, times=2)
+
+
 def test_captures_may_be_nested(jobs: Jobs) -> None:
     jobs.declare("greet")
     with capture(jobs) as outer:

@@ -109,7 +109,30 @@ def test_many_jobs_are_sent_in_one_span(jobs: Jobs, spans: InMemorySpanExporter)
     assert {span.context.trace_id for span in named(spans, "process say")} == {sent.context.trace_id}
 
 
-def test_a_job_of_a_schedule_or_with_a_damaged_trace_begins_its_own(jobs: Jobs, spans: InMemorySpanExporter) -> None:
+def test_a_schedule_sends_its_jobs_in_a_span_and_a_trigger_in_the_trace_of_who_asked(
+    jobs: Jobs, spans: InMemorySpanExporter
+) -> None:
+    jobs.define("say", lambda ctx, payload: dict(ctx.metadata))
+    jobs.recurring("soon", "say", at=jobs.storage.clock.now())
+    (fired,) = jobs.tick_recurring()
+    assert (fired.metadata, jobs.get(fired.id).metadata, jobs.admin.get_job(fired.id).metadata) == ({}, {}, {})
+    (sent,) = named(spans, "send say")
+    assert sent.attributes is not None
+    assert sent.attributes["sloppyjobs.schedule.id"] == fired.schedule_id
+    assert sent.attributes["messaging.message.id"] == fired.id
+    jobs.recurring("hourly", "say", every=3600)
+    with trace.get_tracer("test").start_as_current_span("request") as request:
+        asked = jobs.admin.trigger_recurring("hourly")
+    drain(jobs)
+    assert TRACE not in asked.metadata
+    by_id = {span.attributes["messaging.message.id"]: span for span in named(spans, "process say") if span.attributes}
+    assert by_id[fired.id].context.trace_id == sent.context.trace_id
+    assert by_id[asked.id].context.trace_id == request.get_span_context().trace_id
+    assert jobs.tick_recurring() == []
+    assert len(named(spans, "send say")) == 2
+
+
+def test_a_job_with_a_damaged_trace_begins_its_own(jobs: Jobs, spans: InMemorySpanExporter) -> None:
     jobs.define("say", lambda ctx, payload: dict(ctx.metadata))
     broken = jobs.enqueue("say")
     with jobs.storage.engine.begin() as connection:
