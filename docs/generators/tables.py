@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 import sys
 
-from sqlalchemy import Index, Table
+from sqlalchemy import Dialect, Index, Table
 from sqlalchemy.dialects import postgresql
 
 from sloppyjobs.storage.tables import Tables
+
+POSTGRESQL: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 INTRODUCTION = """\
 # Tables
@@ -225,7 +227,7 @@ def _table(table: Table, purpose: str, sentences: dict[str, str]) -> str:
         raise SystemExit(f"{table.name}: describe {sorted(named - described)}, forget {sorted(described - named)}")
     lines = [f"## {table.name}\n", purpose, "", "| column | type | |", "|---|---|---|"]
     for column in table.columns:
-        kind = re.sub(r' COLLATE ".*"', "", column.type.compile(postgresql.dialect())).lower()
+        kind = re.sub(r' COLLATE ".*"', "", column.type.compile(POSTGRESQL)).lower()
         lines.append(
             f"| `{column.name}` | {kind}{'' if column.nullable else ', not null'} | {sentences[column.name]} |"
         )
