@@ -18,9 +18,9 @@ from sloppyjobs.model import NewJob
 from sloppyjobs.options import KEY_LENGTH
 from sloppyjobs.payload import decode, encode
 from sloppyjobs.redact import Preview, Redactor
-from sloppyjobs.schedule import MAX_PREVIEW, after, plan
+from sloppyjobs.schedule import MAX_PREVIEW, Misfire, Plan, after, plan
 from sloppyjobs.storage.firing import Firing
-from sloppyjobs.storage.schedule_rows import StoredSchedule, timetable
+from sloppyjobs.storage.schedule_rows import PassedOver, StoredSchedule, passed_over, timetable
 
 MANUAL = "recurring.trigger"
 """The metadata key of a job that somebody asked for by hand."""
@@ -56,6 +56,8 @@ class Recurring(msgspec.Struct, frozen=True, kw_only=True):
     last_error_at: datetime | None
     created_at: datetime | None
     updated_at: datetime | None
+    missed: tuple[PassedOver, ...] = ()
+    """What it did not fire though it was due, latest first; of the last twenty times."""
 
     @property
     def vanished(self) -> bool:
@@ -109,7 +111,22 @@ def fire(stored: StoredSchedule, definition: Definition | None, now: datetime) -
         )
         for instant in planned.fire
     ]
-    return Firing(jobs, planned.next_run_at, ends=stored.kind == "once")
+    return Firing(jobs, planned.next_run_at, stored.kind == "once", _passed(stored, planned, now))
+
+
+def _passed(stored: StoredSchedule, planned: Plan, now: datetime) -> PassedOver | None:
+    if planned.last_skipped is None:
+        return None
+    assert stored.next_run_at is not None
+    return PassedOver(
+        first=stored.next_run_at,
+        last=planned.last_skipped,
+        number=planned.skipped,
+        more=planned.skipped_capped,
+        outcome="skipped" if stored.misfire == Misfire.IGNORE else "collapsed",
+        reason=stored.misfire,
+        decided_at=now,
+    )
 
 
 def manual_job(
@@ -176,11 +193,12 @@ def shown(stored: StoredSchedule, definition: Definition | None) -> Recurring:
     """What may be shown of a schedule."""
     redactor = Redactor(() if definition is None else definition.redact)
     defaults = _readable_defaults(stored.job_defaults, definition)
-    names = set(Recurring.__struct_fields__) - {"queue", "priority", "payload_preview", "last_error"}
+    names = set(Recurring.__struct_fields__) - {"queue", "priority", "payload_preview", "last_error", "missed"}
     return Recurring(
         queue=defaults.queue if stored.queue is None else stored.queue,
         priority=defaults.priority if stored.priority is None else stored.priority,
         payload_preview=redactor.json(stored.payload),
         last_error=None if stored.last_error is None else redactor.text(stored.last_error),
+        missed=passed_over(stored.missed),
         **{name: getattr(stored, name) for name in names},
     )

@@ -12,12 +12,12 @@ Pure: no clock and no storage; "now" is always an argument. Instants are aware d
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from itertools import islice, takewhile
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sloppyjobs.cron import YEARS, Timetable, find_zone, five_fields, invalid
 from sloppyjobs.errors import InvalidOption, InvalidSchedule
@@ -61,13 +61,25 @@ class Schedule:
 class Plan:
     """What a tick does: occurrences to fire (oldest first), how many it passes over, and the next cursor.
 
-    ``skipped_capped``: more than ``skipped`` may have been passed over. ``next_run_at`` is None at the end.
+    ``skipped_capped``: more than ``skipped`` may have been passed over. ``last_skipped`` is the latest of them; the
+    first is the cursor. ``next_run_at`` is None at the end.
     """
 
     fire: tuple[datetime, ...]
     skipped: int
     skipped_capped: bool
     next_run_at: datetime | None
+    last_skipped: datetime | None = field(default=None, compare=False)
+
+
+class Missed(NamedTuple):
+    """Occurrences that came due and did not fire: the first and the last of them, and how many."""
+
+    first: datetime
+    last: datetime
+    number: int
+    more: bool
+    """Whether there were even more; they are not counted for ever."""
 
 
 def parse(
@@ -159,30 +171,44 @@ def plan(schedule: Schedule, cursor: datetime, now: datetime) -> Plan:
     if cursor > now:
         return Plan((), 0, False, cursor)
     wanted = _limit(schedule.catch_up_limit) if schedule.misfire == Misfire.CATCH_UP_LIMITED else 1
-    newest, skipped, capped = _newest_due(schedule, cursor, now, wanted)
+    newest, older = _newest_due(schedule, cursor, now, wanted)
     if schedule.misfire == Misfire.IGNORE and now - newest[0] > MISFIRE_GRACE:
-        newest, skipped = [], skipped + len(newest)
-    return Plan(tuple(reversed(newest)), skipped, capped, after(schedule, now, anchor=cursor))
+        older = Missed(cursor, newest[0], len(newest) + (older.number if older else 0), bool(older and older.more))
+        newest = []
+    following = after(schedule, now, anchor=cursor)
+    if older is None:
+        return Plan(tuple(reversed(newest)), 0, False, following)
+    return Plan(tuple(reversed(newest)), older.number, older.more, following, older.last)
 
 
-def _newest_due(schedule: Schedule, cursor: datetime, now: datetime, wanted: int) -> tuple[list[datetime], int, bool]:
-    """The latest ``wanted`` due occurrences, newest first; how many are older; whether even more are."""
+def missed(schedule: Schedule, cursor: datetime, now: datetime) -> Missed | None:
+    """What came due from the cursor on up to and including ``now``; None where nothing did."""
+    cursor, now = _instant("cursor", cursor), _instant("now", now)
+    return None if cursor > now else _newest_due(schedule, cursor, now, 0)[1]
+
+
+def _newest_due(
+    schedule: Schedule, cursor: datetime, now: datetime, wanted: int
+) -> tuple[list[datetime], Missed | None]:
+    """The latest ``wanted`` due occurrences, newest first, and what is older than these."""
     if schedule.kind == "once":
-        return [cursor], 0, False
+        return ([cursor], None) if wanted else ([], Missed(cursor, cursor, 1, False))
     if schedule.kind == "interval":
         step = _step(schedule.every)
         last = (now - cursor) // step
         newest = [cursor + k * step for k in range(last, max(last - wanted, -1), -1)]
-        return newest, last + 1 - len(newest), False
+        left = last + 1 - len(newest)
+        return newest, Missed(cursor, cursor + (left - 1) * step, left, False) if left else None
     # Backwards from now, because a year of downtime has half a million minutes and only the newest count.
     later = takewhile(
         lambda occurrence: occurrence > cursor, Timetable.of(schedule.cron, schedule.timezone).preceding(now)
     )
     due = list(islice(later, wanted + MAX_SKIPPED_COUNT))
     if capped := len(due) == wanted + MAX_SKIPPED_COUNT:
-        return due[:wanted], MAX_SKIPPED_COUNT, capped
+        return due[:wanted], Missed(cursor, due[wanted], MAX_SKIPPED_COUNT, capped)
     due.append(cursor)
-    return due[:wanted], len(due[wanted:]), capped
+    older = due[wanted:]
+    return due[:wanted], Missed(cursor, older[0], len(older), capped) if older else None
 
 
 def _step(every: object) -> timedelta:

@@ -18,7 +18,15 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sloppyjobs import errors
 from sloppyjobs.model import Job, NewJob
 from sloppyjobs.payload import clean_text
-from sloppyjobs.storage.schedule_rows import StoredSchedule, as_stored, columns, readable, stored
+from sloppyjobs.storage.schedule_rows import (
+    PassedOver,
+    StoredSchedule,
+    as_stored,
+    columns,
+    readable,
+    remembering,
+    stored,
+)
 from sloppyjobs.storage.tables import ENABLED
 from sloppyjobs.storage.walking import Walking
 
@@ -31,11 +39,15 @@ _log = logging.getLogger("sloppyjobs.recurring")
 
 
 class Firing(NamedTuple):
-    """What a due schedule does: occurrences to insert, and the next cursor. ``ends``: then it is gone."""
+    """What a due schedule does: occurrences to insert, and the next cursor. ``ends``: then it is gone.
+
+    ``passed``: what it does not fire. It is remembered by the same statement that moves the cursor.
+    """
 
     jobs: Sequence[NewJob]
     next_run_at: datetime | None
     ends: bool = False
+    passed: PassedOver | None = None
 
 
 Decide = Callable[[StoredSchedule, datetime], Firing]
@@ -159,6 +171,8 @@ class FiringSchedules(Walking):
         }
         if firing.jobs:
             values["last_run_at"] = now
+        if firing.passed is not None:
+            values["missed"] = remembering(due, firing.passed)
         return connection.execute(update(table).where(*unchanged).values(values)).rowcount == 1
 
     def _set_aside(self, connection: Connection, schedule_id: str, text: str) -> None:

@@ -8,16 +8,35 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Protocol, cast, get_args
+from typing import Any, Literal, Protocol, cast, get_args
 
 import msgspec
 from sqlalchemy import ColumnElement, Dialect, Table, type_coerce
 
 from sloppyjobs import cron, errors
-from sloppyjobs.schedule import Kind, Misfire, Schedule, after, first
+from sloppyjobs.schedule import Kind, Misfire, Schedule, after, first, missed
 from sloppyjobs.storage.instants import Instant
 
 ReadInstant = Callable[[Any], datetime | None]
+
+
+KEPT = 20
+"""Times of which a schedule remembers what it missed; older ones are forgotten."""
+
+
+class PassedOver(msgspec.Struct, frozen=True, kw_only=True):
+    """Occurrences that did not fire, what became of them, and why."""
+
+    first: datetime
+    last: datetime
+    number: int
+    more: bool = False
+    """Whether there were even more; they are not counted for ever."""
+    outcome: Literal["collapsed", "skipped"]
+    """Collapsed into those that fired in their stead, or skipped."""
+    reason: str
+    """The misfire policy; or ``paused`` or ``vanished``, what the schedule was meanwhile."""
+    decided_at: datetime
 
 
 class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +105,8 @@ class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True):
     last_error_at: datetime | None
     created_at: datetime | None
     updated_at: datetime | None
+    missed: str | None
+    """What it passed over, as it is stored; see ``passed_over``."""
     cursor: Any
     """``next_run_at`` exactly as it is stored, to compare with."""
 
@@ -159,6 +180,30 @@ def readable(value: Any, instant: ReadInstant) -> datetime | None:
     with suppress(ValueError, TypeError, AttributeError):
         return instant(value)
     return None
+
+
+def passed_over(missed: str | None) -> tuple[PassedOver, ...]:
+    """What a schedule has passed over, latest first; nothing where the stored value is damaged."""
+    with suppress(msgspec.MsgspecError):
+        return () if missed is None else msgspec.json.decode(missed, type=tuple[PassedOver, ...])
+    return ()
+
+
+def remembering(known: StoredSchedule, passed: PassedOver) -> str:
+    """The stored value with one more entry, and without the oldest beyond the bound."""
+    return msgspec.json.encode((passed, *passed_over(known.missed)[: KEPT - 1])).decode()
+
+
+def missed_while(known: StoredSchedule, reason: str, now: datetime) -> dict[str, str]:
+    """The column to write for a schedule that could not fire until ``now``; nothing where nothing came due."""
+    if known.next_run_at is None or known.kind == "once":
+        return {}
+    with suppress(errors.JobsError):
+        found = missed(timetable(known), known.next_run_at, now)
+        if found is not None:
+            passed = PassedOver(**found._asdict(), outcome="skipped", reason=reason, decided_at=now)
+            return {"missed": remembering(known, passed)}
+    return {}
 
 
 def cursor_after_registration(known: StoredSchedule, new: Schedule, now: datetime) -> datetime:

@@ -17,6 +17,7 @@ from sloppyjobs.storage.schedule_rows import (
     StoredSchedule,
     columns,
     cursor_after_registration,
+    missed_while,
     resumed_if_readable,
     stored,
 )
@@ -45,7 +46,10 @@ class Scheduling(FiringSchedules):
         while True:
             known = self._schedule_where(connection, table.c.name == new.name, lock=True)
             if known is not None:
-                values = new.values(now) | {"next_run_at": cursor_after_registration(known, new.schedule, now)}
+                cursor = cursor_after_registration(known, new.schedule, now)
+                values = new.values(now) | {"next_run_at": cursor}
+                if known.vanished_at is not None and cursor != known.next_run_at:
+                    values |= missed_while(known, "vanished", now)
                 connection.execute(update(table).where(table.c.id == known.id).values(values))
                 break
             first = schedule.first(new.schedule, now)
@@ -139,6 +143,7 @@ class Scheduling(FiringSchedules):
             cursor = None if paused else resumed_if_readable(known, now)
             if cursor is not None:
                 values |= {"next_run_at": cursor, "last_error": None, "last_error_at": None}
+                values |= missed_while(known, "paused", now)
             table = self.tables.recurring
             connection.execute(update(table).where(table.c.id == known.id).values(values))
             return True

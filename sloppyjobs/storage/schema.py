@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-VERSION = 1
+VERSION = 2
 """The schema version that this code works with."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"

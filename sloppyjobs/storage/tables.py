@@ -288,6 +288,8 @@ def _recurring(prefix: str, metadata: MetaData) -> None:
         Column("last_error_at", Instant),
         Column("created_at", Instant, nullable=False),
         Column("updated_at", Instant, nullable=False),
+        # What it passed over, as JSON, bounded: written with the cursor, so that it tells what the cursor did.
+        Column("missed", Text),
     )
     c = recurring.c
     _partial(f"ix_{prefix}recurring_jobs_due", c.next_run_at, c.id, where=f"{ENABLED} AND last_error_at IS NULL")

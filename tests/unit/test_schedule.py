@@ -19,6 +19,7 @@ from sloppyjobs.schedule import (
     Schedule,
     after,
     first,
+    missed,
     parse,
     plan,
     preview,
@@ -385,9 +386,24 @@ def test_downtime_is_treated_as_the_policy_says(options: dict[str, object], misf
     schedule = parse(now=NOW, misfire=misfire, catch_up_limit=3, **options)  # type: ignore[arg-type]
     cursor = utc("2026-05-05 00:00")
     expected = tuple(cursor + n * HOUR for n in fired)
-    assert plan(schedule, cursor, cursor + 5 * HOUR + 30 * MINUTE) == Plan(
-        expected, 6 - len(fired), False, cursor + 6 * HOUR
-    )
+    planned = plan(schedule, cursor, cursor + 5 * HOUR + 30 * MINUTE)
+    assert planned == Plan(expected, 6 - len(fired), False, cursor + 6 * HOUR)
+    assert planned.last_skipped == (expected[0] - HOUR if fired else cursor + 5 * HOUR)
+
+
+@pytest.mark.parametrize("options", [{"cron": "0 * * * *"}, {"every": 3600}])
+def test_what_came_due_is_counted_without_firing_it(options: dict[str, object]) -> None:
+    schedule = parse(now=NOW, **options)  # type: ignore[arg-type]
+    cursor = utc("2026-05-05 00:00")
+    assert missed(schedule, cursor, cursor - SECOND) is None
+    assert missed(schedule, cursor, cursor) == (cursor, cursor, 1, False)
+    assert missed(schedule, cursor, cursor + 5 * HOUR + MINUTE) == (cursor, cursor + 5 * HOUR, 6, False)
+
+
+def test_what_came_due_is_not_counted_for_ever() -> None:
+    found = missed(cron("* * * * *"), NOW - 365 * DAY, NOW)
+    assert found is not None
+    assert (found.first, found.number, found.more) == (NOW - 365 * DAY, MAX_SKIPPED_COUNT, True)
 
 
 def test_ignore_still_fires_what_came_due_just_now() -> None:

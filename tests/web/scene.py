@@ -75,6 +75,27 @@ def history(url: str, until: datetime, minutes: int = 60) -> None:
     jobs.storage.close()
 
 
+def nights(url: str, until: datetime) -> None:
+    """Nine nights of a schedule: most of them fire, two pass without a scheduler, two during a pause."""
+    clock = FakeClock(until - timedelta(days=9))
+    jobs = Jobs(storage.from_url(url, clock=clock))
+    jobs.storage.init()
+    define(jobs)
+    jobs.recurring("nightly-rollup", "rollup-daily-metrics", {"day": "yesterday"}, cron="30 2 * * *",
+                   timezone="Europe/Paris")  # fmt: skip
+    worker = jobs.create_worker(id="app-1:4125", concurrency=1, recurring=False)
+    for hour in range(9 * 24):
+        clock.advance(3600)
+        if hour == 5 * 24:
+            jobs.admin.pause_recurring("nightly-rollup", actor="ops", reason="month end")
+        if hour == 7 * 24:
+            jobs.admin.resume_recurring("nightly-rollup", actor="ops")
+        if not 2 * 24 < hour < 4 * 24 + 12:
+            jobs.tick_recurring()
+            worker.run_once()
+    jobs.storage.close()
+
+
 def play(jobs: Jobs, *, many: int = 1) -> Mailer:
     """Enqueue and run what the day brings."""
     mailer = define(jobs)

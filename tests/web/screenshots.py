@@ -6,7 +6,7 @@ import socket
 import sys
 import tempfile
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,7 @@ def main(folder: Path, *, everything: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         url = f"sqlite:///{scratch}/scene.db"
+        scene.nights(url, datetime.now(UTC) - timedelta(hours=2))
         scene.history(url, datetime.now(UTC))
         jobs = Jobs(url)
         scene.play(jobs)

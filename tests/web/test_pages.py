@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import scene
@@ -11,7 +13,11 @@ from hosts import PREFIX, Client, make_app
 from sqlalchemy import event
 
 from sloppyjobs import Jobs
+from sloppyjobs.states import Status
+from sloppyjobs.storage.schedule_rows import PassedOver
+from sloppyjobs.views import JobRow, Page
 from webui.security import CONTENT_SECURITY_POLICY
+from webui.views.recurring import entries
 
 PAGES = (
     "/",
@@ -203,3 +209,49 @@ def test_every_page_works_on_postgresql_within_twelve_queries(postgres_url: str)
     assert client.post(f"/jobs/{dead}/retry").status_code == 303
     assert jobs.get(dead).status == "queued"
     jobs.storage.close()
+
+
+def test_a_schedule_shows_what_it_fired_and_what_it_did_not_and_why(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'nights.db'}"
+    scene.nights(url, datetime(2030, 5, 20, 12, tzinfo=UTC))
+    jobs = Jobs(url)
+    scene.define(jobs)
+    jobs.admin.trigger_recurring("nightly-rollup", actor="ops")
+    missed = jobs.admin.get_recurring("nightly-rollup").missed
+    assert [(one.outcome, one.reason) for one in missed] == [("skipped", "paused"), ("collapsed", "run-once")]
+    text = Client(make_app(jobs).test_client()).get("/recurring/nightly-rollup").text
+    places = [text.index(words) for words in ("The schedule was paused", "the latest fired for all")]
+    assert places == sorted(places)
+    assert "by hand" in text
+    fired = [found.start() for found in re.finditer("</svg> fired<", text)]
+    assert len(fired) == len(jobs.admin.list_jobs(schedule="nightly-rollup")) - 1
+    assert fired[0] < places[0] < fired[-1]
+    assert places[1] < fired[-1]
+    jobs.storage.close()
+
+
+def test_what_was_passed_over_is_on_the_page_of_its_time_and_on_no_other() -> None:
+    def instant(day: int) -> datetime:
+        return datetime(2030, 5, day, tzinfo=UTC)
+
+    def passed(day: int) -> PassedOver:
+        return PassedOver(
+            first=instant(day), last=instant(day), number=1, outcome="skipped", reason="paused", decided_at=instant(28)
+        )
+
+    def job(day: int) -> JobRow:
+        moments = dict.fromkeys(("run_at", "created_at", "updated_at", "occurrence_at"), instant(day))
+        return JobRow(
+            id=f"job_{day}", name="n", queue="q", status=Status.SUCCEEDED, priority=0, attempt_count=1,
+            max_attempts=1, **moments,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    missed = [passed(25), passed(15), passed(5)]
+    pages = [
+        Page((job(20), job(16)), next_cursor="n"),
+        Page((job(14), job(10)), next_cursor="n", previous_cursor="p"),
+        Page((job(8), job(2)), previous_cursor="p"),
+    ]
+    following = [*pages[1:], None]
+    shown = [[entry.at.day for entry in entries(*both)] for both in zip(pages, [missed] * 3, following, strict=True)]
+    assert shown == [[25, 20, 16, 15], [14, 10], [8, 5, 2]]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from flask import Response, request
 from werkzeug.exceptions import NotFound
 
 from sloppyjobs import errors
-from sloppyjobs.occurrences import MANUAL, Recurring
+from sloppyjobs.occurrences import Recurring
+from sloppyjobs.storage.schedule_rows import PassedOver
+from sloppyjobs.views import JobRow, Page
 from webui import preferences
 from webui.acting import answer, attempt, who
 from webui.rendering import Flash, render
@@ -34,12 +39,38 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
 def show_one(ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """One schedule: next fires in its zone and in UTC, and the jobs it has made."""
     schedule = _visible(ui, name)
-    history = ui.admin.list_jobs(schedule=name, page_size=HISTORY, scope=visit().scope,
-                                 cursor=request.args.get("cursor") or None)  # fmt: skip
+    history = _history(ui, name, request.args.get("cursor") or None, HISTORY)
+    following = _history(ui, name, history.next_cursor, 1) if history.next_cursor and schedule.missed else None
     return render(
         ui, "schedule.html", title=name, nav="recurring", live=True, status=status, flashes=flashes,
-        schedule=schedule, zone=_zone(schedule), fires=schedule.upcoming(FIRES), page=history, manual=MANUAL,
+        schedule=schedule, zone=_zone(schedule), fires=schedule.upcoming(FIRES), page=history,
+        entries=entries(history, schedule.missed, following),
     )  # fmt: skip
+
+
+class Entry(NamedTuple):
+    """One line of a schedule's history: a job that it made, or occurrences of which it made none."""
+
+    at: datetime
+    job: JobRow | None = None
+    passed: PassedOver | None = None
+
+
+def _history(ui: Ui, name: str, cursor: str | None, size: int) -> Page[JobRow]:
+    return ui.admin.list_jobs(schedule=name, page_size=size, scope=visit().scope, cursor=cursor)
+
+
+def entries(page: Page[JobRow], missed: Sequence[PassedOver], following: Page[JobRow] | None) -> list[Entry]:
+    """The jobs of a page and what was passed over since the job that the next page begins with, latest first."""
+    found = [Entry(job.occurrence_at or job.created_at, job) for job in page]
+    newest = found[0].at if found and page.previous_cursor else None
+    oldest = following[0].occurrence_at if following else None
+    between = [
+        Entry(one.last, passed=one)
+        for one in missed
+        if (newest is None or one.last <= newest) and (oldest is None or one.last > oldest)
+    ]
+    return sorted([*found, *between], key=lambda entry: entry.at, reverse=True)
 
 
 def _zone(schedule: Recurring) -> ZoneInfo:

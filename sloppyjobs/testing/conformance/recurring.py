@@ -13,7 +13,7 @@ from sloppyjobs.model import Job
 from sloppyjobs.recurring import TICK_LOCK
 from sloppyjobs.retry import Retry
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.schedules import count, occurrences, utc
+from sloppyjobs.testing.conformance.schedules import count, damage, occurrences, utc
 
 # Firing
 
@@ -190,6 +190,79 @@ def test_a_time_without_schedulers_is_made_up_for_as_the_policy_says(
     assert view.last_run_at == (clock.now() if expected else None)
     clock.advance(timedelta(minutes=30))
     assert occurrences(scheduler.tick_recurring()) == [utc("2030-01-01 17:00")]
+
+
+@pytest.mark.parametrize(
+    ("misfire", "expected"),
+    [
+        ("run-once", ("collapsed", "13:00", "15:00", 3)),
+        ("catch-up-limited", ("collapsed", "13:00", "13:00", 1)),
+        ("ignore", ("skipped", "13:00", "16:00", 4)),
+    ],
+)
+def test_what_was_not_fired_is_remembered_with_its_reason(
+    scheduler: Jobs, clock: FakeClock, misfire: str, expected: tuple[str, str, str, int]
+) -> None:
+    scheduler.recurring("s", "sync", cron="0 * * * *", misfire=misfire, catch_up_limit=3)
+    assert scheduler.schedules.get("s").missed == ()
+    clock.advance(timedelta(hours=4, minutes=30))
+    scheduler.tick_recurring()
+    outcome, first, last, number = expected
+    [passed] = scheduler.schedules.get("s").missed
+    assert (passed.outcome, passed.reason, passed.number, passed.more) == (outcome, misfire, number, False)
+    assert (passed.first, passed.last) == (utc(f"2030-01-01 {first}"), utc(f"2030-01-01 {last}"))
+    assert passed.decided_at == clock.now()
+    clock.advance(timedelta(minutes=30))
+    scheduler.tick_recurring()
+    assert len(scheduler.schedules.get("s").missed) == 1
+
+
+def test_a_schedule_on_time_has_missed_nothing(scheduler: Jobs, clock: FakeClock) -> None:
+    scheduler.recurring("s", "sync", every=60, misfire="ignore")
+    for _ in range(3):
+        clock.advance(60)
+        scheduler.tick_recurring()
+    assert scheduler.schedules.get("s").missed == ()
+
+
+def test_what_came_due_during_a_pause_was_skipped_because_of_it(scheduler: Jobs, clock: FakeClock) -> None:
+    scheduler.recurring("s", "sync", cron="0 * * * *")
+    scheduler.schedules.pause("s")
+    clock.advance(timedelta(minutes=30))
+    assert scheduler.schedules.resume("s").missed == ()
+    scheduler.schedules.pause("s")
+    clock.advance(timedelta(hours=2))
+    [passed] = scheduler.schedules.resume("s").missed
+    assert (passed.outcome, passed.reason, passed.number) == ("skipped", "paused", 2)
+    assert (passed.first, passed.last) == (utc("2030-01-01 13:00"), utc("2030-01-01 14:00"))
+
+
+def test_what_a_schedule_remembers_is_bounded(scheduler: Jobs, clock: FakeClock) -> None:
+    scheduler.recurring("s", "sync", every=60)
+    for _ in range(25):
+        clock.advance(180)
+        scheduler.tick_recurring()
+    missed = scheduler.schedules.get("s").missed
+    assert len(missed) == 20
+    assert missed[0].decided_at == clock.now()
+    assert [one.first for one in missed] == sorted((one.first for one in missed), reverse=True)
+
+
+def test_a_year_without_schedulers_is_remembered_in_one_entry(scheduler: Jobs, clock: FakeClock) -> None:
+    scheduler.recurring("s", "sync", cron="* * * * *")
+    clock.advance(timedelta(days=365))
+    assert len(scheduler.tick_recurring()) == 1
+    [passed] = scheduler.schedules.get("s").missed
+    assert (passed.number, passed.more, passed.first) == (100, True, utc("2030-01-01 12:01"))
+
+
+def test_a_damaged_memory_neither_stops_a_schedule_nor_hides_it(scheduler: Jobs, clock: FakeClock) -> None:
+    scheduler.recurring("s", "sync", every=60)
+    damage(scheduler, "s", missed='{"not": "a list"}')
+    assert scheduler.schedules.get("s").missed == ()
+    clock.advance(180)
+    assert len(scheduler.tick_recurring()) == 1
+    assert len(scheduler.schedules.get("s").missed) == 1
 
 
 def test_occurrences_that_are_made_up_for_are_claimed_oldest_first(scheduler: Jobs, clock: FakeClock) -> None:
