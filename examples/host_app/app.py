@@ -1,7 +1,8 @@
 """An application that was there before its jobs: its own users, login, database, CSRF protection and static files.
 
-Run it with ``flask --app examples/host_app/app.py run`` and log in as ``ada`` (an operator) or ``grace`` (a viewer of
-the queue ``emails``); the password of both is ``demo``. The admin pages are at ``/staff/jobs``.
+Run it with ``flask --app examples/host_app/app.py run``, and a worker with ``flask --app examples/host_app/app.py jobs
+worker``. Log in as ``ada`` (an operator) or ``grace`` (a viewer of the queue ``emails``); both have the password
+``demo``. The admin pages are at ``/staff/jobs``.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from flask_wtf.csrf import CSRFProtect
 from werkzeug.security import check_password_hash, generate_password_hash
 
 import webui
-from sloppyjobs import Jobs
+from sloppyjobs.flask import SloppyJobs
 
 db = SQLAlchemy()
 csrf = CSRFProtect()
+jobs = SloppyJobs()
 
 
 class User(db.Model):  # type: ignore[name-defined,misc]
@@ -36,6 +38,13 @@ class Order(db.Model):  # type: ignore[name-defined,misc]
 
     id = db.Column(db.Integer, primary_key=True)
     email = db.Column(db.String(255), nullable=False)
+
+
+@jobs.define("send-receipt", queue="emails")
+def send_receipt(ctx: Any, payload: Any) -> Any:
+    """Runs in a worker, in a context of the application."""
+    ctx.log("info", "sending", order=payload["order"])
+    return {"delivered_to": db.session.get_one(Order, payload["order"]).email}
 
 
 class StaffPolicy:
@@ -69,18 +78,16 @@ def create_app(database: str | None = None) -> Flask:
     """The application."""
     app = Flask(__name__)
     app.config["SECRET_KEY"] = os.environ.get("SECRET_KEY", "only for this example")
-    app.config["SQLALCHEMY_DATABASE_URI"] = database or "sqlite:///host_app.db"
+    app.config["SQLALCHEMY_DATABASE_URI"] = database or os.environ.get("DATABASE_URL", "sqlite:///host_app.db")
     db.init_app(app)
     csrf.init_app(app)
+    jobs.init_app(app, db)
     with app.app_context():
         db.create_all()
         _people()
-        jobs = Jobs(db.engine)
-    jobs.storage.init()
-    _define(jobs)
-    _pages(app, jobs)
+        jobs.storage.init()
+    _pages(app)
     app.register_blueprint(webui.create_blueprint(jobs, StaffPolicy()), url_prefix="/staff/jobs")
-    app.extensions["jobs"] = jobs
     return app
 
 
@@ -91,14 +98,7 @@ def _people() -> None:
         db.session.commit()
 
 
-def _define(jobs: Jobs) -> None:
-    @jobs.define("send-receipt", queue="emails")
-    def send_receipt(ctx: Any, payload: Any) -> Any:
-        ctx.log("info", "sending", order=payload["order"])
-        return {"delivered": True}
-
-
-def _pages(app: Flask, jobs: Jobs) -> None:
+def _pages(app: Flask) -> None:
     @app.get("/")
     def home() -> str:
         return render_template("home.html", user=db.session.get(User, session.get("user", 0)))

@@ -63,7 +63,7 @@ def test_a_customer_is_told_which_permission_is_missing(host: Flask) -> None:
 
 
 def test_an_order_becomes_a_job_that_an_operator_steers(host: Flask) -> None:
-    jobs = host.extensions["jobs"]
+    jobs = host.extensions["sloppyjobs"]
     client = _login(host, "ada")
     assert _post(client, "/", "/orders", email="buyer@example.org").status_code == 302
     job = jobs.admin.list_jobs("queued")[0]
