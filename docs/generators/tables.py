@@ -130,6 +130,7 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             "last_run_at": "The last occurrence that fired.",
             "last_error": "Why it could not fire.",
             "last_error_at": "When that was.",
+            "missed": "The occurrences that it passed over lately, and why, as JSON.",
             "created_at": "When it was registered.",
             "updated_at": "When it was last changed.",
         },
@@ -206,6 +207,14 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             **JOB,
             "archived_at": "When it was moved here.",
             "history": "Its attempts, events and log lines, as JSON.",
+        },
+    ),
+    "redactions": (
+        "The keys that definitions ask to hide with `redact=`, so that pages and commands without them hide the same. "
+        "Workers write them when they start, and whoever enqueues with the first job.",
+        {
+            "name": "The name of the job.",
+            "key": "One of its secret keys. It stays when the definition names it no more, because old jobs hold it.",
         },
     ),
 }
