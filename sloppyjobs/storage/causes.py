@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, 
 from sloppyjobs.model import Job
 from sloppyjobs.storage.counting import WINDOW, Count, Counting, Scope
 from sloppyjobs.storage.listing import Listing, same_value
+from sloppyjobs.storage.tables import LISTED
 
 SEEN = 100
 """Jobs at either end of a cause among which its first and last death are looked for."""
@@ -80,7 +81,7 @@ class DeadCauses(Counting, Listing):
         c = self.tables.jobs.c
         died = func.coalesce(c.finished_at, c.updated_at)
         newest = select(c.error_type, c.error_frame, c.id, c.queue, died.label("died"))
-        newest = newest.where(literal_column("status = 'dead'"), literal_column("status <> 'processing'"))
+        newest = newest.where(literal_column("status = 'dead'"), literal_column(LISTED))
         looked = newest.order_by(c.created_at.desc(), c.id.desc()).limit(WINDOW + 1).subquery()
         whole = select(func.count()).select_from(looked).scalar_subquery()
         cause = (looked.c.error_type, looked.c.error_frame)

@@ -15,7 +15,6 @@ from sqlalchemy import (
     Connection,
     Select,
     bindparam,
-    func,
     insert,
     literal_column,
     null,
@@ -95,10 +94,7 @@ class Claiming(Settling):
     # Sweeping
 
     def _look(self, connection: Connection) -> tuple[datetime | None, datetime | None, datetime]:
-        c = self.tables.jobs.c
-        leases = select(func.min(c.locked_until)).where(_status_is("processing")).scalar_subquery()
-        due = select(func.min(c.run_at)).where(_status_in("scheduled", "retrying")).scalar_subquery()
-        query = self.prepared("look", lambda: select(leases, due))
+        query = self.prepared("look", self._soonest)
         found = query.rows(cursor_of(connection), {})[0]
         return self.from_driver(found[0]), self.from_driver(found[1]), self.now(connection)
 
@@ -196,6 +192,13 @@ class Claiming(Settling):
         return self.prepared("claimed rows", self._claimed_rows).rows(cursor, {"ids": self.list_param(ids)})
 
     # Statements
+
+    def _soonest(self) -> Select[Any]:
+        """The end of the first lease and the first due time: the heads of two indexes."""
+        c = self.tables.jobs.c
+        leases = select(c.locked_until).where(_status_is("processing")).order_by(c.locked_until)
+        due = select(c.run_at).where(_status_in("scheduled", "retrying")).order_by(c.run_at, c.id)
+        return select(*(query.limit(literal_column("1")).scalar_subquery() for query in (leases, due)))
 
     # Queue first, then name: SQLite and MariaDB do not seek to a pair of values, they read everything up to it.
 

@@ -13,6 +13,7 @@ from sloppyjobs.model import Job
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.commands import possible_id, unknown
+from sloppyjobs.storage.tables import LISTED
 from sloppyjobs.storage.walking import Key, Sieve, Walk, Walking
 
 TIMED = frozenset({Status.SCHEDULED, Status.RETRYING})
@@ -126,8 +127,7 @@ class Listing(Walking):
             only = msgspec.structs.replace(only, error_type=UNSET, error_frame=UNSET)
             return self._walk(only, tuple(where), (c.created_at, c.id), (c.error_type, c.error_frame))
         if status is not Status.PROCESSING:
-            # The index has this condition, and not every planner derives it from the one above.
-            where.append(_status("<> 'processing'"))
+            where.append(literal_column(LISTED))
         return self._walk(only, tuple(where), (c.created_at, c.id))
 
     def _walk(

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, 
 from sloppyjobs.model import Job
 from sloppyjobs.states import FINISHED, Status
 from sloppyjobs.storage.counting import CAP, WINDOW, Count, Counting, Scope
-from sloppyjobs.storage.tables import ENABLED
+from sloppyjobs.storage.tables import ENABLED, LISTED
 
 WORKERS = 1_000
 """Workers that are looked at, those heard of last first."""
@@ -87,7 +87,7 @@ class Observing(Counting):
         if status is Status.PROCESSING:
             order: tuple[ColumnElement[Any], ...] = (c.locked_until,)
         else:
-            where.append(literal_column("status <> 'processing'"))
+            where.append(literal_column(LISTED))
             order = (c.created_at, c.id)
         if since is not None or status in FINISHED:
             order = tuple(column.desc() for column in order)

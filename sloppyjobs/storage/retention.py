@@ -18,6 +18,7 @@ from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.audit import Auditing, Order
 from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.tables import LISTED
 from sloppyjobs.storage.walking import Key, Walk, Walked
 
 STEP = 500
@@ -100,7 +101,7 @@ class Retaining(Auditing):
         # Literally in the SQL text, so that the partial index serves; nothing ends before it was created.
         where: tuple[ColumnElement[bool], ...] = (
             literal_column(f"status = '{status.value}'"),
-            literal_column("status <> 'processing'"),
+            literal_column(LISTED),
             c.created_at < before,
         )
         return Walk(where, (c.created_at, c.id), ((c[column], lambda given: given < before),))

@@ -36,6 +36,13 @@ KEY_LENGTH = 255
 ENABLED = "NOT paused AND vanished_at IS NULL"
 """Which schedules fire; queries say it in these words, so that the partial indexes serve them."""
 
+LISTED = "coalesce(status, '') <> 'processing'"
+"""What the index of lists holds; queries that mean to walk it say so in these words.
+
+An expression, because a planner must not derive it from ``status = 'queued'``: without statistics it would take this
+index for a claim, and read and sort the whole backlog.
+"""
+
 # Ids and names sort byte by byte on every database, so that a cursor means the same everywhere.
 ByteText = String(NAME_LENGTH).with_variant(String(NAME_LENGTH, collation="C"), "postgresql")
 KeyText = String(KEY_LENGTH).with_variant(String(KEY_LENGTH, collation="C"), "postgresql")
@@ -185,7 +192,7 @@ def _jobs(prefix: str, metadata: MetaData) -> None:
     )
     _partial(f"ix_{prefix}jobs_lease", c.locked_until, where="status = 'processing'")
     _partial(f"ix_{prefix}jobs_due", c.run_at, c.id, where="status IN ('scheduled', 'retrying')")
-    _partial(f"ix_{prefix}jobs_list", c.status, c.created_at, c.id, where="status <> 'processing'")
+    _partial(f"ix_{prefix}jobs_list", c.status, c.created_at, c.id, where=LISTED)
     Index(
         f"uq_{prefix}jobs_idempotency_key",
         c.idempotency_key,

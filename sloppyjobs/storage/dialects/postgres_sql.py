@@ -23,7 +23,7 @@ from sloppyjobs.storage.tables import Tables
 PLAN_BY_INDEX = (
     "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
     "set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true), "
-    "set_config('jit', 'off', true)"
+    "set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true)"
 )
 
 
@@ -174,8 +174,8 @@ heads AS MATERIALIZED (
 ),
 shares AS MATERIALIZED (SELECT queue, name, count(*) AS share FROM heads GROUP BY queue, name),
 picked AS MATERIALIZED (
-  SELECT job.id FROM shares CROSS JOIN LATERAL (
-    SELECT j.id FROM {jobs} j
+  SELECT job.place FROM shares CROSS JOIN LATERAL (
+    SELECT j.ctid AS place FROM {jobs} j
     WHERE j.status = 'queued' AND j.queue = shares.queue AND j.name = shares.name
       AND j.run_at <= (SELECT now FROM clock)
     ORDER BY j.priority DESC, j.run_at, j.created_at, j.id LIMIT shares.share
@@ -187,7 +187,7 @@ claimed AS (
   SET status = 'processing', attempt_count = j.attempt_count + 1, locked_by = %(worker)s, updated_at = clock.now,
       locked_until = clock.now + make_interval(secs => %(lease)s::float8),
       progress_percent = NULL, progress_message = NULL
-  FROM picked, clock WHERE j.id = picked.id
+  FROM picked, clock WHERE j.ctid = picked.place
   RETURNING {j_claim_fields}
 ),
 opened AS (

@@ -123,7 +123,7 @@ def _jobs() -> None:
     _index("ix", "jobs", "dead", "error_type", "error_frame", "created_at", "id", where="status = 'dead'")
     _index("ix", "jobs", "due", "run_at", "id", where="status IN ('scheduled', 'retrying')")
     _index("ix", "jobs", "lease", "locked_until", where="status = 'processing'")
-    _index("ix", "jobs", "list", "status", "created_at", "id", where="status <> 'processing'")
+    _index("ix", "jobs", "list", "status", "created_at", "id", where="coalesce(status, '') <> 'processing'")
     _index("ix", "jobs", "schedule", "schedule_id", "occurrence_at", "id", where="schedule_id IS NOT NULL")
     _index("uq", "jobs", "idempotency_key", "idempotency_key", where="idempotency_key IS NOT NULL")
 
