@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from flask import Flask
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from sloppyjobs import Jobs
+from sloppyjobs import InvalidOption, Jobs
 from webui.blueprint import build
+from webui.locating import locate
 from webui.policy import AllowAll, BasicAuthPolicy, Policy, TokenPolicy
 from webui.ui import JobsLike, Ui
 
@@ -32,7 +31,7 @@ class NotConfigured(RuntimeError):
 
 
 def create_app(environ: Mapping[str, str] | None = None, jobs: JobsLike | None = None) -> Flask:
-    """The UI as an application of its own. Raises ``NotConfigured`` where credentials are missing."""
+    """The UI as an application of its own. Raises ``NotConfigured`` where credentials or the jobs are missing."""
     settings = os.environ if environ is None else environ
     policy = _policy(settings)
     app = Flask("webui", static_folder=None, template_folder=None)
@@ -87,27 +86,15 @@ def _jobs(settings: Mapping[str, str]) -> JobsLike:
     url, target = settings.get("SLOPPYJOBS_DATABASE_URL"), settings.get("SLOPPYJOBS_APP")
     if target is None:
         return Jobs(url or DEFAULT_URL)
-    found = _loaded(target)
+    try:
+        found = locate(target)
+    except InvalidOption as error:
+        raise NotConfigured(str(error)) from error
     if url is None:
-        loaded: JobsLike = found
-        return loaded
+        return found
     jobs = Jobs(url)
     jobs.definitions = found.definitions
     return jobs
-
-
-def _loaded(target: str) -> Any:
-    """The ``Jobs`` that ``module:attribute`` names, so that its definitions and secret keys are known."""
-    module, _, attribute = target.partition(":")
-    if not module or not attribute:
-        raise NotConfigured(f"SLOPPYJOBS_APP={target!r} must look like module:attribute")
-    found: Any = importlib.import_module(module)
-    for part in attribute.split("."):
-        found = getattr(found, part)
-    found = getattr(found, "extensions", {}).get("sloppyjobs", found)
-    if not hasattr(found, "admin"):
-        raise NotConfigured(f"SLOPPYJOBS_APP={target!r} is not a Jobs, nor an application that has one")
-    return found
 
 
 def _secret_key(settings: Mapping[str, str]) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +125,81 @@ def test_definitions_of_an_application_are_known(tmp_path: Path, monkeypatch: py
         webui.create_app(_environ(tmp_path, **_credentials(), SLOPPYJOBS_APP="theirs"))
     with pytest.raises(NotConfigured, match="not a Jobs"):
         webui.create_app(_environ(tmp_path, **_credentials(), SLOPPYJOBS_APP="theirs:job"))
+
+
+THEIR_SHOP = """
+from flask import Flask
+from flask_sqlalchemy import SQLAlchemy
+from sloppyjobs import Jobs
+from sloppyjobs.flask import SloppyJobs
+
+url = {url!r}
+db, extension, unbound = SQLAlchemy(), SloppyJobs(), SloppyJobs()
+extension.declare("pay", redact=("iban_of_mine",))
+bare, number = Flask("bare"), 5
+
+
+def create_app():
+    app = Flask("shop")
+    app.config["SQLALCHEMY_DATABASE_URI"] = url
+    db.init_app(app)
+    extension.init_app(app, db)
+    return app
+
+
+def create_plain():
+    jobs = Jobs(url)
+    jobs.declare("pay", redact=("iban_of_mine",))
+    return jobs
+
+
+def needs(argument):
+    return Flask("never")
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An application's module, and the id of a job with a secret in its database."""
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    (tmp_path / "their_shop.py").write_text(THEIR_SHOP.replace("{url!r}", repr(url)))
+    monkeypatch.syspath_prepend(tmp_path)
+    jobs = Jobs(url)
+    jobs.storage.init()
+    jobs.declare("pay")
+    yield jobs.enqueue("pay", {"iban_of_mine": "DE-canary"}).id
+    jobs.storage.close()
+    sys.modules.pop("their_shop", None)
+
+
+@pytest.mark.parametrize("target", ["their_shop:create_app", "their_shop:create_plain", "their_shop:extension"])
+def test_a_factory_an_application_and_an_extension_name_their_jobs(shop: str, target: str) -> None:
+    if target.endswith("extension"):
+        importlib.import_module("their_shop").create_app()
+    app = webui.create_app({**_credentials(), "SLOPPYJOBS_APP": target, "SECRET_KEY": "kept"})
+    text = app.test_client().get(f"/jobs/{shop}", auth=("ops", "s3cret")).text
+    assert "pay" in text
+    assert "DE-canary" not in text
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("their_shop", "module:attribute"),
+        ("their_shop:", "module:attribute"),
+        ("nowhere_at_all:jobs", "no module 'nowhere_at_all'"),
+        ("their_shop:jobs_of_nobody", "their_shop has no 'jobs_of_nobody'"),
+        ("their_shop:number", "a int is not a Jobs"),
+        ("their_shop:bare", "the application 'bare' has no jobs"),
+        ("their_shop:unbound", "not bound to an application"),
+        ("their_shop:needs", "without arguments"),
+    ],
+)
+def test_what_names_no_jobs_is_refused_in_words(tmp_path: Path, shop: str, target: str, words: str) -> None:
+    environ = _environ(tmp_path, **_credentials(), SLOPPYJOBS_APP=target)
+    with pytest.raises(NotConfigured, match=re.escape(words)) as refused:
+        webui.create_app(environ)
+    assert target in str(refused.value)
 
 
 def test_proxies_are_believed_only_when_told(tmp_path: Path) -> None:
