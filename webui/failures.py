@@ -31,6 +31,16 @@ class Explained(NamedTuple):
     retry: bool = False
 
 
+TOO_LONG = Explained(
+    503,
+    errors.ReadTimeout.code,
+    "That took too long",
+    "The query took longer than allowed and was stopped. Narrow the time range, or choose a queue.",
+    "scheduled",
+    retry=True,
+)
+
+
 def timed_out(error: BaseException) -> bool:
     """Whether the database stopped a statement because it took too long."""
     return _state(error) == _QUERY_CANCELED
@@ -64,6 +74,8 @@ def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per 
             return Explained(503, error.code, "The tables are missing", text, "database", command)
         case errors.SchemaVersionMismatch():
             return Explained(503, error.code, "The tables have another version", f"{error}", "database")
+        case errors.ReadTimeout():
+            return TOO_LONG
         case errors.InvalidOption():
             return Explained(400, error.code, "That cannot be asked", f"{error}.")
         case errors.JobsError():
@@ -107,8 +119,7 @@ def _no_policy(error: NoPolicy) -> Explained:
 
 def _database(error: SQLAlchemyError) -> Explained:
     if timed_out(error):
-        text = "The query took longer than allowed and was stopped. Narrow the time range, or choose a queue."
-        return Explained(503, "TIMED_OUT", "That took too long", text, "scheduled", retry=True)
+        return TOO_LONG
     if _state(error) == _READ_ONLY:
         text = (
             "It is a replica, or set so: it can be read, and nothing was changed. Give commands where the primary is."

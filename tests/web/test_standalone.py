@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from hosts import Client, make_app
-from sqlalchemy.exc import DBAPIError
 
 import webui
 from sloppyjobs import Jobs
@@ -242,27 +241,30 @@ def test_a_database_that_is_down_is_a_page_that_tries_again(tmp_path: Path) -> N
     assert "sqlite" not in response.text.lower()
 
 
-class _Canceled(Exception):
-    sqlstate = "57014"
-
-
-def test_a_query_that_takes_too_long_is_a_banner_over_usable_filters(
-    played: Jobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sloppyjobs.admin import Admin
-
-    def slow(*_given: Any, **_options: Any) -> Any:
-        raise DBAPIError("SELECT secret", {}, _Canceled())
-
-    client = Client(make_app(played).test_client())
-    monkeypatch.setattr(Admin, "list_jobs", slow)
-    response = client.get("/jobs?queue=emails")
-    assert response.status_code == 503
-    assert "took too long" in response.text
-    assert 'name="queue" value="emails"' in response.text
-    assert "SELECT" not in response.text
-    monkeypatch.setattr(Admin, "list_workers", slow)
-    assert "That took too long" in client.get("/workers").text
+def test_a_read_that_takes_too_long_is_a_banner_over_usable_filters(postgres_url: str) -> None:
+    jobs = Jobs(postgres_url)
+    jobs.declare("send-email", queue="emails")
+    jobs.enqueue("send-email", {})
+    client = Client(make_app(jobs).test_client())
+    assert client.get("/jobs?queue=emails").status_code == 200
+    with jobs.storage.engine.connect() as other:
+        # Whoever reads the jobs waits for this lock, longer than a page may take.
+        other.exec_driver_sql(f"LOCK TABLE {jobs.storage.tables.jobs.name} IN ACCESS EXCLUSIVE MODE")
+        stopped, elsewhere = client.get("/jobs?queue=emails&status=dead"), client.get("/queues")
+        api = client.get("/api/v1/jobs", headers={"Authorization": "Bearer t0k3n"})
+        untouched = client.get("/locks")
+        other.rollback()
+    assert (stopped.status_code, elsewhere.status_code, untouched.status_code) == (503, 503, 200)
+    assert "The query took too long and was stopped" in stopped.text
+    assert 'name="queue" value="emails"' in stopped.text
+    assert 'aria-current="page">Dead' in stopped.text
+    assert "That took too long" in elsewhere.text
+    assert (api.status_code, api.json["error"]["code"]) == (503, "SLOPPY_E_JOBS_READ_TIMEOUT")
+    for response in (stopped, elsewhere, api):
+        assert "SELECT" not in response.text
+        assert "sloppy_jobs" not in response.text
+    assert "send-email" in client.get("/jobs?queue=emails").text
+    jobs.storage.close()
 
 
 def test_the_wheel_carries_templates_and_scripts() -> None:

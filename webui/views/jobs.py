@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from flask import Response, redirect, request, url_for
-from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
 from sloppyjobs.states import Status
 from sloppyjobs.views import JobRow, Page
 from webui import filters, preferences
-from webui.failures import timed_out
 from webui.filters import JobFilters
 from webui.rendering import Flash, render
 from webui.routes import Route
@@ -73,9 +71,7 @@ def _page(ui: Ui, wanted: JobFilters, size: int, status: int) -> tuple[Page[JobR
         )
     except errors.InvalidOption as error:
         return Page(()), Flash("bad", "That cannot be asked.", f"{error}."), 400
-    except DBAPIError as error:
-        if not timed_out(error):
-            raise
+    except errors.ReadTimeout:
         text = "Narrow the time range or choose a queue; the filters still work."
         return Page(()), Flash("bad", "The query took too long and was stopped.", text), 503
     return page, None, status
