@@ -106,6 +106,8 @@ class Definitions:
 
     def __init__(self) -> None:
         self._by_name: dict[str, Definition] = {}
+        self.redactions: frozenset[tuple[str, str]] = frozenset()
+        """The secret keys of every definition, each with the job's name."""
 
     def add(self, definition: Definition) -> None:
         """Take a definition in; a name that is taken raises ``DuplicateJob``."""
@@ -113,6 +115,7 @@ class Definitions:
         if known is not None and (known.handler is not None or definition.handler is None):
             raise errors.DuplicateJob(f"{definition.name!r} is defined already; every job needs a name of its own")
         self._by_name[definition.name] = definition
+        self.redactions |= {(definition.name, key) for key in definition.redact}
 
     def get(self, name: str) -> Definition | None:
         """The definition of that name, if there is one."""

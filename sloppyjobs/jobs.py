@@ -254,6 +254,8 @@ class Jobs:
     def _insert(self, new: Sequence[NewJob], session: Any, connection: Connection | None) -> list[Job]:
         caller = self._connection_of(session, connection)
         storage, tracer = self.storage, telemetry.tracer()
+        if not self.definitions.redactions <= storage.redactions_written:
+            storage.write_redactions(self.definitions.redactions, caller)
         if tracer is None:
             written = storage.insert_jobs(new, caller)
         else:

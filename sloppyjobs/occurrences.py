@@ -6,6 +6,7 @@ fires it writes the same job.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
@@ -189,9 +190,9 @@ def _key_stem(name: str) -> str:
     return f"recurring:{sha256(name.encode()).hexdigest()}@"
 
 
-def shown(stored: StoredSchedule, definition: Definition | None) -> Recurring:
-    """What may be shown of a schedule."""
-    redactor = Redactor(() if definition is None else definition.redact)
+def shown(stored: StoredSchedule, definition: Definition | None, secret: Iterable[str] = ()) -> Recurring:
+    """What may be shown of a schedule whose job has these secret keys, besides those of its definition."""
+    redactor = Redactor((*secret, *(() if definition is None else definition.redact)))
     defaults = _readable_defaults(stored.job_defaults, definition)
     names = set(Recurring.__struct_fields__) - {"queue", "priority", "payload_preview", "last_error", "missed"}
     return Recurring(

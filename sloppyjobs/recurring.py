@@ -7,7 +7,7 @@ registered, and ticked; ``occurrences`` decides what a due schedule fires, the s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict, Unpack
 
@@ -114,9 +114,11 @@ class Schedules:
         self, name: str, job_name: str, payload: Any = None, **settings: Unpack[ScheduleSettings]
     ) -> Recurring:
         """Write a schedule now, or update the one of that name; the settings are those of ``Jobs.recurring``."""
-        written = self._storage.register_schedule(self._checked(name, job_name, payload, **settings))
+        new = self._checked(name, job_name, payload, **settings)
+        self._storage.write_redactions(self._definitions.redactions)
+        written = self._storage.register_schedule(new)
         assert written is not None
-        return self._shown(written)
+        return self._shown(written, self._storage.redactions())
 
     def declare(self, name: str, job_name: str, payload: Any = None, **settings: Unpack[ScheduleSettings]) -> None:
         """Remember a schedule until ``sync`` writes it; ``DuplicateJob`` for a name that is declared already."""
@@ -134,6 +136,7 @@ class Schedules:
         without an application's name, only schedules of jobs that are known here, by a ``Jobs`` that declares at
         least one schedule. A ``once`` whose time has passed is not written anew, because it may have run.
         """
+        self._storage.write_redactions(self._definitions.redactions)
         for new in self._declared.values():
             self._storage.register_schedule(new)
         return Synchronised(tuple(self._declared), tuple(self._mark_vanished()))
@@ -239,7 +242,7 @@ class Schedules:
 
     def get(self, name: str) -> Recurring:
         """The schedule of that name, or ``UnknownSchedule``."""
-        return self._shown(self._storage.get_schedule(name))
+        return self._shown(self._storage.get_schedule(name), self._storage.redactions())
 
     def page(
         self, page_size: int = 50, cursor: str | None = None, queues: Collection[str] | None = None
@@ -252,7 +255,8 @@ class Schedules:
         position = names.position(cursor)
         after = None if position.after is None else position.after[0]
         found = self._storage.list_schedules(limit + 1, after, backward=position.backward)
-        items = [((stored.name,), self._shown(stored)) for stored in found[:limit]]
+        secret = self._storage.redactions()
+        items = [((stored.name,), self._shown(stored, secret)) for stored in found[:limit]]
         seen = [(key, shown) for key, shown in items if queues is None or shown.queue in queues]
         return names.page(seen, position, items[-1][0] if len(found) > limit else None)
 
@@ -276,8 +280,9 @@ class Schedules:
                 raise
             return found
 
-    def _shown(self, stored: StoredSchedule) -> Recurring:
-        return occurrences.shown(stored, self._definitions.get(stored.job_name))
+    def _shown(self, stored: StoredSchedule, secret: Mapping[str, tuple[str, ...]]) -> Recurring:
+        definition = self._definitions.get(stored.job_name)
+        return occurrences.shown(stored, definition, secret.get(stored.job_name, ()))
 
     # Commands
 
@@ -311,4 +316,4 @@ class Schedules:
 
     def delete(self, name: str, connection: Connection | None = None) -> Recurring:
         """Remove the schedule, and return it as it was. Jobs that it enqueued stay."""
-        return self._shown(self._storage.delete_schedule(name, connection))
+        return self._shown(self._storage.delete_schedule(name, connection), self._storage.redactions(connection))

@@ -105,7 +105,7 @@ class Bulk:
         skipped = tally["skipped"] | ({"unknown, or outside the filter": missing} if missing else {})
         touched = {outcome.job_id for outcome in outcomes if outcome.skipped is None}
         first = [job for job in matched.jobs if job.id in touched][:SAMPLE]
-        showing = Showing(self._definitions)
+        showing = Showing(self._definitions, self._storage.redactions())
         return BulkResult(
             action=verb.name,
             dry_run=dry_run,

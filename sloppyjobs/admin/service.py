@@ -336,7 +336,7 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
         return paging.page([((row.id,), showing.audit(row)) for row in rows], position, resume)
 
     def _showing(self) -> Showing:
-        return Showing(self._definitions)
+        return Showing(self._definitions, self._storage.redactions())
 
     def _command(self, action: str, id: str, actor: str | None, reason: str | None) -> JobView:
         decide = decision(ACTIONS[action], self._definitions)

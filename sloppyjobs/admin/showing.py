@@ -20,19 +20,23 @@ FIELDS_LIMIT = 4_096
 
 
 class Showing:
-    """Redaction by the common rules, and by the secret keys of the definition that a job belongs to."""
+    """Redaction by the common rules, and by the secret keys of the job: those of its definition, and those stored."""
 
-    def __init__(self, definitions: Definitions) -> None:
+    def __init__(self, definitions: Definitions, secret: Mapping[str, tuple[str, ...]]) -> None:
         self._definitions = definitions
+        self._secret = secret
         self._redactors: dict[str | None, Redactor] = {}
 
     def redactor(self, name: str | None) -> Redactor:
         """What hides the secrets of the job of that name."""
         found = self._redactors.get(name)
         if found is None:
-            definition = None if name is None else self._definitions.get(name)
-            found = self._redactors[name] = Redactor(() if definition is None else definition.redact)
+            found = self._redactors[name] = Redactor(() if name is None else self._keys(name))
         return found
+
+    def _keys(self, name: str) -> tuple[str, ...]:
+        definition = self._definitions.get(name)
+        return (*self._secret.get(name, ()), *(() if definition is None else definition.redact))
 
     def text(self, name: str | None, value: str | None) -> str | None:
         """A text without its secrets."""

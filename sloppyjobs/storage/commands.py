@@ -13,7 +13,7 @@ from sloppyjobs.model import Job
 from sloppyjobs.states import FINISHED, AttemptStatus, Status, check, event_type
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.database import cursor_of
-from sloppyjobs.storage.loglines import LogLines
+from sloppyjobs.storage.redactions import Redacting
 from sloppyjobs.storage.tables import NAME_LENGTH
 
 
@@ -32,7 +32,7 @@ Raises ``InvalidTransition`` where the command is not allowed.
 """
 
 
-class Commanding(LogLines):
+class Commanding(Redacting):
     """Transitions that somebody asks for."""
 
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:

@@ -5,7 +5,7 @@ A worker needs three of them; a new store can be judged one by one, with ``slopp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from sloppyjobs.model import Claim, Job, NewJob, Settlement, WorkerInfo
 from sloppyjobs.storage.claims import ClaimRequest, Sweep
+from sloppyjobs.storage.redactions import Redaction
 from sloppyjobs.storage.settlement import Fence
 from sloppyjobs.storage.watch import Watcher
 
@@ -94,6 +95,18 @@ class LogPort(Protocol):
 
     def leave_out(self, fence: Fence, number: int) -> None:
         """Say how many lines more were left out."""
+        ...
+
+
+class RedactionPort(Protocol):
+    """What must not be shown."""
+
+    def write_redactions(self, wanted: Iterable[Redaction], connection: Connection | None = None) -> None:
+        """Add secret keys of jobs."""
+        ...
+
+    def redactions(self, connection: Connection | None = None) -> Mapping[str, tuple[str, ...]]:
+        """The secret keys by the names of jobs."""
         ...
 
 

@@ -71,7 +71,19 @@ class Tables:
         if self.schema is not None and not _SCHEMA.fullmatch(self.schema):
             raise InvalidOption(f"schema={self.schema!r}: must have 1 to 63 characters and no quotation mark")
         object.__setattr__(self, "metadata", MetaData(schema=self.schema))
-        builders = (_jobs, _attempts, _queues, _recurring, _workers, _locks, _stats, _audit, _logs, _archive)
+        builders = (
+            _jobs,
+            _attempts,
+            _queues,
+            _recurring,
+            _workers,
+            _locks,
+            _stats,
+            _audit,
+            _logs,
+            _archive,
+            _redactions,
+        )
         for build in builders:
             build(self.prefix, self.metadata)
         _events(self.prefix, self.metadata, by_job=self.dialect == "postgresql")
@@ -134,6 +146,11 @@ class Tables:
     def archive(self) -> Table:
         """Jobs that a purge moved out of the way."""
         return self._table("job_archive")
+
+    @property
+    def redactions(self) -> Table:
+        """The keys that are hidden in what is shown of a job, by its name."""
+        return self._table("job_redactions")
 
     @property
     def schema_name(self) -> str:
@@ -398,3 +415,13 @@ def _archive(prefix: str, metadata: MetaData) -> None:
         Column("history", Text, nullable=False),
     )
     Index(f"ix_{prefix}job_archive_archived", archive.c.archived_at, archive.c.id)
+
+
+def _redactions(prefix: str, metadata: MetaData) -> None:
+    Table(
+        f"{prefix}job_redactions",
+        metadata,
+        Column("name", ByteText, nullable=False),
+        Column("key", ByteText, nullable=False),
+        PrimaryKeyConstraint("name", "key", name=f"pk_{prefix}job_redactions"),
+    )

@@ -176,6 +176,7 @@ class Worker:
     def _work(self) -> None:
         turnstile, outage = self._turnstile, Outage("the worker's turn")
         self.jobs.storage.register_worker(self.info())
+        self.jobs.storage.write_redactions(self.jobs.definitions.redactions)
         servants = self._servants(turnstile)
         for servant in servants:
             servant.start()

@@ -177,6 +177,19 @@ def test_show_has_the_history_and_no_secret(jobs: Jobs, run: Run, ask: Callable[
     assert SECRET not in printed + json.dumps(document)
 
 
+def test_the_secret_keys_of_a_definition_are_hidden_without_the_definition(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    shop = Jobs(url)
+    shop.storage.init()
+    shop.declare("refund", redact=("iban_of_friend",))
+    job = shop.enqueue("refund", {"iban_of_friend": SECRET, "order": 7})
+    shop.storage.close()
+    for arguments in (("show", job.id), ("show", job.id, "--json")):
+        shown = CliRunner().invoke(main, ["--database", url, *arguments])
+        assert shown.exit_code == 0
+        assert SECRET not in shown.output and "[redacted]" in shown.output and "order" in shown.output
+
+
 def test_text_from_the_database_cannot_steer_the_terminal(jobs: Jobs, run: Run) -> None:
     jobs.enqueue("greet", max_attempts=1)
     [claim] = jobs.claim("worker-1", queues=("*",))
