@@ -84,14 +84,14 @@ WAYS = {
 }
 
 STYLE = """
-  svg { color-scheme: light dark; font: 15px system-ui, sans-serif; }
+  svg { color-scheme: light dark; font: 18px system-ui, sans-serif; }
   .ground { fill: #fbfbfd; stroke: #d5d8e0; }
   .group { fill: #f1f3f9; stroke: #9aa3b8; stroke-dasharray: 5 4; }
   .box { fill: #fff; stroke-width: 2; }
   .before { stroke: #5b6b8c; } .running { stroke: #1f6feb; } .good { stroke: #1a7f37; }
   .bad { stroke: #c5303a; } .over { stroke: #7a7f8a; }
   text { fill: #1c2230; text-anchor: middle; dominant-baseline: central; }
-  .note { fill: #4a5468; font-size: 13px; text-anchor: start; }
+  .note { fill: #4a5468; font-size: 16px; text-anchor: start; }
   .way { fill: none; stroke: #3b4660; stroke-width: 1.8; }
   .operator { stroke-dasharray: 6 4; stroke-width: 1.4; }
   .tip { fill: #3b4660; }
@@ -147,13 +147,13 @@ def _picture() -> Iterator[str]:
         shape = f'x="{left:g}" y="{top:g}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="8"'
         yield f'<rect class="box {box.kind}" {shape}/>'
         yield f'<text x="{box.x:g}" y="{box.y:g}">{state}</text>'
-    yield f'<text class="note" x="{cancelled.x - 182:g}" y="302">cancel, from any of these</text>'
+    yield f'<text class="note" x="{cancelled.x - 214:g}" y="302">cancel, from any of these</text>'
     yield from _legend()
     yield "</svg>"
 
 
 def _legend() -> Iterator[str]:
-    for y, operator, words in ((408, False, "by itself"), (434, True, "by an operator, or by cleanup")):
+    for y, operator, words in ((408, False, "by itself"), (434, True, "by operator or cleanup")):
         yield _path([(40, y), (84, y)], operator=operator, both=False)
         yield f'<text class="note" x="96" y="{y}">{words}</text>'
 
