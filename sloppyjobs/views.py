@@ -308,6 +308,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     paused_queues: tuple[str, ...] = ()
     stale_workers: tuple[WorkerView, ...] = ()
     live_workers: int = 0
+    slots: int = 0
+    """Jobs that the live workers run at once, all together."""
     late_schedules: tuple[Fire, ...] = ()
     next_fires: tuple[Fire, ...] = ()
     dead_groups: tuple[DeadGroup, ...] = ()

@@ -277,12 +277,13 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
         name: str | None = None,
         *,
         queues: Iterable[str] | None = None,
+        ago: int = 0,
     ) -> Stats:
         """Settlements of the last ``minutes``: by the minute up to a day, by the hour up to 30 days.
 
-        ``queues`` limits them to these, whatever ``queue`` asks for.
+        ``queues`` limits them to these, whatever ``queue`` asks for. ``ago``: the same span, but so many minutes ago.
         """
-        return stats(self._storage, minutes, queue, name, scope_of(queues))
+        return stats(self._storage, minutes, queue, name, scope_of(queues), ago)
 
     def list_workers(
         self, *, cursor: str | None = None, page_size: int = 50, queues: Iterable[str] | None = None

@@ -71,6 +71,7 @@ def _overview(
         paused_queues=tuple(queue.name for queue in queues if is_paused(queue, now))[:MANY],
         stale_workers=tuple(worker for worker in seen if worker.liveness == "stale")[:MANY],
         live_workers=len(live),
+        slots=sum(worker.concurrency for worker in live),
         late_schedules=_fires(late, definitions, scope),
         next_fires=_fires(coming, definitions, scope),
         dead_groups=tuple(dead_group(cause, showing) for cause in storage.recent_causes(connection, FEW, scope)),
@@ -165,10 +166,16 @@ def worker_views(storage: SqlStorage, rows: Sequence[Any]) -> list[WorkerView]:
 
 
 def stats(
-    storage: SqlStorage, minutes: object, queue: str | None, name: str | None, scope: Sequence[str] | None
+    storage: SqlStorage,
+    minutes: object,
+    queue: str | None,
+    name: str | None,
+    scope: Sequence[str] | None,
+    ago: object,
 ) -> Stats:
     """Settlements over time; see ``Admin.stats``."""
     span = options.whole("minutes", minutes, least=1, most=MOST_MINUTES)
+    back = timedelta(minutes=options.whole("ago", ago, least=0, most=MOST_MINUTES))
     queues = scope
     if queue is not None:
         queues = [one for one in (options.text("queue", queue),) if scope is None or one in scope]
@@ -177,10 +184,10 @@ def stats(
     storage.ensure_schema()
 
     def work(connection: Connection) -> Stats:
-        last = _floor(storage.now(connection), step)
+        last = _floor(storage.now(connection) - back, step)
         number = -(-span // (step // timedelta(minutes=1)))
         first = last - step * (number - 1)
-        rows = storage.settled_by_minute(connection, first, queues, of_name)
+        rows = storage.settled_by_minute(connection, first, last + step, queues, of_name)
         return _folded(rows, [first + step * place for place in range(number)], step)
 
     return storage.read(lambda c: work(storage.bounded(c)))

@@ -126,12 +126,13 @@ class Observing(Counting):
         return _grouped(held.order_by(c.locked_until))
 
     def settled_by_minute(
-        self, connection: Connection, since: datetime, queues: Scope, name: str | None
+        self, connection: Connection, since: datetime, until: datetime, queues: Scope, name: str | None
     ) -> Sequence[Any]:
-        """Counters per minute since an instant, summed over their shards."""
+        """Counters per minute since an instant and before another, summed over their shards."""
         c = self.tables.stats.c
         counters = (c.succeeded, c.failed, c.dead, c.cancelled, c.run_seconds)
-        query = select(c.minute, *(func.sum(counter) for counter in counters)).where(c.minute >= since)
+        query = select(c.minute, *(func.sum(counter) for counter in counters))
+        query = query.where(c.minute >= since, c.minute < until)
         if queues is not None:
             query = query.where(c.queue.in_(queues))
         if name is not None:

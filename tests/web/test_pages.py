@@ -12,8 +12,9 @@ import scene
 from hosts import PREFIX, Client, make_app
 from sqlalchemy import event
 
-from sloppyjobs import Jobs
+from sloppyjobs import Jobs, Retry, storage
 from sloppyjobs.states import Status
+from sloppyjobs.storage import FakeClock
 from sloppyjobs.storage.schedule_rows import PassedOver
 from sloppyjobs.views import JobRow, Page
 from webui.security import CONTENT_SECURITY_POLICY
@@ -255,3 +256,41 @@ def test_what_was_passed_over_is_on_the_page_of_its_time_and_on_no_other() -> No
     following = [*pages[1:], None]
     shown = [[entry.at.day for entry in entries(*both)] for both in zip(pages, [missed] * 3, following, strict=True)]
     assert shown == [[25, 20, 16, 15], [14, 10], [8, 5, 2]]
+
+
+def test_tiles_say_how_the_counts_changed(tmp_path: Path) -> None:
+    start = datetime(2030, 5, 20, 12, 0, 30, tzinfo=UTC)
+    clock = FakeClock(start)
+    jobs = Jobs(storage.sqlite(f"sqlite:///{tmp_path / 'tiles.db'}", clock=clock))
+    jobs.storage.init()
+
+    @jobs.define("work", retry=Retry(max_attempts=1))
+    def work(ctx: object, payload: dict[str, bool]) -> None:
+        if payload["fails"]:
+            raise ValueError
+
+    worker = jobs.create_worker(id="w", concurrency=7, recurring=False)
+    for fails in (True, False, False, False):
+        jobs.enqueue("work", {"fails": fails})
+    worker.run_once()
+    jobs.enqueue("work", {"fails": False}, delay=86_400)
+    clock.advance(3660)
+    for fails in (True, True, False):
+        jobs.enqueue("work", {"fails": fails})
+    worker.run_once()
+    jobs.enqueue("work", {"fails": False}, delay=86_400)
+    text = Client(make_app(jobs).test_client()).get("/").text
+    tiles = {name: " ".join(re.sub(r"<[^>]+>", " ", tile).split()) for name, tile in _tiles(text).items()}
+    assert "Scheduled 2 1 new in 1 h oldest" in tiles["scheduled"]
+    assert "Succeeded 4 1 in 1 h -2 on before" in tiles["succeeded"]
+    assert "Dead 3 2 in 1 h +1 on before" in tiles["dead"]
+    assert "Cancelled 0 none in 1 h as before" in tiles["cancelled"]
+    assert "slots" in tiles["processing"]
+    jobs.storage.close()
+
+
+def _tiles(text: str) -> dict[str, str]:
+    section = text.partition('aria-label="Jobs by status"')[2].partition("</section>")[0]
+    return {
+        found[1]: found[0] for found in re.finditer(r'<a href[^>]*><span class="st (\w+)">.*?</a>', section, re.DOTALL)
+    }

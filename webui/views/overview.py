@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from flask import Response, request
 
 from sloppyjobs.states import Status
+from sloppyjobs.views import CappedCount, StatsBucket, StatusCount
 from webui import charts
 from webui.rendering import COUNTED, Flash, counts_of, render
 from webui.routes import Route
@@ -29,7 +32,9 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
     span = request.args.get("range", "1h")
     span = span if span in RANGES else "1h"
     overview = ui.snapshots.overview(scope)
-    stats = ui.admin.stats(minutes=RANGES[span], queues=scope)
+    minutes = RANGES[span]
+    stats = ui.admin.stats(minutes=minutes, queues=scope)
+    before = ui.admin.stats(minutes=minutes, queues=scope, ago=minutes)
     counts = {one.status: one for one in overview.statuses}
     shown = TILES if not counts[Status.WAITING].count else (Status.WAITING, *TILES)
     return render(
@@ -41,13 +46,39 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
         status=status,
         flashes=flashes,
         overview=overview,
-        tiles=[counts[one] for one in shown],
+        tiles=[tile(counts[one], stats.total, before.total, overview.slots) for one in shown],
         stats=stats,
         chart=charts.throughput(stats),
         span=span,
         spans=list(RANGES),
         nothing=not any(one.count for one in overview.statuses),
     )
+
+
+class Tile(NamedTuple):
+    """A status with its count, how that changed, and since when the oldest waits."""
+
+    status: Status
+    jobs: CappedCount
+    change: str
+    compared: str = ""
+    """Against the span before; empty for the states in which jobs do not end."""
+    oldest_seconds: float | None = None
+
+
+def tile(one: StatusCount, now: StatsBucket, before: StatsBucket, slots: int) -> Tile:
+    """For an end of jobs, how many came in the span and how many more than in the one before; else the new ones."""
+    if one.status is Status.PROCESSING:
+        return Tile(one.status, one.count, f"of {slots:,} slots", oldest_seconds=one.oldest_seconds)
+    if one.fresh is not None:
+        change = f"{one.fresh} new in 1 h" if one.fresh else "none new in 1 h"
+        return Tile(one.status, one.count, change, oldest_seconds=one.oldest_seconds)
+    came, earlier = getattr(now, one.status.value), getattr(before, one.status.value)
+    return Tile(one.status, one.count, f"{came:,}" if came else "none", _compared(came - earlier))
+
+
+def _compared(difference: int) -> str:
+    return f"{difference:+,} on before" if difference else "as before"
 
 
 def counts(ui: Ui) -> Response:
