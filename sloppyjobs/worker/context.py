@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from sloppyjobs import errors, options
@@ -126,6 +126,11 @@ class Context:
     def correlation_id(self) -> str:
         """The correlation id; a job that was given none starts its own."""
         return self._claim.job.correlation_id or self._claim.job.id
+
+    @property
+    def occurrence_at(self) -> datetime | None:
+        """For which instant the job's schedule fired, however late it runs; None for a job of no schedule."""
+        return self._claim.job.occurrence_at
 
     @property
     def metadata(self) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -376,3 +377,14 @@ def test_middleware_that_a_process_cannot_import_fails_the_attempt_instead_of_be
     job = jobs.enqueue("double", {"n": 1})
     start(concurrency=1)
     assert "at the top of a module" in str(jobs.wait(job.id, timeout=30).error_message)
+
+
+def test_a_handler_knows_for_which_occurrence_its_schedule_fired(jobs: Jobs) -> None:
+    seen: list[datetime | None] = []
+    jobs.define("report", lambda ctx, payload: seen.append(ctx.occurrence_at))
+    meant = datetime(2020, 2, 29, 12, tzinfo=UTC)
+    jobs.recurring("yearly", "report", at=meant)
+    jobs.create_worker().run_once()
+    jobs.enqueue("report")
+    jobs.create_worker().run_once()
+    assert seen == [meant, None]
