@@ -21,42 +21,19 @@ from sloppyjobs.payload import decode, encode
 from sloppyjobs.redact import Preview, Redactor
 from sloppyjobs.schedule import MAX_PREVIEW, Misfire, Plan, after, plan
 from sloppyjobs.storage.firing import Firing
-from sloppyjobs.storage.schedule_rows import PassedOver, StoredSchedule, passed_over, timetable
+from sloppyjobs.storage.schedule_rows import PassedOver, ScheduleFacts, StoredSchedule, passed_over, timetable
 
 MANUAL = "recurring.trigger"
 """The metadata key of a job that somebody asked for by hand."""
 _INSTANT = len("2030-01-31T09:00:00.000000Z")
 
 
-class Recurring(msgspec.Struct, frozen=True, kw_only=True):
+class Recurring(ScheduleFacts, frozen=True, kw_only=True):
     """A schedule as it is shown: its payload only as a redacted preview."""
 
-    id: str
-    name: str
-    job_name: str
     queue: str
     priority: int
-    kind: str
-    cron: str | None
-    every: float | None
-    at: datetime | None
-    timezone: str
-    misfire: str
-    catch_up_limit: int
     payload_preview: Preview
-    paused: bool
-    declared: bool
-    """Whether it was declared in code, and not registered while the application ran."""
-    application: str | None
-    vanished_at: datetime | None
-    """Since when the code that declared it does so no more; it does not fire while this is set."""
-    next_run_at: datetime | None
-    last_run_at: datetime | None
-    last_error: str | None
-    """Why it could not be fired when it was last due; None when it could."""
-    last_error_at: datetime | None
-    created_at: datetime | None
-    updated_at: datetime | None
     missed: tuple[PassedOver, ...] = ()
     """What it did not fire though it was due, latest first; of the last twenty times."""
 
@@ -194,12 +171,12 @@ def shown(stored: StoredSchedule, definition: Definition | None, secret: Iterabl
     """What may be shown of a schedule whose job has these secret keys, besides those of its definition."""
     redactor = Redactor((*secret, *(() if definition is None else definition.redact)))
     defaults = _readable_defaults(stored.job_defaults, definition)
-    names = set(Recurring.__struct_fields__) - {"queue", "priority", "payload_preview", "last_error", "missed"}
+    facts = {name: getattr(stored, name) for name in ScheduleFacts.__struct_fields__}
+    facts["last_error"] = None if stored.last_error is None else redactor.text(stored.last_error)
     return Recurring(
         queue=defaults.queue if stored.queue is None else stored.queue,
         priority=defaults.priority if stored.priority is None else stored.priority,
         payload_preview=redactor.json(stored.payload),
-        last_error=None if stored.last_error is None else redactor.text(stored.last_error),
         missed=passed_over(stored.missed),
-        **{name: getattr(stored, name) for name in names},
+        **facts,
     )

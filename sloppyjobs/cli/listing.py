@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 
 from sloppyjobs.cli import output
-from sloppyjobs.cli.overview import more
+from sloppyjobs.cli.paging import more
 from sloppyjobs.cli.params import as_json, filtered, paged, settled
 from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.redact import Preview

@@ -9,6 +9,7 @@ import msgspec
 from rich.console import Console
 
 from sloppyjobs.cli import output
+from sloppyjobs.cli.paging import listing, more
 from sloppyjobs.cli.params import as_json, paged
 from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.views import AuditEntry, DeadGroup, Fire, LockView, Overview, Page, StatsBucket, WorkerView
@@ -88,17 +89,6 @@ def _render_groups(out: Console, groups: tuple[DeadGroup, ...], now: datetime) -
     out.print(made)
 
 
-@click.command()
-@paged()
-@as_json
-@pass_target
-def workers(target: Target, page_size: int, cursor: str | None, as_json: bool) -> None:
-    """List worker processes, those heard of last first."""
-    page = target.admin.list_workers(cursor=cursor, page_size=page_size)
-    output.emit(page, as_json, lambda out: _render_workers(out, page, target.now()))
-    more(page, as_json)
-
-
 def _render_workers(out: Console, page: Page[WorkerView], now: datetime) -> None:
     if output.nothing(out, page.items, "workers; start one with `sloppyjobs --app module:jobs worker`"):
         return
@@ -117,15 +107,12 @@ def _render_workers(out: Console, page: Page[WorkerView], now: datetime) -> None
     out.print(made)
 
 
-@click.command()
-@paged()
-@as_json
-@pass_target
-def locks(target: Target, page_size: int, cursor: str | None, as_json: bool) -> None:
-    """List named locks."""
-    page = target.admin.list_locks(cursor=cursor, page_size=page_size)
-    output.emit(page, as_json, lambda out: _render_locks(out, page, target.now()))
-    more(page, as_json)
+workers = listing(
+    "workers",
+    "List worker processes, those heard of last first.",
+    lambda admin: admin.list_workers,
+    _render_workers,
+)
 
 
 def _render_locks(out: Console, page: Page[LockView], now: datetime) -> None:
@@ -138,6 +125,9 @@ def _render_locks(out: Console, page: Page[LockView], now: datetime) -> None:
             output.plain(lock.name), output.plain(lock.owner), f"[dim]expired {ends}[/]" if lock.expired else ends
         )
     out.print(made)
+
+
+locks = listing("locks", "List named locks.", lambda admin: admin.list_locks, _render_locks)
 
 
 @click.command()
@@ -166,9 +156,3 @@ def _render_audit(out: Console, page: Page[AuditEntry], now: datetime) -> None:
             output.plain(entry.reason),
         )
     out.print(made)
-
-
-def more(page: Page[object], as_json: bool) -> None:
-    """Say how to go on, where a page is not the last."""
-    if page.next_cursor is not None and not as_json:
-        output.hint(f"there is more: repeat with --cursor {page.next_cursor}")

@@ -8,35 +8,10 @@ import click
 from rich.console import Console
 
 from sloppyjobs.cli import output
-from sloppyjobs.cli.overview import more
-from sloppyjobs.cli.params import Moment, as_json, at, paged, signed
+from sloppyjobs.cli.paging import listing_group
+from sloppyjobs.cli.params import Moment, as_json, at, signed
 from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.views import Page, QueueView
-
-
-@click.group(invoke_without_command=True)
-@paged()
-@as_json
-@click.pass_context
-def queues(ctx: click.Context, page_size: int, cursor: str | None, as_json: bool) -> None:
-    """List queues, pause and resume them."""
-    if ctx.invoked_subcommand is None:
-        _list(ctx.obj, page_size, cursor, as_json)
-
-
-@queues.command("list")
-@paged()
-@as_json
-@pass_target
-def list_(target: Target, page_size: int, cursor: str | None, as_json: bool) -> None:
-    """List queues."""
-    _list(target, page_size, cursor, as_json)
-
-
-def _list(target: Target, page_size: int, cursor: str | None, as_json: bool) -> None:
-    page = target.admin.list_queues(cursor=cursor, page_size=page_size)
-    output.emit(page, as_json, lambda out: _render(out, page, target.now()))
-    more(page, as_json)
 
 
 def _render(out: Console, page: Page[QueueView], now: datetime) -> None:
@@ -67,6 +42,11 @@ def _state(queue: QueueView, now: datetime) -> str:
         return "open"
     end = f", ends {output.ago(queue.paused_until, now)}" if queue.paused_until is not None else ""
     return f"[yellow]paused[/]{end}"
+
+
+queues = listing_group(
+    "queues", "List queues, pause and resume them.", "List queues.", lambda admin: admin.list_queues, _render
+)
 
 
 @queues.command()

@@ -9,37 +9,12 @@ from rich.console import Console
 
 from sloppyjobs import schedule
 from sloppyjobs.cli import output
-from sloppyjobs.cli.overview import more
-from sloppyjobs.cli.params import as_json, paged, signed
+from sloppyjobs.cli.paging import listing_group
+from sloppyjobs.cli.params import as_json, signed
 from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.cron import find_zone
 from sloppyjobs.occurrences import Recurring
 from sloppyjobs.views import Page
-
-
-@click.group(invoke_without_command=True)
-@paged()
-@as_json
-@click.pass_context
-def recurring(ctx: click.Context, page_size: int, cursor: str | None, as_json: bool) -> None:
-    """List schedules, and steer them."""
-    if ctx.invoked_subcommand is None:
-        _list(ctx.obj, page_size, cursor, as_json)
-
-
-@recurring.command("list")
-@paged()
-@as_json
-@pass_target
-def list_(target: Target, page_size: int, cursor: str | None, as_json: bool) -> None:
-    """List schedules, by name."""
-    _list(target, page_size, cursor, as_json)
-
-
-def _list(target: Target, page_size: int, cursor: str | None, as_json: bool) -> None:
-    page = target.admin.list_recurring(cursor=cursor, page_size=page_size)
-    output.emit(page, as_json, lambda out: _render(out, page, target.now()))
-    more(page, as_json)
 
 
 def _render(out: Console, page: Page[Recurring], now: datetime) -> None:
@@ -73,6 +48,15 @@ def _state(one: Recurring) -> str:
     if one.vanished:
         return "[yellow]vanished from code[/]"
     return "[yellow]paused[/]" if one.paused else "[green]on[/]"
+
+
+recurring = listing_group(
+    "recurring",
+    "List schedules, and steer them.",
+    "List schedules, by name.",
+    lambda admin: admin.list_recurring,
+    _render,
+)
 
 
 @recurring.command()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import msgspec
 from sqlalchemy import ColumnElement, Dialect, Table, type_coerce
@@ -78,16 +78,12 @@ class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule as its row says. An instant that cannot be read is None."""
+class ScheduleFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told of a schedule as it is stored, and as it is shown."""
 
     id: str
     name: str
     job_name: str
-    queue: str | None
-    priority: int | None
-    payload: str
-    job_defaults: str | None
     kind: str
     cron: str | None
     every: float | None
@@ -97,40 +93,33 @@ class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True):
     catch_up_limit: int
     paused: bool
     declared: bool
+    """Whether it was declared in code, and not registered while the application ran."""
     application: str | None
     vanished_at: datetime | None
+    """Since when the code that declared it does so no more; it does not fire while this is set."""
     next_run_at: datetime | None
     last_run_at: datetime | None
     last_error: str | None
+    """Why it could not be fired when it was last due; None when it could."""
     last_error_at: datetime | None
     created_at: datetime | None
     updated_at: datetime | None
+
+
+class StoredSchedule(ScheduleFacts, frozen=True, kw_only=True):
+    """A schedule as its row says. An instant that cannot be read is None."""
+
+    queue: str | None
+    priority: int | None
+    payload: str
+    job_defaults: str | None
     missed: str | None
     """What it passed over, as it is stored; see ``passed_over``."""
     cursor: Any
     """``next_run_at`` exactly as it is stored, to compare with."""
 
 
-class Timed(Protocol):
-    """What a timetable is read from."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def cron(self) -> str | None: ...
-    @property
-    def every(self) -> float | None: ...
-    @property
-    def at(self) -> datetime | None: ...
-    @property
-    def timezone(self) -> str: ...
-    @property
-    def misfire(self) -> str: ...
-    @property
-    def catch_up_limit(self) -> int: ...
-
-
-def timetable(row: Timed) -> Schedule:
+def timetable(row: ScheduleFacts) -> Schedule:
     """When a schedule fires; ``InvalidSchedule`` where its row names no kind or policy that there is."""
     if row.kind not in get_args(Kind):
         raise cron.invalid("kind", row.kind, "one of " + ", ".join(get_args(Kind)))
