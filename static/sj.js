@@ -8,6 +8,10 @@
   // What needs a script is hidden until there is one.
   for (const element of all(".js[hidden]")) element.hidden = false;
 
+  // Where the navigation scrolls, the current page is in sight.
+  const here = one(".nav [aria-current]");
+  if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 16;
+
   // The browser's own zone is offered first.
   const zones = one("#zones");
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;

@@ -10,6 +10,7 @@ from markupsafe import Markup
 NOTHING = "–"  # noqa: RUF001
 
 _NO_MARK = Markup("")
+_DAY_AND_A_BIT = 25 * 3600.0
 
 
 class Times:
@@ -50,9 +51,10 @@ class Times:
             moment, f"{moment.astimezone(self.zone):%H:%M:%S %Z}", Markup(' data-age="" data-fixed=""')
         )
 
-    def short(self, moment: datetime) -> str:
-        """For an axis: hours and minutes."""
-        return f"{moment.astimezone(self.zone):%H:%M}"
+    def short(self, moment: datetime, span: float = 0.0) -> str:
+        """For an axis that spans so many seconds: hours and minutes, days where these would repeat."""
+        local = moment.astimezone(self.zone)
+        return f"{local.day} {local:%b}" if span > _DAY_AND_A_BIT else f"{local:%H:%M}"
 
     def day(self, moment: datetime, zone: ZoneInfo | None = None) -> str:
         """For a table of fires: day and time with the zone's abbreviation."""

@@ -51,8 +51,8 @@ class Counting(Walking):
         """All queries counted to ``most`` entries together: equal shares first, then the deepest share the rest."""
         if not queries:
             return []
-        share = min(CAP, max(LEAST, round_down(most // len(queries))))
-        found = self._counts(connection, [(query, share) for query in queries])
+        share = _share(most, len(queries))
+        found = self.in_shares(connection, queries, most)
         deep = [place for place, (count, _) in enumerate(found) if count.more]
         left = most - sum(count.number for count, _ in found)
         further = min(CAP, round_down(max(0, left) // len(deep) + share)) if deep else 0
@@ -62,9 +62,17 @@ class Counting(Walking):
                 found[place] = counted
         return found
 
+    def in_shares(self, connection: Connection, queries: Sequence[Select[Any]], most: int) -> list[Counted]:
+        """All queries counted to ``most`` entries together, in equal shares and one statement."""
+        return self._counts(connection, [(query, _share(most, len(queries))) for query in queries])
+
     def _counts(self, connection: Connection, asked: Sequence[tuple[Select[Any], int]]) -> list[Counted]:
         answers = self._each(connection, [_bounded(query, cap) for query, cap in asked])
         return [_count(answer[0], cap) for answer, (_, cap) in zip(answers, asked, strict=True)]
+
+
+def _share(most: int, number: int) -> int:
+    return min(CAP, max(LEAST, round_down(most // number)))
 
 
 def round_down(number: int) -> int:

@@ -186,7 +186,7 @@ class Observing(Counting):
             order = (c.priority.desc(), c.run_at, c.created_at, c.id)
             queries.append(lane.where(c.priority > job.priority).order_by(*order))
             queries.append(lane.where(c.priority == job.priority, same).order_by(*order))
-        found = [count for count, _ in self.shared(connection, queries, AHEAD)]
+        found = [count for count, _ in self.in_shares(connection, queries, AHEAD)]
         return Count(sum(count.number for count in found), any(count.more for count in found))
 
     def _lanes_of(self, connection: Connection, queue: str) -> list[str]:

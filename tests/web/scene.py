@@ -118,6 +118,26 @@ def play(jobs: Jobs, *, many: int = 1) -> Mailer:
     return mailer
 
 
+LONG = "a-very-long-name-" * 7
+
+
+def long_names(jobs: Jobs) -> dict[str, str]:
+    """Names as long as they may be, in one word where that is allowed; the addresses of what has them."""
+    queue, schedule = f"queue-{LONG}"[:128], f"schedule-{LONG}"[:128]
+
+    @jobs.define(LONG, queue=queue, retry=Retry(max_attempts=1))
+    def fail(ctx: Any, payload: Any) -> None:
+        ctx.log("info", "x" * 300, field="y" * 200)
+        raise type("Error" + "Z" * 100, (Exception,), {})("z" * 400)
+
+    id = jobs.enqueue(LONG, {"text": "w" * 200}, correlation_id="c" * 200, idempotency_key="i" * 200).id
+    jobs.create_worker(id="worker-" + "h" * 80, queues=(queue,), recurring=False).run_once()
+    jobs.recurring(schedule, LONG, {}, cron="*/5 * * * *", timezone="America/Argentina/ComodRivadavia")
+    jobs.admin.trigger_recurring(schedule, actor="a" * 100, reason="because " * 20)
+    jobs.locks("owner-" + "o" * 100).acquire("lock-" + "l" * 100, ttl=600)
+    return {"dead": id, "queue": queue, "schedule": schedule, "name": LONG, "key": "c" * 200}
+
+
 def _waiting(jobs: Jobs, many: int) -> None:
     for number in range(6 * many):
         jobs.enqueue("export-orders", {"page": number})

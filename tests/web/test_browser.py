@@ -312,6 +312,27 @@ def test_nothing_scrolls_sideways_at_360_pixels(browser: Browser, site: Site, pa
     context.close()
 
 
+@pytest.mark.parametrize("width", [360, 700, 1000, 1360])
+def test_long_names_do_not_make_a_page_wider(browser: Browser, site: Site, width: int) -> None:
+    names = scene.long_names(site.jobs)
+    context = browser.new_context(viewport={"width": width, "height": 780})
+    page = site.watch(context)
+    for path in ("/", "/?range=7d", "/jobs", "/jobs?name={name}&queue={queue}&correlation_id={key}", "/jobs/{dead}",
+                 "/jobs/{dead}/delete", "/dead", "/queues", "/queues/{queue}", "/recurring", "/recurring/{schedule}",
+                 "/workers", "/locks", "/audit"):  # fmt: skip
+        page.goto(site.url(path.format(**names)))
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+    context.close()
+
+
+def test_the_current_page_is_in_sight_in_a_narrow_navigation(browser: Browser, site: Site) -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 780})
+    page = site.watch(context)
+    page.goto(site.url("/audit"))
+    expect(page.locator(".nav [aria-current]")).to_be_in_viewport()
+    context.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_has_an_accessibility_violation(browser: Browser, site: Site, scheme: Any) -> None:
     checker = axe()

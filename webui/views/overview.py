@@ -78,7 +78,7 @@ def tile(one: StatusCount, now: StatsBucket, before: StatsBucket, slots: int) ->
 
 
 def _compared(difference: int) -> str:
-    return f"{difference:+,} on before" if difference else "as before"
+    return f"{difference:+,} vs before" if difference else "as before"
 
 
 def counts(ui: Ui) -> Response:
