@@ -18,8 +18,8 @@ from sloppyjobs.states import AttemptStatus, Decision, Status
 DEFAULT_RETRY = Retry()
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A durable job as its row says. It never carries the payload: that goes to the handler alone."""
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What is told of a job wherever it is told of: everything but what it carries."""
 
     id: str
     name: str
@@ -39,8 +39,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     schedule_id: str | None = None
     occurrence_at: datetime | None = None
     principal: str | None = None
-    metadata: Mapping[str, Any] = {}
-    result: Any = None
     progress: float | None = None
     progress_message: str | None = None
     error_code: str | None = None
@@ -49,6 +47,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     error_frame: str | None = None
     paused_from: Status | None = None
     finished_at: datetime | None = None
+
+
+class Job(JobFacts, frozen=True, kw_only=True, gc=False):
+    """A durable job as its row says. It never carries the payload: that goes to the handler alone."""
+
+    metadata: Mapping[str, Any] = {}
+    result: Any = None
     existing: bool = False
     """True where an idempotency key matched, so that this is the job that was there before."""
 
@@ -144,6 +149,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     finished_at: datetime | None = None
     duration: float | None = None
+    """Seconds in the handler where the worker measured them, else from claim to settlement."""
     error_code: str | None = None
     error_type: str | None = None
     error_message: str | None = None
@@ -151,10 +157,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     traceback: str | None = None
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One edge of the state machine that a job walked. ``id`` orders a job's events."""
+class EventFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told of an edge of the state machine that a job walked."""
 
-    id: int
     job_id: str
     event_type: str
     from_status: Status | None
@@ -164,6 +169,12 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str | None = None
     actor: str | None = None
     message: str | None = None
+
+
+class Event(EventFacts, frozen=True, kw_only=True):
+    """One edge that a job walked, as its row says. ``id`` orders a job's events."""
+
+    id: int
 
 
 class Lock(msgspec.Struct, frozen=True, kw_only=True):

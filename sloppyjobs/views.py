@@ -11,8 +11,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from sloppyjobs.model import Attempt, EventFacts, JobFacts
 from sloppyjobs.redact import Preview
-from sloppyjobs.states import AttemptStatus, Status
+from sloppyjobs.states import Status
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -57,37 +58,11 @@ class CappedCount(msgspec.Struct, frozen=True, order=True):
         return self.value > 0
 
 
-class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+class JobRow(JobFacts, frozen=True, kw_only=True):
     """A job in a list: everything but its payload, result and metadata. Texts are redacted."""
 
-    id: str
-    name: str
-    queue: str
-    status: Status
-    priority: int
-    run_at: datetime
-    created_at: datetime
-    updated_at: datetime
-    attempt_count: int
-    max_attempts: int
     actions: tuple[str, ...] = ()
     """The commands that the state machine allows now, by the names of the admin's methods."""
-    timeout: float | None = None
-    locked_by: str | None = None
-    locked_until: datetime | None = None
-    idempotency_key: str | None = None
-    correlation_id: str | None = None
-    schedule_id: str | None = None
-    occurrence_at: datetime | None = None
-    principal: str | None = None
-    progress: float | None = None
-    progress_message: str | None = None
-    error_code: str | None = None
-    error_type: str | None = None
-    error_message: str | None = None
-    error_frame: str | None = None
-    paused_from: Status | None = None
-    finished_at: datetime | None = None
 
 
 class JobView(JobRow, frozen=True, kw_only=True):
@@ -104,38 +79,16 @@ class JobView(JobRow, frozen=True, kw_only=True):
         return None if self.result_preview is None else self.result_preview.value
 
 
-class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptView(Attempt, frozen=True, kw_only=True):
     """One execution of a job, its error redacted. ``id`` is ``attempt_<job>_<number>``."""
 
     id: str
-    job_id: str
-    attempt_number: int
-    worker_id: str
-    status: AttemptStatus
-    started_at: datetime
-    finished_at: datetime | None = None
-    duration: float | None = None
-    """Seconds in the handler where the worker measured them, else from claim to settlement."""
-    error_code: str | None = None
-    error_type: str | None = None
-    error_message: str | None = None
-    error_frame: str | None = None
-    traceback: str | None = None
 
 
-class EventView(msgspec.Struct, frozen=True, kw_only=True):
+class EventView(EventFacts, frozen=True, kw_only=True):
     """One edge that a job walked. ``id`` is ``event_<number>``; the numbers order a job's events."""
 
     id: str
-    job_id: str
-    event_type: str
-    from_status: Status | None
-    to_status: Status
-    created_at: datetime
-    attempt_number: int | None = None
-    worker_id: str | None = None
-    actor: str | None = None
-    message: str | None = None
 
 
 class LogView(msgspec.Struct, frozen=True, kw_only=True):
