@@ -52,6 +52,7 @@ def once(server: str, jobs: int, processes: int, milliseconds: float) -> dict[st
             database = _server_processes(connection)
             after = _cpu(database), _cpu(workers)
         result = _measured(connection, jobs)
+        removed = _removal(admin)
         admin.storage.close()
     cpu = [end - start for start, end in zip(before, after, strict=True)]
     return {
@@ -60,6 +61,7 @@ def once(server: str, jobs: int, processes: int, milliseconds: float) -> dict[st
         "workers_cpu": cpu[1] / result["seconds"] * 100,
         "wal_enqueue": wal_enqueue / jobs,
         "wal_drain": result.pop("wal_end") / jobs - written / jobs,
+        "removed_per_second": removed,
     }
 
 
@@ -80,6 +82,16 @@ def _measured(connection: psycopg.Connection, jobs: int) -> dict[str, Any]:
         "wal_end": _wal(connection),
         "bytes": sizes,
     }
+
+
+def _removal(jobs: Jobs) -> float:
+    """Finished jobs a second that cleanup and purge remove together, a thousand at a time as workers do."""
+    began, removed = time.perf_counter(), 0
+    while jobs.admin.cleanup(ages={"succeeded": 0}).total:
+        pass
+    while purged := jobs.admin.purge(older_than=0).jobs:
+        removed += purged
+    return removed / (time.perf_counter() - began)
 
 
 @contextmanager
@@ -174,5 +186,6 @@ def _weights(jobs: int, results: dict[str, list[dict[str, Any]]]) -> Report:
     report.add("together", sum(found["bytes"].values()))
     report.add("WAL of its enqueue, many in a call", found["wal_enqueue"])
     report.add("WAL of its run", found["wal_drain"])
+    report.note(f"cleanup and purge removed {found['removed_per_second']:,.0f} jobs a second, one process at work")
     report.note(f"after {jobs:,} jobs with a payload of about 12 bytes, one attempt each, before any vacuum or purge")
     return report
