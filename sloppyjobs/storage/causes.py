@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, select, text
+from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_column, select, text
 
 from sloppyjobs.model import Job
 from sloppyjobs.storage.counting import WINDOW, Count, Counting, Scope
@@ -15,6 +15,8 @@ from sloppyjobs.storage.tables import LISTED
 
 SEEN = 100
 """Jobs at either end of a cause among which its first and last death are looked for."""
+RECENT = 500
+"""Dead jobs, the newest, from which an overview takes its causes."""
 DEATHS = 5_000
 """Dead jobs that all causes count together."""
 
@@ -73,26 +75,27 @@ class DeadCauses(Counting, Listing):
         """Up to ``limit`` causes; where some queues only are asked for, those of the newest dead jobs."""
         self.ensure_schema()
         if queues is not None:
-            return self.read(lambda c: self.recent_causes(self.bounded(c), limit, queues))
+            return self.read(lambda c: self.recent_causes(self.bounded(c), limit, queues, WINDOW))
         return self.read(lambda c: self._summaries(self.bounded(c), limit))
 
-    def recent_causes(self, connection: Connection, limit: int, queues: Scope = None) -> list[CauseSummary]:
+    def recent_causes(
+        self, connection: Connection, limit: int, queues: Scope = None, window: int = RECENT
+    ) -> list[CauseSummary]:
         """The most frequent causes among the newest dead jobs."""
         c = self.tables.jobs.c
         died = func.coalesce(c.finished_at, c.updated_at)
-        newest = select(c.error_type, c.error_frame, c.id, c.queue, died.label("died"))
+        seen = literal_column("1") if queues is None else case((c.queue.in_(queues), 1), else_=0)
+        newest = select(c.error_type, c.error_frame, c.id, seen.label("seen"), died.label("died"))
         newest = newest.where(literal_column("status = 'dead'"), literal_column(LISTED))
-        looked = newest.order_by(c.created_at.desc(), c.id.desc()).limit(WINDOW + 1).subquery()
-        whole = select(func.count()).select_from(looked).scalar_subquery()
+        looked = newest.order_by(c.created_at.desc(), c.id.desc()).limit(window + 1).subquery()
         cause = (looked.c.error_type, looked.c.error_frame)
-        columns = (func.count(), func.min(looked.c.died), func.max(looked.c.died), func.max(looked.c.id), whole)
-        grouped = select(*cause, *columns).group_by(*cause)
-        if queues is not None:
-            grouped = grouped.where(looked.c.queue.in_(queues))
-        found = sorted(connection.execute(grouped).all(), key=lambda row: (-row[2], row[5]))[:limit]
+        columns = (func.count(), func.min(looked.c.died), func.max(looked.c.died), func.max(looked.c.id), looked.c.seen)
+        rows = connection.execute(select(*cause, *columns).group_by(*cause, looked.c.seen)).all()
+        more = sum(row[2] for row in rows) > window
+        found = sorted((row for row in rows if row[6]), key=lambda row: (-row[2], row[5]))[:limit]
         examples = self._jobs_by_id(connection, [row[5] for row in found])
         return [
-            CauseSummary((row[0], row[1]), Count(row[2], row[6] > WINDOW), row[3], row[4], examples[row[5]])
+            CauseSummary((row[0], row[1]), Count(row[2], more), row[3], row[4], examples[row[5]])
             for row in found
             if row[5] in examples
         ]
@@ -131,7 +134,7 @@ class DeadCauses(Counting, Listing):
         return same_value(c.error_type, cause[0]), same_value(c.error_frame, cause[1])
 
     def _moments(self, cause: Cause) -> Select[Any]:
-        return self._dead(select(self.tables.jobs.c.created_at.label("moment")), self._of(cause), newest=False)
+        return self._dead(select(self.tables.jobs.c.created_at.label("first")), self._of(cause), newest=False)
 
     def _deaths(self, cause: Cause, *, newest: bool) -> Select[Any]:
         c = self.tables.jobs.c

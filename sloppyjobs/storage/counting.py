@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, case, func, select
+from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_column, select
 
 from sloppyjobs.storage.walking import Walking
 
@@ -33,11 +33,11 @@ class Count(NamedTuple):
 
 
 Counted = tuple[Count, datetime | None]
-"""A count, and the earliest ``moment`` among the counted."""
+"""A count, and the earliest moment among the counted."""
 
 
 class Counting(Walking):
-    """Bounded counts. A query selects a ``moment``, in the order of an index."""
+    """Bounded counts. A query selects a ``moment``, or a ``first`` where it is ordered by that, along an index."""
 
     def within(self, query: Select[Any], queue: ColumnElement[Any], queues: Scope) -> Select[Any]:
         """The query, remembering the queue where ``queues`` will be sifted out."""
@@ -82,15 +82,22 @@ def round_down(number: int) -> int:
 
 
 def _bounded(query: Select[Any], cap: int) -> Select[Any]:
-    """How many entries were looked at, how many of them count, and the earliest of these."""
-    sifted = "seen" in query.selected_columns
-    looked = query.limit((max(cap, WINDOW) if sifted else cap) + 1).subquery()
-    counts: ColumnElement[Any] = looked.c.seen if sifted else looked.c.moment
-    moment = case((looked.c.seen == 1, looked.c.moment)) if sifted else looked.c.moment
-    columns: tuple[ColumnElement[Any], ...] = (func.count(), func.count(counts), func.min(moment))
+    """How many entries were looked at, how many of them count (all: -1), and the earliest of these."""
+    looked = query.limit((WINDOW if "seen" in query.selected_columns else cap) + 1).subquery()
+    columns: tuple[ColumnElement[Any], ...]
+    if "seen" in looked.c:
+        moment = case((looked.c.seen == 1, looked.c[0]))
+        columns = (func.count(), func.count(looked.c.seen), func.min(moment))
+    elif "first" in looked.c:
+        # Nothing but the number is asked of each entry: that is several times cheaper.
+        columns = (func.count(), literal_column("-1").label("matching"), query.limit(1).scalar_subquery())
+    else:
+        columns = (func.count(), literal_column("-1").label("matching"), func.min(looked.c.moment))
     return select(*columns).select_from(looked)
 
 
 def _count(row: Sequence[Any], cap: int) -> Counted:
     looked, matching, earliest = row
-    return Count(min(matching, cap), matching > cap or looked > max(cap, WINDOW)), earliest
+    if matching < 0:
+        return Count(min(looked, cap), looked > cap), earliest
+    return Count(min(matching, WINDOW), looked > WINDOW), earliest

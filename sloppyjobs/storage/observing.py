@@ -82,16 +82,18 @@ class Observing(Counting):
     def _of_status(self, status: Status, queues: Scope, since: datetime | None) -> Select[Any]:
         """The creation of jobs of a status, in the order of an index; oldest first where age matters."""
         c = self.tables.jobs.c
+        order: tuple[ColumnElement[Any], ...]
         where: list[ColumnElement[bool]] = [literal_column(f"status = '{status.value}'")]
         where += [] if since is None else [c.created_at >= since]
+        named = "first"
         if status is Status.PROCESSING:
-            order: tuple[ColumnElement[Any], ...] = (c.locked_until,)
+            named, order = "moment", (c.locked_until,)
         else:
             where.append(literal_column(LISTED))
             order = (c.created_at, c.id)
         if since is not None or status in FINISHED:
             order = tuple(column.desc() for column in order)
-        return self.within(select(c.created_at.label("moment")).where(*where).order_by(*order), c.queue, queues)
+        return self.within(select(c.created_at.label(named)).where(*where).order_by(*order), c.queue, queues)
 
     def queue_loads(self, connection: Connection, names: Sequence[str]) -> dict[str, QueueLoad]:
         """What is queued in each of these queues; they share the bound of one page."""
@@ -180,7 +182,7 @@ class Observing(Counting):
         )
         queries = []
         for name in self._lanes_of(connection, job.queue):
-            lane = select(c.run_at.label("moment")).where(
+            lane = select(c.run_at.label("first")).where(
                 literal_column("status = 'queued'"), c.queue == job.queue, c.name == name
             )
             order = (c.priority.desc(), c.run_at, c.created_at, c.id)
