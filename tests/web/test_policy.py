@@ -148,6 +148,20 @@ def test_a_forbidden_page_is_not_in_the_navigation(as_role: Callable[[str | None
     assert f'href="{PREFIX}/queues"' in text
 
 
+def test_the_overview_links_only_to_pages_that_may_be_seen(played: Jobs) -> None:
+    class OverviewOnly(RolePolicy):
+        def can(self, actor: object, action: str, resource: webui.Resource) -> bool:
+            return action in ("overview.view", "job.view")
+
+    text = Client(make_app(played, OverviewOnly()).test_client()).get("/").text
+    for words, path in (
+        ("Nobody works on exports", "/queues/exports"),
+        ("nightly-rollup", "/recurring/nightly-rollup"),
+    ):
+        assert words in text
+        assert f'href="{PREFIX}{path}"' not in text
+
+
 def test_a_policy_is_asked_once_for_the_same_thing(played: Jobs) -> None:
     asked: list[tuple[str, object]] = []
 
