@@ -12,11 +12,13 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection, Engine, Executable, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import QueuePool
 
 from sloppyjobs import errors
 from sloppyjobs.storage import reading
@@ -232,6 +234,23 @@ class Database:
 
     def announce(self, connection: Connection) -> None:
         """Wake the workers when this transaction commits; their polling is enough where this does nothing."""
+
+    def apart(self) -> Self:
+        """The same storage on connections of its own, which nobody can use up; itself where they are its own already.
+
+        What an application has set for its connections holds for these too.
+        """
+        if self._owns_engine or not isinstance(self.engine.pool, QueuePool):
+            return self
+        pool = self.engine.pool.recreate()
+        # The application's bound is for the application; our own is how few of them are ever in use at once.
+        pool._max_overflow = -1
+        other = copy(self)
+        other.engine = Engine(pool, self.engine.dialect, self.engine.url)
+        other.engine.update_execution_options(**self.engine.get_execution_options())
+        other._owns_engine = True
+        _forget_connections_after_fork(other.engine)
+        return other
 
     def close(self) -> None:
         """Close the pool, if it is ours."""

@@ -81,7 +81,9 @@ class Worker:
         self.recurring = recurring
         self.maintenance = maintenance
         self.jobs = jobs
-        self.reports = WorkerReports(jobs.storage, self.id, self.settings.lease, jobs.enqueue)
+        # Handlers may hold every connection of the application's; leases are renewed all the same.
+        self.storage = jobs.storage.apart()
+        self.reports = WorkerReports(self.storage, self.id, self.settings.lease, jobs.enqueue)
         self.observation = Observation(
             jobs, self.id, capture_logs=capture_logs, metrics_port=metrics_port, metrics_host=metrics_host
         )
@@ -94,7 +96,7 @@ class Worker:
 
         A second signal, a second or more later, gives back at once.
         """
-        self.jobs.storage.ensure_schema()
+        self.storage.ensure_schema()
         self.observation.open(lambda: self._turnstile)
         with self._signals():
             self._live()
@@ -103,7 +105,7 @@ class Worker:
         """Work in a thread until ``stop``."""
         if self._thread is not None:
             raise errors.JobsError("this worker has been started already")
-        self.jobs.storage.ensure_schema()
+        self.storage.ensure_schema()
         self.observation.open(lambda: self._turnstile)
         self._thread = threading.Thread(target=self._live, name="sloppyjobs-worker", daemon=True)
         self._thread.start()
@@ -125,12 +127,14 @@ class Worker:
 
     def run_once(self) -> int:
         """One pass over what is due now, one job after the other in claim order; returns how many were executed."""
-        self.jobs.storage.ensure_schema()
+        self.storage.ensure_schema()
         if self.recurring:
             self._synchronise()
             self.jobs.tick_recurring(owner=self.id)
         with self.observation.logging():
-            return run_once(self._turnstile)
+            executed = run_once(self._turnstile)
+        self._hang_up()
+        return executed
 
     @property
     def metrics_url(self) -> str | None:
@@ -157,7 +161,7 @@ class Worker:
     def _new_turnstile(self) -> Turnstile:
         return Turnstile(
             self.id,
-            self.jobs.storage,
+            self.storage,
             self.jobs.definitions,
             self.reports,
             self.settings,
@@ -172,11 +176,12 @@ class Worker:
                 self._work()
         finally:
             self.observation.close()
+            self._hang_up()
 
     def _work(self) -> None:
         turnstile, outage = self._turnstile, Outage("the worker's turn")
-        self.jobs.storage.register_worker(self.info())
-        self.jobs.storage.write_redactions(self.jobs.definitions.redactions)
+        self.storage.register_worker(self.info())
+        self.storage.write_redactions(self.jobs.definitions.redactions)
         servants = self._servants(turnstile)
         for servant in servants:
             servant.start()
@@ -207,13 +212,18 @@ class Worker:
 
     def _leave(self) -> None:
         try:
-            self.jobs.storage.stop_worker(self.id)
+            self.storage.stop_worker(self.id)
         except Exception as error:
             log.warning("worker %s could not say goodbye: %s", self.id, error)
         log.info("worker %s has stopped", self.id)
 
+    def _hang_up(self) -> None:
+        """Close the connections that nobody else uses."""
+        if self.storage is not self.jobs.storage:
+            self.storage.close()
+
     def _servants(self, turnstile: Turnstile) -> list[Background]:
-        watcher = self.jobs.storage.watch()
+        watcher = self.storage.watch()
 
         def listen() -> float:
             if watcher.wait(LISTEN_SECONDS):
@@ -233,7 +243,7 @@ class Worker:
     def _tick(self) -> float:
         """Look first: a tick takes a lock, and most seconds have nothing to fire."""
         self._synchronise()
-        due_in = self.jobs.storage.next_schedule_in()
+        due_in = self.storage.next_schedule_in()
         if due_in is not None and due_in <= 0:
             self.jobs.tick_recurring(owner=self.id)
             return SHORTEST_TICK
