@@ -5,7 +5,7 @@ A worker needs three of them; a new store can be judged one by one, with ``slopp
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -53,8 +53,13 @@ class ClaimPort(Protocol):
         """Take queued jobs in order."""
         ...
 
-    def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], list[Claim]]:
-        """Settle and claim in one transaction."""
+    def turn(
+        self,
+        settlements: Sequence[Settlement],
+        request: ClaimRequest | None,
+        meanwhile: Callable[[], None] = ...,
+    ) -> tuple[set[str], Sequence[Claim]]:
+        """Settle and claim; ``meanwhile`` is called once or more often, while the database works if possible."""
         ...
 
     def watch(self) -> Watcher:

@@ -68,6 +68,7 @@ class Turnstile:
         self._tasks: dict[Fence, Task] = {}
         self._finished: deque[tuple[Task, Outcome, float | None]] = deque()
         self._unsettled: list[Settlement] = []
+        self._fetched: Sequence[Claim] = ()
         self._runners: dict[str, Runner] = {}
         self._woken = threading.Event()
         self._news = True
@@ -87,7 +88,8 @@ class Turnstile:
         seconds = task.run_seconds()
         if task.finish():
             self._finished.append((task, outcome, seconds))
-            self._woken.set()
+            if not self._woken.is_set():
+                self._woken.set()
         else:
             log.info("job %s finished after its attempt had ended; ignored", task.claim.id)
 
@@ -132,7 +134,7 @@ class Turnstile:
     @property
     def drained(self) -> bool:
         """Whether nothing is left to do on the way out."""
-        return self.draining and not (self._tasks or self._finished or self._unsettled)
+        return self.draining and not (self._tasks or self._finished or self._unsettled or self._fetched)
 
     # What the turning thread calls
 
@@ -140,6 +142,7 @@ class Turnstile:
         """Settle, sweep, claim and hand out."""
         self._expire_handlers()
         if self.draining:
+            self._hand_out()
             self._release_in_drain()
         self._decide_finished()
         self._sweep_when_due()
@@ -148,14 +151,17 @@ class Turnstile:
             return
         self.reports.flush()
         batch = self._unsettled[:SETTLE_LIMIT]
-        accepted, claims = self.storage.turn(batch, request)
+        try:
+            accepted, claims = self.storage.turn(batch, request, self._hand_out)
+        finally:
+            self._hand_out()
         del self._unsettled[: len(batch)]
         self._let_go(batch, accepted)
         if request is not None:
             # A full batch means that there is more; a short one, that the next word or poll decides.
             self._news = len(claims) >= request.limit
             self._next_poll = time.monotonic() + self.settings.poll_interval
-            self._hand_out(claims)
+            self._fetched = claims
 
     def turned(self) -> None:
         """A turn went well; by this others know that the worker works."""
@@ -166,6 +172,7 @@ class Turnstile:
         """Until a handler finishes, a timeout is due, there is news, or it is time to poll."""
         if self._finished or self._unsettled or self._request() is not None:
             return
+        self._hand_out()
         until = [self._give_up_at] if self._give_up_at is not None else [self._next_poll, self._next_sweep]
         until += [deadline for task in self.held() if (deadline := task.deadline()) is not None]
         self._woken.wait(max(0.0, min(min(until) - time.monotonic(), self.settings.poll_interval)))
@@ -179,6 +186,7 @@ class Turnstile:
         self._tasks.clear()
         self._finished.clear()
         self._unsettled.clear()
+        self._fetched = ()
 
     def close(self) -> None:
         """End the runners."""
@@ -220,7 +228,9 @@ class Turnstile:
         self._next_sweep = time.monotonic() + max(SWEEP_SECONDS, soon)
 
     def _request(self) -> ClaimRequest | None:
-        room = self.prefetch.capacity() - len(self._tasks)
+        # What has finished is not hoarded, so the next batch is claimed while the last one is settled.
+        waiting = len(self._tasks) - len(self._finished) - len(self._unsettled) + len(self._fetched)
+        room = self.prefetch.capacity() - waiting
         if self.draining or room <= 0 or not (self._news or time.monotonic() >= self._next_poll):
             return None
         names = self.definitions.handled()
@@ -240,7 +250,11 @@ class Turnstile:
         if ended:
             self.aftermath.settled(ended)
 
-    def _hand_out(self, claims: Sequence[Claim]) -> None:
+    def _hand_out(self) -> None:
+        """Give the claims of the last turn to their runners; the database may be busy with the next by now."""
+        claims, self._fetched = self._fetched, ()
+        if not claims:
+            return
         by_kind: dict[str, list[Task]] = {}
         around = self.surroundings.around()
         for claim in claims:

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import select
+import pytest
+from sqlalchemy import func, select
 
 from sloppyjobs import Jobs, Retry, Worker
 from sloppyjobs.states import Status
@@ -85,18 +86,34 @@ def test_jobs_fetched_ahead_are_given_back_when_their_turn_does_not_come(
     jobs: Jobs, start: Start, eventually: Eventually
 ) -> None:
     release = threading.Event()
-    jobs.define("quick", lambda ctx, payload: None)
-    jobs.define("slow", lambda ctx, payload: release.wait(20) and None)
-    start(concurrency=1)
-    for job in jobs.enqueue_many([("quick", None)] * 300):
-        jobs.wait(job.id, timeout=30)
-    # By now the worker believes in quick jobs and takes all of these, though it can run only one.
+    jobs.define("slow", lambda ctx, payload: release.wait(60) and None)
+    worker = start(concurrency=1)
+    # As after many quick jobs: it takes all of the slow ones, though it can run only one.
+    worker._turnstile.prefetch.ran(20e-6)
     several = jobs.enqueue_many([("slow", None)] * 5)
     eventually(lambda: all(jobs.get(job.id).attempt_count == 1 for job in several))
     eventually(lambda: [jobs.get(job.id).status for job in several] == ["processing"] + ["queued"] * 4)
     release.set()
     for job in several:
         assert jobs.wait(job.id).status is Status.SUCCEEDED
+
+
+@pytest.mark.parametrize("executed", [1, 16, 400, 900])
+def test_a_worker_that_stops_amid_a_crowd_leaves_nothing_in_its_hands(
+    jobs: Jobs, start: Start, eventually: Eventually, executed: int
+) -> None:
+    ran: list[str] = []
+    jobs.define("quick", lambda ctx, _payload: ran.append(ctx.job_id))
+    jobs.enqueue_many([("quick", {}) for _ in range(2_000)])
+    worker = start(concurrency=4)
+    eventually(lambda: len(ran) >= executed, 60)
+    worker.stop(timeout=30)
+    assert not jobs.admin.list_jobs("processing").items
+    table = jobs.storage.tables.jobs
+    with jobs.storage.engine.connect() as connection:
+        counts = dict(connection.execute(select(table.c.status, func.count()).group_by(table.c.status)).all())
+    assert len(ran) == len(set(ran)) == counts["succeeded"]
+    assert sum(counts.values()) == 2_000
 
 
 def test_a_worker_can_be_started_again(jobs: Jobs, start: Start) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, overload
 
 from sqlalchemy import URL, ColumnElement, Connection, Engine, Table, any_, bindparam, create_engine, event, make_url
 from sqlalchemy import func as sql
@@ -21,7 +22,7 @@ from sloppyjobs import errors
 from sloppyjobs.model import Claim, Job, NewJob, Settlement
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
-from sloppyjobs.storage.claims import ALL_QUEUES, ClaimRequest
+from sloppyjobs.storage.claims import ALL_QUEUES, ClaimRequest, do_nothing
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.database import as_sqlalchemy, cursor_of, detached
 from sloppyjobs.storage.dialects import postgres_sql
@@ -151,19 +152,14 @@ class PostgresStorage(SqlStorage):
                 return work(cursor_of(connection))
 
         def attempt() -> Any:
-            with self._drivers(1) as (driver,):
+            with self._driver() as driver:
                 return work(driver.cursor())
 
         return self._again(attempt)
 
     @contextmanager
-    def _drivers(self, count: int) -> Iterator[list[Any]]:
-        """Connections of the driver's own, in autocommit mode; what SQLAlchemy does around them costs too much here."""
-        with ExitStack() as stack:
-            yield [stack.enter_context(self._driver()) for _ in range(count)]
-
-    @contextmanager
     def _driver(self) -> Iterator[Any]:
+        """A connection of the driver's own, in autocommit mode; what SQLAlchemy does around it costs too much here."""
         pooled = self.engine.raw_connection()
         driver: Any = pooled.driver_connection
         try:
@@ -201,41 +197,52 @@ class PostgresStorage(SqlStorage):
     def claim(self, request: ClaimRequest) -> list[Claim]:
         """One statement: rows, attempts and events."""
         self.ensure_schema()
-        return self.turn((), request)[1]
+        return list(self.turn((), request)[1])
 
-    def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], list[Claim]]:
+    def turn(
+        self,
+        settlements: Sequence[Settlement],
+        request: ClaimRequest | None,
+        meanwhile: Callable[[], None] = do_nothing,
+    ) -> tuple[set[str], Sequence[Claim]]:
         """Settle and claim at the same time: on two connections, each in one transaction and one round trip."""
-        if not settlements:
-            return set(), [] if request is None else self._again(lambda: self._settle_and_claim((), request)[1])
         # A turn settles for one worker; its successes, which are most, go by the single statement.
         plain = [s for s in settlements if s.decision.path == (Status.SUCCEEDED,)]
+        accepted: set[str] = set()
         if len(plain) < len(settlements):
-            accepted = self.settle(settlements)
-            return accepted, [] if request is None else self.turn((), request)[1]
-        return self._again(lambda: self._settle_and_claim(plain, request))
+            accepted, plain = self.settle(settlements), []
+        if not plain and request is None:
+            meanwhile()
+            return accepted, []
+        settled, claims = self._again(lambda: self._settle_and_claim(plain, request, meanwhile))
+        return accepted | settled, claims
 
     def _settle_and_claim(
-        self, plain: Sequence[Settlement], request: ClaimRequest | None
-    ) -> tuple[set[str], list[Claim]]:
-        calls = [self._settle_call(plain)] if plain else []
-        calls += [self._claim_call(request)] if request is not None else []
-        with self._drivers(len(calls)) as drivers:
-            cursors = self._at_once(drivers, calls)
-            accepted = {row[0] for row in cursors[0].fetchall()} if plain else set()
-            return accepted, [] if request is None else self._claims(cursors[-1], request)
-
-    def _at_once(self, drivers: Sequence[Any], calls: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
-        """Send every call before waiting for any: the server works on them side by side."""
-        cursors = []
+        self, plain: Sequence[Settlement], request: ClaimRequest | None, meanwhile: Callable[[], None]
+    ) -> tuple[set[str], Sequence[Claim]]:
+        """Send both before waiting for either: the server works on them side by side, and we on something else."""
+        accepted: set[str] = set()
+        claims: Sequence[Claim] = []
         with ExitStack() as stack:
-            for driver, (statement, values) in zip(drivers, calls, strict=True):
-                stack.enter_context(driver.pipeline())
-                driver.execute("BEGIN")
-                driver.execute(postgres_sql.PLAN_BY_INDEX, prepare=True)
-                cursors.append(driver.cursor(binary=True))
-                cursors[-1].execute(statement, values, prepare=True)
-                driver.execute("COMMIT")
-        return cursors
+            claiming = None if request is None else self._send(stack, *self._claim_call(request))
+            settling = self._send(stack, *self._settle_call(plain)) if plain else None
+            meanwhile()
+        if settling is not None:
+            accepted = {row[0] for row in settling.fetchall()}
+        if claiming is not None and request is not None and claiming.rowcount:
+            claims = _Claims(claiming, partial(rows.claim, worker_id=request.worker_id, instant=self.from_driver))
+        return accepted, claims
+
+    def _send(self, stack: ExitStack, statement: str, values: dict[str, Any]) -> Any:
+        """Send a transaction on a connection of its own; its cursor has the answer when the stack is left."""
+        driver = stack.enter_context(self._driver())
+        stack.enter_context(driver.pipeline())
+        driver.execute("BEGIN")
+        driver.execute(postgres_sql.PLAN_BY_INDEX, prepare=True)
+        cursor = driver.cursor(binary=True)
+        cursor.execute(statement, values, prepare=True)
+        driver.execute("COMMIT")
+        return cursor
 
     def _settle_call(self, plain: Sequence[Settlement]) -> tuple[str, dict[str, Any]]:
         ordered = sorted(plain, key=lambda s: s.job_id)
@@ -262,11 +269,36 @@ class PostgresStorage(SqlStorage):
             "now": self._injected_now(),
         }
 
-    def _claims(self, cursor: Any, request: ClaimRequest) -> list[Claim]:
-        return [rows.claim(row, request.worker_id, self.from_driver) for row in cursor.fetchall()]
-
     def _injected_now(self) -> datetime | None:
         return None if self._test_clock is None else self._test_clock.now()
+
+
+class _Claims(Sequence[Claim]):
+    """Rows that become claims when they are looked at, which may be while the database is busy with the next ones."""
+
+    def __init__(self, cursor: Any, convert: Callable[[Any], Claim]) -> None:
+        self._cursor = cursor
+        self._convert = convert
+
+    @cached_property
+    def _all(self) -> list[Claim]:
+        return [self._convert(row) for row in self._cursor.fetchall()]
+
+    def __len__(self) -> int:
+        count: int = self._cursor.rowcount
+        return count
+
+    def __iter__(self) -> Iterator[Claim]:
+        return iter(self._all)
+
+    @overload
+    def __getitem__(self, place: int) -> Claim: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Claim]: ...
+
+    def __getitem__(self, place: int | slice) -> Claim | list[Claim]:
+        return self._all[place]
 
 
 class _NotificationWatcher:
