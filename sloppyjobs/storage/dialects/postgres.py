@@ -347,7 +347,7 @@ def _engine(target: str | URL) -> Engine:
     url = make_url(target)
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
-    engine = create_engine(url, pool_size=10, max_overflow=50)
+    engine = create_engine(url, pool_size=10, max_overflow=50, pool_use_lifo=True)
 
     @event.listens_for(engine, "connect")
     def in_utc(driver: Any, _record: Any) -> None:
