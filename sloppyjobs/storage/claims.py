@@ -108,8 +108,8 @@ class Claiming(Settling):
 
     def _look(self, connection: Connection) -> tuple[datetime | None, datetime | None, datetime]:
         query = self.prepared("look", self._soonest)
-        found = query.rows(cursor_of(connection), {})[0]
-        return self.from_driver(found[0]), self.from_driver(found[1]), self.now(connection)
+        lease_ends, due, now = query.rows(cursor_of(connection), {})[0]
+        return self.from_driver(lease_ends), self.from_driver(due), self.by_clock(now)
 
     def _expire(self, connection: Connection, limit: int) -> list[Ended]:
         c = self.tables.jobs.c
@@ -207,11 +207,12 @@ class Claiming(Settling):
     # Statements
 
     def _soonest(self) -> Select[Any]:
-        """The end of the first lease and the first due time: the heads of two indexes."""
+        """The end of the first lease and the first due time, which are the heads of two indexes; and the clock."""
         c = self.tables.jobs.c
         leases = select(c.locked_until).where(_status_is("processing")).order_by(c.locked_until)
         due = select(c.run_at).where(_status_in("scheduled", "retrying")).order_by(c.run_at, c.id)
-        return select(*(query.limit(literal_column("1")).scalar_subquery() for query in (leases, due)))
+        heads = [query.limit(literal_column("1")).scalar_subquery() for query in (leases, due)]
+        return select(*heads, self.clock_column())
 
     # Queue first, then name: SQLite and MariaDB do not seek to a pair of values, they read everything up to it.
 

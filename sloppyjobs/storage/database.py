@@ -16,7 +16,7 @@ from copy import copy
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import Connection, Engine, Executable, text
+from sqlalchemy import ColumnElement, Connection, Engine, Executable, literal_column, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
@@ -103,6 +103,16 @@ class Database:
             return taken
         value = connection.execute(text(f"SELECT {self.now_sql}")).scalar_one()
         moment = self._now_type.process_result_value(value, self.engine.dialect)
+        assert moment is not None
+        return moment
+
+    def clock_column(self) -> ColumnElement[Any]:
+        """The statement clock as a column of a prepared query, which saves asking for it; ``by_clock`` reads it."""
+        return literal_column(self.now_sql)
+
+    def by_clock(self, value: Any) -> datetime:
+        """What time it is, by the clock in force; ``value`` is what the database's own said."""
+        moment = self.from_driver(value) if self._test_clock is None else self._test_clock.now()
         assert moment is not None
         return moment
 

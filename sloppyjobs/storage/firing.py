@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, delete, literal_column, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, literal_column, select, update
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from sloppyjobs import errors
 from sloppyjobs.model import Job, NewJob
 from sloppyjobs.payload import clean_text
+from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.schedule_rows import (
     PassedOver,
     StoredSchedule,
@@ -84,6 +85,25 @@ class FiringSchedules(Walking):
         return self.read(self._next_schedule_in)
 
     def _next_schedule_in(self, connection: Connection) -> float | None:
+        query = self.prepared("next schedule", self._heads_of_schedules)
+        head, aside, value = query.rows(cursor_of(connection), {})[0]
+        if head is None and aside is None:
+            return None
+        due = readable(head, self.from_driver)
+        if aside is not None or due is None:
+            return self._next_of_all(connection)
+        return max(0.0, (due - self.by_clock(value)).total_seconds())
+
+    def _heads_of_schedules(self) -> Select[Any]:
+        """The next run of those that are fine, a sign that some are set aside, and the clock."""
+        c = self.tables.recurring.c
+        enabled: ColumnElement[bool] = literal_column(ENABLED)
+        fine = select(as_stored(c.next_run_at)).where(enabled, c.last_error_at.is_(None), c.next_run_at.is_not(None))
+        aside = select(as_stored(c.last_error_at)).where(enabled, c.last_error_at.is_not(None))
+        heads = (fine.order_by(c.next_run_at), aside.order_by(c.last_error_at))
+        return select(*(query.limit(literal_column("1")).scalar_subquery() for query in heads), self.clock_column())
+
+    def _next_of_all(self, connection: Connection) -> float | None:
         if self._due_schedules(connection, 1):
             return 0.0
         c = self.tables.recurring.c
