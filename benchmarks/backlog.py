@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -43,18 +43,23 @@ FROM series
 """
 
 
-def measure(url: str, rows: int, status: str = "queued", queue: str = "default", name: str = "noop") -> dict[str, Any]:
-    """Milliseconds of a claim, an idle claim and a sweep, without statistics and with them."""
-    jobs = Jobs(url)
-    jobs.declare("noop")
-    if rows:
-        _fill(jobs, rows, status, queue, name)
-    jobs.enqueue_many([("noop", {})] * OURS)
-    found = {"none": _times(jobs)}
-    with jobs.storage.engine.connect() as connection:
-        connection.execute(text("ANALYZE"))
-        connection.commit()
-    return {**found, "fresh": _times(jobs)}
+def measure(
+    url: str, small: str, rows: int, status: str = "queued", queue: str = "default", name: str = "noop"
+) -> dict[str, Any]:
+    """Milliseconds of a claim, an idle claim and a sweep, without statistics and with them; and how many times as long
+    as beside nothing, in the database ``small``. The two take turns, so that a slow second of the machine hits both.
+    """
+    both = [Jobs(url), Jobs(small)]
+    _fill(both[0], rows, status, queue, name)
+    for jobs in both:
+        jobs.declare("noop")
+        jobs.enqueue_many([("noop", {})] * OURS)
+    found = {"none": _times(both)}
+    for jobs in both:
+        with jobs.storage.engine.connect() as connection:
+            connection.execute(text("ANALYZE"))
+            connection.commit()
+    return {**found, "fresh": _times(both)}
 
 
 def _fill(jobs: Jobs, rows: int, status: str, queue: str, name: str) -> None:
@@ -66,27 +71,31 @@ def _fill(jobs: Jobs, rows: int, status: str, queue: str, name: str) -> None:
         connection.execute(text(statement), values)
 
 
-def _times(jobs: Jobs) -> dict[str, float]:
+def _times(both: Sequence[Jobs]) -> dict[str, tuple[float, float]]:
     ours = ClaimRequest("worker_growth", ("default",), frozenset({"noop"}), limit=10, lease=3600)
     empty = ours._replace(queues=("empty",))
 
-    def claim() -> None:
+    def claim(jobs: Jobs) -> None:
         claimed = jobs.storage.claim(ours)
         assert len(claimed) == 10
 
     return {
-        "claim": _median_ms(claim),
-        "idle_claim": _median_ms(lambda: jobs.storage.claim(empty)),
-        "sweep": _median_ms(jobs.storage.sweep),
+        "claim": _in_turn(both, claim),
+        "idle_claim": _in_turn(both, lambda jobs: jobs.storage.claim(empty)),
+        "sweep": _in_turn(both, lambda jobs: jobs.storage.sweep()),
     }
 
 
-def _median_ms(work: Callable[[], object]) -> float:
-    for _ in range(5):
-        work()
-    times = []
+def _in_turn(both: Sequence[Jobs], work: Callable[[Jobs], object]) -> tuple[float, float]:
+    """Milliseconds in the first, and how many times those in the second."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for jobs in both:
+        for _ in range(5):
+            work(jobs)
     for _ in range(CLAIMS):
-        began = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - began)
-    return median(times) * 1000
+        for jobs, taken in zip(both, times, strict=True):
+            began = time.perf_counter()
+            work(jobs)
+            taken.append(time.perf_counter() - began)
+    large, small = map(median, times)
+    return large * 1000, large / small
