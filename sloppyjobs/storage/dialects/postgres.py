@@ -189,7 +189,7 @@ class PostgresStorage(SqlStorage):
             "queues": queues,
             "now": now,
         }
-        cursor.execute(self._sql.after_copy, values)
+        cursor.execute(self._sql.after_copy, values, prepare=True)
         return jobs
 
     # Turns
