@@ -6,9 +6,11 @@ import itertools
 import os
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine
@@ -109,6 +111,22 @@ def make_storage(database_url: str) -> Iterator[Callable[..., storage.SqlStorage
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Any]:
+    """Waits for something to become true, and says what it was instead."""
+
+    def wait(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
+        deadline = time.monotonic() + seconds
+        while True:
+            found = condition()
+            if found:
+                return found
+            assert time.monotonic() < deadline, f"still {found!r} after {seconds} s"
+            time.sleep(0.02)
+
+    return wait
 
 
 def _administer(server: str, *statements: str) -> None:

@@ -10,8 +10,8 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_co
 
 from sloppyjobs.model import Job
 from sloppyjobs.storage.counting import WINDOW, Count, Counting, Scope
+from sloppyjobs.storage.job_tables import LISTED
 from sloppyjobs.storage.listing import Listing, same_value
-from sloppyjobs.storage.tables import LISTED
 
 SEEN = 100
 """Jobs at either end of a cause among which its first and last death are looked for."""

@@ -12,9 +12,9 @@ from sloppyjobs import errors
 from sloppyjobs.model import Job
 from sloppyjobs.states import FINISHED, AttemptStatus, Status, check, event_type
 from sloppyjobs.storage import rows
+from sloppyjobs.storage.column_types import NAME_LENGTH
 from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.redactions import Redacting
-from sloppyjobs.storage.tables import NAME_LENGTH
 
 
 class Step(NamedTuple):

@@ -28,7 +28,7 @@ from sloppyjobs.storage.schedule_rows import (
     remembering,
     stored,
 )
-from sloppyjobs.storage.tables import ENABLED
+from sloppyjobs.storage.service_tables import ENABLED
 from sloppyjobs.storage.walking import Walking
 
 SET_ASIDE = timedelta(seconds=60)

@@ -13,7 +13,7 @@ from sloppyjobs.model import Job
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.commands import possible_id, unknown
-from sloppyjobs.storage.tables import LISTED
+from sloppyjobs.storage.job_tables import LISTED
 from sloppyjobs.storage.walking import Key, Sieve, Walk, Walking
 
 TIMED = frozenset({Status.SCHEDULED, Status.RETRYING})

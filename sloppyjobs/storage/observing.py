@@ -15,7 +15,8 @@ from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, 
 from sloppyjobs.model import Job
 from sloppyjobs.states import FINISHED, Status
 from sloppyjobs.storage.counting import CAP, WINDOW, Count, Counting, Scope
-from sloppyjobs.storage.tables import ENABLED, LISTED
+from sloppyjobs.storage.job_tables import LISTED
+from sloppyjobs.storage.service_tables import ENABLED
 
 WORKERS = 1_000
 """Workers that are looked at, those heard of last first."""

@@ -18,7 +18,7 @@ from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.audit import Auditing, Order
 from sloppyjobs.storage.database import cursor_of
-from sloppyjobs.storage.tables import LISTED
+from sloppyjobs.storage.job_tables import LISTED
 from sloppyjobs.storage.walking import Key, Walk, Walked
 
 STEP = 500

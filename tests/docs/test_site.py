@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from browser import FLAGS, chromium
+from missing import without
 from pages import DOCS, ROOT
 from playwright.sync_api import sync_playwright
 
@@ -73,7 +74,7 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(site: Path) -> None:
 def test_a_browser_shows_the_site_from_disk_and_finds_something(site: Path) -> None:
     path = chromium()
     if path is None:
-        pytest.skip("no Chromium on this machine: tests/web/ensure_browser.sh installs one where it can")
+        without("no Chromium on this machine: tests/web/ensure_browser.sh installs one where it can")
     asked: list[str] = []
     complaints: list[str] = []
     with sync_playwright() as playwright:

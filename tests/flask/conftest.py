@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -52,19 +51,3 @@ def make_app(tmp_path: Path, db: SQLAlchemy, jobs: SloppyJobs) -> Iterator[Make]
             db.session.remove()
             for engine in db.engines.values():
                 engine.dispose()
-
-
-@pytest.fixture
-def eventually() -> Callable[..., Any]:
-    """Waits for something to become true, and says what it was instead."""
-
-    def wait(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
-        deadline = time.monotonic() + seconds
-        while True:
-            found = condition()
-            if found:
-                return found
-            assert time.monotonic() < deadline, f"still {found!r} after {seconds} s"
-            time.sleep(0.05)
-
-    return wait

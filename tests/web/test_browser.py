@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import scene
 from browser import FLAGS, axe, chromium
 from flask import Flask
 from hosts import PREFIX
+from missing import without
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from sqlalchemy.exc import OperationalError
 from werkzeug.serving import WSGIRequestHandler, make_server
@@ -37,10 +37,7 @@ def browser() -> Iterator[Browser]:
     """A Chromium; without one the tests are skipped, or fail under CI."""
     path = chromium()
     if path is None:
-        missing = "no Chromium on this machine: tests/web/ensure_browser.sh installs one where it can"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
+        without("no Chromium on this machine: tests/web/ensure_browser.sh installs one where it can")
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield made
@@ -337,10 +334,7 @@ def test_the_current_page_is_in_sight_in_a_narrow_navigation(browser: Browser, s
 def test_no_page_has_an_accessibility_violation(browser: Browser, site: Site, scheme: Any) -> None:
     checker = axe()
     if checker is None:
-        missing = "axe-core is not installed: npm ci"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
+        without("axe-core is not installed: npm ci")
     # The checker is put in by the test, which the pages' own policy would refuse.
     context = browser.new_context(color_scheme=scheme, bypass_csp=True)
     page = site.watch(context)

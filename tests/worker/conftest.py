@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,19 +32,3 @@ def start(jobs: Jobs) -> Iterator[Callable[..., Worker]]:
     yield start_worker
     for worker in started:
         worker.stop(timeout=0)
-
-
-@pytest.fixture
-def eventually() -> Callable[..., Any]:
-    """Waits for something to become true, and says what it was instead."""
-
-    def wait(condition: Callable[[], Any], seconds: float = 15.0) -> Any:
-        deadline = time.monotonic() + seconds
-        while True:
-            found = condition()
-            if found:
-                return found
-            assert time.monotonic() < deadline, f"still {found!r} after {seconds} s"
-            time.sleep(0.02)
-
-    return wait

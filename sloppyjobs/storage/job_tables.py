@@ -1,0 +1,174 @@
+"""The tables of jobs and of what happens to them.
+
+Indexes on ``sloppy_jobs`` are few and partial, and each is named after the query it serves: every further
+one is paid for at each status change.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Column,
+    Float,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+    text,
+)
+
+from sloppyjobs.storage.column_types import ByteText, KeyText, RowNumber, Word, partial
+from sloppyjobs.storage.instants import Instant
+
+LISTED = "coalesce(status, '') <> 'processing'"
+"""What the index of lists holds; queries that mean to walk it say so in these words.
+
+An expression, because a planner must not derive it from ``status = 'queued'``: without statistics it would take this
+index for a claim, and read and sort the whole backlog.
+"""
+
+
+def job_columns() -> list[Column[object]]:
+    """The columns of a job row; the archive has the same."""
+    return [
+        Column("id", ByteText, primary_key=True),
+        Column("name", ByteText, nullable=False),
+        Column("queue", ByteText, nullable=False),
+        Column("status", Word, nullable=False),
+        Column("priority", Integer, nullable=False),
+        Column("run_at", Instant, nullable=False),
+        Column("created_at", Instant, nullable=False),
+        Column("updated_at", Instant, nullable=False),
+        Column("attempt_count", Integer, nullable=False),
+        Column("max_attempts", Integer, nullable=False),
+        Column("timeout_seconds", Float),
+        Column("locked_by", ByteText),
+        Column("locked_until", Instant),
+        Column("idempotency_key", KeyText),
+        Column("correlation_id", KeyText),
+        Column("schedule_id", ByteText),
+        Column("occurrence_at", Instant),
+        Column("principal", KeyText),
+        Column("payload", Text, nullable=False),
+        Column("retry_policy", Text),
+        Column("metadata", Text),
+        Column("result", Text),
+        Column("progress_percent", Float),
+        Column("progress_message", Text),
+        Column("error_code", String(64)),
+        Column("error_type", KeyText),
+        Column("error_frame", KeyText),
+        Column("error_message", Text),
+        Column("paused_from", Word),
+        Column("finished_at", Instant),
+    ]
+
+
+def jobs(prefix: str, metadata: MetaData) -> None:
+    """Durable job instances."""
+    jobs = Table(f"{prefix}jobs", metadata, *job_columns())
+    c = jobs.c
+    partial(
+        f"ix_{prefix}jobs_claim",
+        c.queue,
+        c.name,
+        c.priority.desc(),
+        c.run_at,
+        c.created_at,
+        c.id,
+        where="status = 'queued'",
+    )
+    partial(f"ix_{prefix}jobs_lease", c.locked_until, where="status = 'processing'")
+    partial(f"ix_{prefix}jobs_due", c.run_at, c.id, where="status IN ('scheduled', 'retrying')")
+    partial(f"ix_{prefix}jobs_list", c.status, c.created_at, c.id, where=LISTED)
+    Index(
+        f"uq_{prefix}jobs_idempotency_key",
+        c.idempotency_key,
+        unique=True,
+        postgresql_where=text("idempotency_key IS NOT NULL"),
+        sqlite_where=text("idempotency_key IS NOT NULL"),
+    )
+    partial(f"ix_{prefix}jobs_schedule", c.schedule_id, c.occurrence_at, c.id, where="schedule_id IS NOT NULL")
+    partial(
+        f"ix_{prefix}jobs_correlation",
+        c.correlation_id,
+        c.created_at,
+        c.id,
+        where="correlation_id IS NOT NULL",
+    )
+    partial(f"ix_{prefix}jobs_dead", c.error_type, c.error_frame, c.created_at, c.id, where="status = 'dead'")
+
+
+def attempts(prefix: str, metadata: MetaData) -> None:
+    """One row per execution attempt."""
+    Table(
+        f"{prefix}job_attempts",
+        metadata,
+        Column("job_id", ByteText, nullable=False),
+        Column("attempt_number", Integer, nullable=False),
+        Column("worker_id", ByteText, nullable=False),
+        Column("status", Word, nullable=False),
+        Column("started_at", Instant, nullable=False),
+        Column("finished_at", Instant),
+        Column("run_seconds", Float),
+        Column("error_code", String(64)),
+        Column("error_type", KeyText),
+        Column("error_frame", KeyText),
+        Column("error_message", Text),
+        Column("traceback", Text),
+        PrimaryKeyConstraint("job_id", "attempt_number", name=f"pk_{prefix}job_attempts"),
+    )
+
+
+def events(prefix: str, metadata: MetaData, *, by_job: bool) -> None:
+    """``by_job``: one index serves as key and for reading a job's history; SQLite numbers only a lone key."""
+    number = Column("id", RowNumber, Identity()) if by_job else Column("id", RowNumber, primary_key=True)
+    events = Table(
+        f"{prefix}job_events",
+        metadata,
+        number,
+        Column("job_id", ByteText, nullable=False),
+        Column("event_type", Word, nullable=False),
+        Column("from_status", Word),
+        Column("to_status", Word, nullable=False),
+        Column("attempt_number", Integer),
+        Column("worker_id", ByteText),
+        Column("actor", KeyText),
+        Column("message", Text),
+        Column("created_at", Instant, nullable=False),
+    )
+    if by_job:
+        events.append_constraint(PrimaryKeyConstraint("job_id", "id", name=f"pk_{prefix}job_events"))
+    else:
+        Index(f"ix_{prefix}job_events_job", events.c.job_id, events.c.id)
+
+
+def logs(prefix: str, metadata: MetaData) -> None:
+    """What handlers logged."""
+    logs = Table(
+        f"{prefix}job_logs",
+        metadata,
+        Column("id", RowNumber, primary_key=True, autoincrement=True),
+        Column("job_id", ByteText, nullable=False),
+        Column("attempt_number", Integer, nullable=False),
+        Column("level", Word, nullable=False),
+        Column("message", Text, nullable=False),
+        Column("fields", Text),
+        Column("created_at", Instant, nullable=False),
+    )
+    Index(f"ix_{prefix}job_logs_job", logs.c.job_id, logs.c.id)
+
+
+def archive(prefix: str, metadata: MetaData) -> None:
+    """Jobs that a purge moved out of the way."""
+    archive = Table(
+        f"{prefix}job_archive",
+        metadata,
+        *job_columns(),
+        Column("archived_at", Instant, nullable=False),
+        Column("history", Text, nullable=False),
+    )
+    Index(f"ix_{prefix}job_archive_archived", archive.c.archived_at, archive.c.id)
