@@ -24,11 +24,12 @@ def once(server: str, system: str, action: str, params: dict[str, Any]) -> dict[
 
 
 def run(server: str, single: int, bulk: int, rounds: int, peers: tuple[str, ...]) -> list[Report]:
-    """Single calls, and bulk calls of 1000 and of 5000."""
+    """Single calls, and bulk calls of 1000, 5000 and 10,000."""
     kinds: list[tuple[str, str, dict[str, Any]]] = [
         (f"single, {single:,} jobs", "enqueue_single", {"jobs": single}),
         (f"bulk of 1000, {bulk:,} jobs", "enqueue_bulk", {"jobs": bulk, "call": 1000}),
         (f"bulk of 5000, {bulk:,} jobs", "enqueue_bulk", {"jobs": bulk, "call": 5000}),
+        (f"bulk of 10,000, {bulk:,} jobs", "enqueue_bulk", {"jobs": bulk, "call": 10_000}),
     ]
     report = Report(
         "enqueue: one thread, every call a commit",

@@ -18,7 +18,9 @@ from sloppyjobs.states import AttemptStatus, Decision, Status
 DEFAULT_RETRY = Retry()
 
 
-class JobFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+# A struct looks up each keyword among all of its fields. With so many fields that takes longer than everything else, so
+# where rows become jobs they are given by position.
+class JobFacts(msgspec.Struct, frozen=True, gc=False):
     """What is told of a job wherever it is told of: everything but what it carries."""
 
     id: str
@@ -49,7 +51,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     finished_at: datetime | None = None
 
 
-class Job(JobFacts, frozen=True, kw_only=True, gc=False):
+class Job(JobFacts, frozen=True, gc=False):
     """A durable job as its row says. It never carries the payload: that goes to the handler alone."""
 
     metadata: Mapping[str, Any] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection
 
 from sloppyjobs import errors, options, payload, telemetry
@@ -22,7 +23,7 @@ class NewJobs:
 
     def maker(self) -> Callable[[int, tuple[Any, ...], str], NewJob]:
         """Makes jobs from items; for those without options, a definition is looked up once and not for each."""
-        known: dict[str, tuple[Any, dict[str, Any]]] = {}
+        known: dict[str, tuple[Any, NewJob]] = {}
         limit = self._limit
 
         def make(position: int, item: tuple[Any, ...], id: str) -> NewJob:
@@ -34,11 +35,11 @@ class NewJobs:
                 definition = self._definitions.get(name)
                 if definition is None:
                     return self.from_item(position, item, id)
-                found = known[name] = definition.input, new_job_defaults(definition)
+                found = known[name] = definition.input, NewJob(id="", payload="", **new_job_defaults(definition))
             try:
                 if found[0] is not None:
                     value = payload.validate_input(value, found[0], limit=limit)
-                return NewJob(id=id, payload=payload.encode(value, limit=limit), **found[1])
+                return msgspec.structs.replace(found[1], id=id, payload=payload.encode(value, limit=limit))
             except errors.JobsError as error:
                 raise type(error)(f"items[{position}]: {error}") from None
 

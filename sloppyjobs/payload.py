@@ -44,7 +44,8 @@ def encode(value: object, *, limit: int = DEFAULT_LIMIT, what: str = "payload") 
     Dataclasses, Structs, enums, dates, UUIDs and Decimals are written as msgspec writes them, pydantic models
     as their ``model_dump(mode="json")``. ``limit`` is in bytes.
     """
-    data = _encode(_plain(value, limit, what))
+    simple = type(value) is dict and _is_simple(value, limit)
+    data = _encode(value if simple else _plain(value, limit, what))
     if len(data) > limit:
         raise InvalidPayload(f"{what} is too large: {len(data)} bytes, the limit is {limit}")
     return data.decode()
@@ -116,6 +117,26 @@ def clean_text(text: object, limit: int) -> str:
         return clean
     marker = f"… (cut, {len(clean)} characters in all)"
     return clean[: limit - len(marker)] + marker if len(marker) < limit else clean[: max(limit, 0)]
+
+
+def _is_simple(items: dict[object, object], limit: int) -> bool:
+    """Whether there is no more to check, as with most payloads: a flat object of plain values, within the limit."""
+    size = 2
+    for key, item in items.items():
+        if type(key) is not str or not key.isascii() or "\x00" in key:
+            return False
+        kind = type(item)
+        if kind is int:
+            if not _LEAST <= cast(int, item) <= _MOST:
+                return False
+        elif kind is str:
+            if not cast(str, item).isascii() or "\x00" in cast(str, item):
+                return False
+            size += len(cast(str, item))
+        elif item is not None and kind is not bool:
+            return False
+        size += len(key) + 5
+    return size <= limit
 
 
 def _plain(value: object, limit: int, what: str) -> object:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 from sqlalchemy import Connection, Table, bindparam, insert, select
 from sqlalchemy.exc import DBAPIError
 
@@ -23,6 +23,11 @@ CHUNK = 1000
 class Enqueue(Schema):
     """Insertion of jobs, one or thousands, with keys that let only one of them in."""
 
+    @property
+    def step(self) -> timedelta:
+        """By how much each job of one call is created after the one before."""
+        return timedelta(0)
+
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
         self.ensure_schema(connection)
@@ -36,7 +41,7 @@ class Enqueue(Schema):
         now = self.now(connection)
         written: list[Job] = []
         for start in range(0, len(new), CHUNK):
-            written += self._insert_chunk(connection, new[start : start + CHUNK], now)
+            written += self._insert_chunk(connection, new[start : start + CHUNK], now + start * self.step)
         return written
 
     def _insert_chunk(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
@@ -60,7 +65,7 @@ class Enqueue(Schema):
 
     def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         cursor = cursor_of(connection)
-        jobs = [placed(job, now) for job in new]
+        jobs = [placed(job, now + place * self.step) for place, job in enumerate(new)]
         moment = self.to_driver(now)
         self._see_queues(cursor, {job.queue for job in new}, moment)
         t = self.tables
@@ -161,22 +166,24 @@ def placed(new: NewJob, now: datetime) -> Job:
 def as_written(new: NewJob, status: Status, run_at: datetime, now: datetime) -> Job:
     """The job as its row says after the insert."""
     return Job(
-        id=new.id,
-        name=new.name,
-        queue=new.queue,
-        status=status,
-        priority=new.priority,
-        run_at=run_at,
-        created_at=now,
-        updated_at=now,
-        attempt_count=0,
-        max_attempts=new.max_attempts,
-        timeout=new.timeout,
-        idempotency_key=new.idempotency_key,
-        correlation_id=new.correlation_id,
-        schedule_id=new.schedule_id,
-        occurrence_at=new.occurrence_at,
-        principal=new.principal,
+        new.id,
+        new.name,
+        new.queue,
+        status,
+        new.priority,
+        run_at,
+        now,
+        now,
+        0,
+        new.max_attempts,
+        new.timeout,
+        None,
+        None,
+        new.idempotency_key,
+        new.correlation_id,
+        new.schedule_id,
+        new.occurrence_at,
+        new.principal,
         metadata=rows.metadata(new.metadata),
     )
 
@@ -193,4 +200,4 @@ def _first_of_each_key(new: Iterable[NewJob]) -> list[NewJob]:
 
 
 def _as_existing(job: Job) -> Job:
-    return msgspec.structs.replace(job, existing=True)
+    return replace(job, existing=True)

@@ -67,8 +67,8 @@ def job_columns() -> list[Column[object]]:
     ]
 
 
-def jobs(prefix: str, metadata: MetaData) -> None:
-    """Durable job instances."""
+def jobs(prefix: str, metadata: MetaData, *, by_instant: bool) -> None:
+    """Durable job instances. ``by_instant``: a claim needs no id to take them in the order of their creation."""
     jobs = Table(f"{prefix}jobs", metadata, *job_columns())
     c = jobs.c
     partial(
@@ -78,7 +78,7 @@ def jobs(prefix: str, metadata: MetaData) -> None:
         c.priority.desc(),
         c.run_at,
         c.created_at,
-        c.id,
+        *(() if by_instant else (c.id,)),
         where="status = 'queued'",
     )
     partial(f"ix_{prefix}jobs_lease", c.locked_until, where="status = 'processing'")

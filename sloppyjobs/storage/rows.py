@@ -33,8 +33,6 @@ JOB_FIELDS = (
     "schedule_id",
     "occurrence_at",
     "principal",
-    "metadata",
-    "result",
     "progress_percent",
     "progress_message",
     "error_code",
@@ -43,8 +41,10 @@ JOB_FIELDS = (
     "error_frame",
     "paused_from",
     "finished_at",
+    "metadata",
+    "result",
 )
-"""The columns of a job without its payload, in the order in which ``job`` reads them."""
+"""The columns of a job without its payload, in the order of the fields of ``Job``."""
 
 CLAIM_FIELDS = (*JOB_FIELDS, "payload", "retry_policy")
 
@@ -64,37 +64,38 @@ def as_is(value: Any) -> Any:
 
 
 def job(row: Sequence[Any], instant: ReadInstant = as_is, *, existing: bool = False) -> Job:
-    """A row of ``JOB_FIELDS`` as a ``Job``."""
+    """A row that begins with ``JOB_FIELDS`` as a ``Job``."""
+    # By position and one by one, for thousands are made in a second.
     return Job(
-        id=row[0],
-        name=row[1],
-        queue=row[2],
-        status=_STATUS[row[3]],
-        priority=row[4],
-        run_at=instant(row[5]),  # type: ignore[arg-type]
-        created_at=instant(row[6]),  # type: ignore[arg-type]
-        updated_at=instant(row[7]),  # type: ignore[arg-type]
-        attempt_count=row[8],
-        max_attempts=row[9],
-        timeout=row[10],
-        locked_by=row[11],
-        locked_until=instant(row[12]),
-        idempotency_key=row[13],
-        correlation_id=row[14],
-        schedule_id=row[15],
-        occurrence_at=instant(row[16]),
-        principal=row[17],
-        metadata=metadata(row[18]),
-        result=None if row[19] is None else _readable(row[19], None),
-        progress=row[20],
-        progress_message=row[21],
-        error_code=row[22],
-        error_type=row[23],
-        error_message=row[24],
-        error_frame=row[25],
-        paused_from=None if row[26] is None else _STATUS[row[26]],
-        finished_at=instant(row[27]),
-        existing=existing,
+        row[0],
+        row[1],
+        row[2],
+        _STATUS[row[3]],
+        row[4],
+        instant(row[5]),  # type: ignore[arg-type]
+        instant(row[6]),  # type: ignore[arg-type]
+        instant(row[7]),  # type: ignore[arg-type]
+        row[8],
+        row[9],
+        row[10],
+        row[11],
+        instant(row[12]),
+        row[13],
+        row[14],
+        row[15],
+        None if row[16] is None else instant(row[16]),
+        row[17],
+        row[18],
+        row[19],
+        row[20],
+        row[21],
+        row[22],
+        row[23],
+        None if row[24] is None else _STATUS[row[24]],
+        None if row[25] is None else instant(row[25]),
+        metadata(row[26]),
+        None if row[27] is None else _readable(row[27], None),
+        existing,
     )
 
 

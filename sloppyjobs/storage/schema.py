@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-VERSION = 3
+VERSION = 4
 """The schema version that this code works with."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"

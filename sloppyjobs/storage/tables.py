@@ -13,7 +13,6 @@ from sloppyjobs.storage import job_tables, service_tables
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
 _SCHEMA = re.compile(r'[^"\0]{1,63}')
 _BUILDERS = (
-    job_tables.jobs,
     job_tables.attempts,
     service_tables.queues,
     service_tables.recurring,
@@ -42,6 +41,7 @@ class Tables:
         if self.schema is not None and not _SCHEMA.fullmatch(self.schema):
             raise InvalidOption(f"schema={self.schema!r}: must have 1 to 63 characters and no quotation mark")
         object.__setattr__(self, "metadata", MetaData(schema=self.schema))
+        job_tables.jobs(self.prefix, self.metadata, by_instant=self.dialect == "postgresql")
         for build in _BUILDERS:
             build(self.prefix, self.metadata)
         job_tables.events(self.prefix, self.metadata, by_job=self.dialect == "postgresql")

@@ -98,7 +98,7 @@ def execute(call: Call) -> Outcome:
         retry=Retry.from_json(call.retry, call.backoff),
         isolation="process",
     )
-    task = _child.task = Task(claim, definition, _Relay())
+    task = _child.task = Task.hold(claim, definition, _Relay())
     try:
         if call.find is not None:
             task.handler = _surrounded(call.find, definition)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+import msgspec
+
 from sloppyjobs import errors, options
 from sloppyjobs.model import Claim, Job
 from sloppyjobs.payload import clean_text
@@ -15,17 +17,18 @@ MESSAGE_LIMIT = 4_000
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
-class Signal:
+_aborting = threading.Lock()
+
+
+# Thousands of signals, contexts and tasks are made in a second. The garbage collector need not look at them, because
+# ``forget`` undoes the one circle that there can be.
+class Signal(msgspec.Struct, eq=False, gc=False):
     """Tells a handler that its work is not wanted any more. Observing it is the handler's part."""
 
-    __slots__ = ("_event", "_listeners", "_lock", "reason")
-
-    def __init__(self) -> None:
-        self.reason: str | None = None
-        self._lock = threading.Lock()
-        # Most handlers never wait for the signal, so the event is made for those who do.
-        self._event: threading.Event | None = None
-        self._listeners: list[Callable[[], None]] = []
+    reason: str | None = None
+    # Most handlers never wait for the signal, and few have listeners: these are made for those who do.
+    _event: threading.Event | None = None
+    _listeners: list[Callable[[], None]] | None = None
 
     @property
     def aborted(self) -> bool:
@@ -34,7 +37,7 @@ class Signal:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Sleep until aborted, or for so many seconds; True when aborted."""
-        with self._lock:
+        with _aborting:
             if self.reason is not None:
                 return True
             if self._event is None:
@@ -48,11 +51,11 @@ class Signal:
 
     def abort(self, reason: str) -> None:
         """Set the signal; the first reason stays."""
-        with self._lock:
+        with _aborting:
             if self.reason is not None:
                 return
             self.reason = reason
-            listeners, self._listeners = self._listeners, []
+            listeners, self._listeners = self._listeners or [], None
             if self._event is not None:
                 self._event.set()
         for listener in listeners:
@@ -60,11 +63,15 @@ class Signal:
 
     def on_abort(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` when the signal is set; at once if it is."""
-        with self._lock:
+        with _aborting:
             if self.reason is None:
-                self._listeners.append(listener)
+                self._listeners = [*(self._listeners or ()), listener]
                 return
         listener()
+
+    def forget(self) -> None:
+        """The handler has ended: nobody needs to be told any more."""
+        self._listeners = None
 
 
 class Reports(Protocol):
@@ -87,15 +94,12 @@ class Reports(Protocol):
         ...
 
 
-class Context:
+class Context(msgspec.Struct, eq=False, gc=False):
     """The first argument of every handler."""
 
-    __slots__ = ("_claim", "_reports", "signal")
-
-    def __init__(self, claim: Claim, signal: Signal, reports: Reports) -> None:
-        self._claim = claim
-        self._reports = reports
-        self.signal = signal
+    _claim: Claim
+    signal: Signal
+    _reports: Reports
 
     @property
     def job_id(self) -> str:

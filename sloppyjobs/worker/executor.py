@@ -18,6 +18,8 @@ from sloppyjobs.worker.task import Task
 
 log = logging.getLogger("sloppyjobs.worker")
 
+_SUCCEEDED = Succeeded()
+
 
 def run(task: Task) -> Outcome:
     """Run a plain handler to its end. Whatever happens, there is an outcome."""
@@ -83,7 +85,7 @@ def refused(error: errors.InvalidPayload) -> Outcome:
 def returned_value(task: Task, value: Any) -> Outcome:
     """What a handler's return value means."""
     if value is None:
-        return Succeeded()
+        return _SUCCEEDED
     if isinstance(value, Snooze):
         return Snoozed(value.seconds)
     if isinstance(value, Cancel):

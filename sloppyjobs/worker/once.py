@@ -44,7 +44,7 @@ def _everything_due(turnstile: Turnstile) -> list[Claim]:
 
 
 def _execute(turnstile: Turnstile, claim: Claim) -> None:
-    task = Task(claim, turnstile.definitions.require(claim.job.name), turnstile.reports)
+    task = Task.hold(claim, turnstile.definitions.require(claim.job.name), turnstile.reports)
     around = turnstile.surroundings.around()
     if around is not None:
         task.handler = around(task.definition)

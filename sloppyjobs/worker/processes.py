@@ -143,6 +143,7 @@ class ProcessRunner:
         with self._lock:
             self._runs.pop(run.task.fence, None)
         run.end(outcome)
+        run.task.signal.forget()
         self._finish(run.task, outcome)
 
     def _answer(self, fence: Fence, verb: str, arguments: tuple[Any, ...]) -> Any:

@@ -65,6 +65,8 @@ class ThreadRunner:
                 return
             if task.begin():
                 self._finish(task, executor.run(task))
+            # A thread may wait long for the next one.
+            del task
 
 
 class AsyncRunner:
@@ -148,3 +150,4 @@ class AsyncRunner:
             self._finish(task, executor.raised(task, error))
         finally:
             del self._running[task]
+            task.signal.forget()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from sloppyjobs import telemetry
-from sloppyjobs.definitions import Definition
+from sloppyjobs.definitions import Definition, Handler
 from sloppyjobs.model import Claim
 from sloppyjobs.storage.settlement import Fence
 from sloppyjobs.worker.context import Context, Reports, Signal
@@ -17,38 +17,30 @@ from sloppyjobs.worker.context import Context, Reports, Signal
 _taking = threading.Lock()
 
 
-class Task:
+class Task(msgspec.Struct, eq=False, gc=False):
     """An attempt that is held, maybe running, and finished exactly once."""
 
-    __slots__ = (
-        "claim",
-        "context",
-        "definition",
-        "finished",
-        "grace",
-        "handler",
-        "held_since",
-        "signal",
-        "started",
-        "taken",
-        "trace",
-    )
+    claim: Claim
+    definition: Definition
+    handler: Handler | None
+    signal: Signal
+    context: Context
+    trace: Mapping[str, str] | None = None
+    held_since: float = msgspec.field(default_factory=time.monotonic)
+    started: float | None = None
+    grace: float = 0.0
+    taken: bool = False
+    finished: bool = False
 
-    def __init__(self, claim: Claim, definition: Definition, reports: Reports) -> None:
-        self.trace: Mapping[str, str] | None = None
+    @classmethod
+    def hold(cls, claim: Claim, definition: Definition, reports: Reports) -> Task:
+        """The task of a claim."""
+        trace: Mapping[str, str] | None = None
         if claim.job.metadata and telemetry.TRACE in claim.job.metadata:
-            self.trace = telemetry.carried(claim.job.metadata)
+            trace = telemetry.carried(claim.job.metadata)
             claim = msgspec.structs.replace(claim, job=telemetry.without_trace(claim.job))
-        self.claim = claim
-        self.definition = definition
-        self.handler = definition.handler
-        self.signal = Signal()
-        self.context = Context(claim, self.signal, reports)
-        self.held_since = time.monotonic()
-        self.started: float | None = None
-        self.grace = 0.0
-        self.taken = False
-        self.finished = False
+        signal = Signal()
+        return cls(claim, definition, definition.handler, signal, Context(claim, signal, reports), trace)
 
     @property
     def fence(self) -> Fence:

@@ -66,6 +66,7 @@ class Turnstile:
         self.prefetch = Prefetch(settings.concurrency, settings.prefetch)
         self.given_up = 0
         self._tasks: dict[Fence, Task] = {}
+        self._timed: dict[Fence, Task] = {}
         self._finished: deque[tuple[Task, Outcome, float | None]] = deque()
         self._unsettled: list[Settlement] = []
         self._fetched: Sequence[Claim] = ()
@@ -174,7 +175,7 @@ class Turnstile:
             return
         self._hand_out()
         until = [self._give_up_at] if self._give_up_at is not None else [self._next_poll, self._next_sweep]
-        until += [deadline for task in self.held() if (deadline := task.deadline()) is not None]
+        until += [deadline for task in self._timed.values() if (deadline := task.deadline()) is not None]
         self._woken.wait(max(0.0, min(min(until) - time.monotonic(), self.settings.poll_interval)))
         self._woken.clear()
 
@@ -184,6 +185,7 @@ class Turnstile:
         for task in self.held():
             task.signal.abort("shutdown")
         self._tasks.clear()
+        self._timed.clear()
         self._finished.clear()
         self._unsettled.clear()
         self._fetched = ()
@@ -259,10 +261,12 @@ class Turnstile:
         around = self.surroundings.around()
         for claim in claims:
             definition = self.definitions.require(claim.job.name)
-            task = Task(claim, definition, self.reports)
+            task = Task.hold(claim, definition, self.reports)
             if around is not None:
                 task.handler = around(definition)
             self._tasks[task.fence] = task
+            if claim.job.timeout is not None:
+                self._timed[task.fence] = task
             by_kind.setdefault(definition.isolation, []).append(task)
         for kind, tasks in by_kind.items():
             self._runner(kind).submit(tasks)
@@ -275,9 +279,11 @@ class Turnstile:
 
     def _expire_handlers(self) -> None:
         now = time.monotonic()
-        for task in self.held():
+        for fence, task in list(self._timed.items()):
             deadline = task.deadline()
-            if deadline is not None and task.started is not None and now >= deadline:
+            if task.finished:
+                del self._timed[fence]
+            elif deadline is not None and task.started is not None and now >= deadline:
                 self.finish(task, executor.timed_out(task))
                 task.signal.abort("timeout")
 

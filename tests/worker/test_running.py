@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -137,6 +139,38 @@ def test_a_timeout_fails_the_attempt_and_a_late_completion_is_ignored(
     time.sleep(0.1)
     assert jobs.get(job.id).status is Status.DEAD
     assert attempts(jobs, job.id) == [(1, "timed_out", "SLOPPY_E_JOBS_TIMEOUT")]
+
+
+@pytest.mark.parametrize("kind", ["thread", "coroutine"])
+def test_nothing_of_an_attempt_is_left_for_the_garbage_collector(
+    jobs: Jobs, start: Start, eventually: Eventually, kind: str
+) -> None:
+    seen: list[Any] = []
+
+    def function(ctx: Any, payload: Any) -> None:
+        seen.append(ctx)
+        if payload == "fail":
+            raise ValueError(payload)
+
+    async def coroutine(ctx: Any, payload: Any) -> None:
+        function(ctx, payload)
+        if payload == "sleep":
+            await asyncio.sleep(60)
+
+    jobs.define("seen", function if kind == "thread" else coroutine, retry=Retry(max_attempts=1), timeout=0.2)
+    gc.disable()
+    try:
+        start()
+        for payload in ("quick", "fail", "sleep"):
+            jobs.wait(jobs.enqueue("seen", payload).id)
+        # Nobody refers to the contexts any more but the list here.
+        eventually(lambda: _references(seen) == _references([object(), object(), object()]))
+    finally:
+        gc.enable()
+
+
+def _references(objects: list[Any]) -> list[int]:
+    return [sys.getrefcount(one) for one in objects]
 
 
 def test_a_timeout_cancels_a_coroutine(jobs: Jobs, start: Start, eventually: Eventually) -> None:

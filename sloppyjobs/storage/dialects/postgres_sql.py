@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.dialects import postgresql
 
-from sloppyjobs.model import Job, NewJob
+from sloppyjobs.model import NewJob
 from sloppyjobs.storage import rows
+from sloppyjobs.storage.dialects import postgres_copy
 from sloppyjobs.storage.enqueue import JOB_INSERT
 from sloppyjobs.storage.tables import Tables
 
@@ -32,6 +33,7 @@ class Statements(NamedTuple):
 
     insert_one: str
     copy_jobs: str
+    copy_events: str
     after_copy: str
     settle: str
     claim: str
@@ -49,13 +51,16 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         "claim_fields": ", ".join(rows.CLAIM_FIELDS),
         "j_claim_fields": ", ".join(f"j.{name}" for name in rows.CLAIM_FIELDS),
         "job_insert": ", ".join(JOB_INSERT),
+        "copied": ", ".join(postgres_copy.JOB_COLUMNS),
+        "copied_events": ", ".join(postgres_copy.EVENT_COLUMNS),
     }
     quoted = "NULL" if channel is None else "'" + channel.replace("'", "''") + "'"
     announce = "NULL" if channel is None else f"CASE WHEN status = 'queued' THEN pg_notify({quoted}, queue) END"
     announce_many = "SELECT 1" if channel is None else f"SELECT pg_notify({quoted}, '')"
     return Statements(
         insert_one=_INSERT_ONE.format(announce=announce, **names),
-        copy_jobs="COPY {jobs} ({job_insert}) FROM STDIN".format(**names),
+        copy_jobs="COPY {jobs} ({copied}) FROM STDIN (FORMAT binary)".format(**names),
+        copy_events="COPY {events} ({copied_events}) FROM STDIN (FORMAT binary)".format(**names),
         after_copy=_AFTER_COPY.format(announce=announce_many, **names),
         settle=_SETTLE.format(**names),
         claim=_CLAIM.format(**names),
@@ -93,12 +98,7 @@ SELECT status, run_at, created_at, {announce} FROM job
 )
 
 _AFTER_COPY = """
-WITH event AS (
-  INSERT INTO {events} (job_id, event_type, to_status, created_at)
-  SELECT new.id, 'created', new.status, %(now)s::timestamptz
-  FROM unnest(%(ids)s::text[], %(statuses)s::text[]) AS new(id, status)
-),
-seen AS (
+WITH seen AS (
   INSERT INTO {queues} (name, created_at) SELECT new.name, %(now)s::timestamptz
   FROM unnest(%(queues)s::text[]) AS new(name)
   WHERE NOT EXISTS (SELECT FROM {queues} q WHERE q.name = new.name)
@@ -137,7 +137,7 @@ counted AS (
   ON CONFLICT (minute, queue, name, shard) DO UPDATE
   SET succeeded = s.succeeded + excluded.succeeded, run_seconds = s.run_seconds + excluded.run_seconds
 )
-SELECT id FROM settled
+SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_agg(id) END FROM settled
 """
 )
 
@@ -165,20 +165,25 @@ open AS MATERIALIZED (
 ),
 heads AS MATERIALIZED (
   SELECT open.queue, open.name FROM open CROSS JOIN LATERAL (
-    SELECT j.priority, j.run_at, j.created_at, j.id FROM {jobs} j
+    SELECT j.priority, j.run_at, j.created_at FROM {jobs} j
     WHERE j.status = 'queued' AND j.queue = open.queue AND j.name = open.name
       AND j.run_at <= (SELECT now FROM clock)
-    ORDER BY j.priority DESC, j.run_at, j.created_at, j.id LIMIT %(most)s
+    ORDER BY j.priority DESC, j.run_at, j.created_at LIMIT %(most)s
   ) head
-  ORDER BY head.priority DESC, head.run_at, head.created_at, head.id LIMIT %(most)s
+  WHERE (SELECT count(*) FROM open) > 1
+  ORDER BY head.priority DESC, head.run_at, head.created_at LIMIT %(most)s
 ),
-shares AS MATERIALIZED (SELECT queue, name, count(*) AS share FROM heads GROUP BY queue, name),
+shares AS MATERIALIZED (
+  SELECT queue, name, count(*) AS share FROM heads GROUP BY queue, name
+  UNION ALL
+  SELECT queue, name, %(most)s FROM open WHERE (SELECT count(*) FROM open) = 1
+),
 picked AS MATERIALIZED (
   SELECT job.place FROM shares CROSS JOIN LATERAL (
     SELECT j.ctid AS place FROM {jobs} j
     WHERE j.status = 'queued' AND j.queue = shares.queue AND j.name = shares.name
       AND j.run_at <= (SELECT now FROM clock)
-    ORDER BY j.priority DESC, j.run_at, j.created_at, j.id LIMIT shares.share
+    ORDER BY j.priority DESC, j.run_at, j.created_at LIMIT shares.share
     FOR UPDATE SKIP LOCKED
   ) job
 ),
@@ -226,53 +231,6 @@ def insert_values(new: NewJob, now: datetime | None) -> dict[str, Any]:
     }
 
 
-def copy_text(jobs: Sequence[Job], new: Sequence[NewJob]) -> str:
-    """The rows in COPY's text format, in the order of ``JOB_INSERT``."""
-    # Jobs that are enqueued together are mostly alike: only id and payload differ.
-    alike: dict[tuple[object, ...], tuple[str, str]] = {}
-    lines = []
-    for job, source in zip(jobs, new, strict=True):
-        likeness = (
-            *(job.name, job.queue, job.status, job.priority, job.run_at, job.max_attempts, job.timeout),
-            *(job.idempotency_key, job.correlation_id, job.schedule_id, job.occurrence_at, job.principal),
-            *(source.retry_policy, source.metadata),
-        )
-        around = alike.get(likeness)
-        if around is None:
-            around = alike[likeness] = _around_payload(job, source)
-        lines.append(f"{job.id}{around[0]}{_escaped(source.payload)}{around[1]}")
-    return "".join(lines)
-
-
 def array_text(words: Sequence[str]) -> str:
     """An array of ids or states, which need no quoting: the cheapest way to pass them."""
     return "{" + ",".join(words) + "}"
-
-
-def _around_payload(job: Job, source: NewJob) -> tuple[str, str]:
-    created = job.created_at.isoformat()
-    occurrence = None if job.occurrence_at is None else job.occurrence_at.isoformat()
-    before = [
-        *(job.name, job.queue, job.status.value, job.priority, job.run_at.isoformat(), created, created, 0),
-        *(job.max_attempts, job.timeout, job.idempotency_key, job.correlation_id, job.schedule_id),
-        *(occurrence, job.principal),
-    ]
-    after = [source.retry_policy, source.metadata]
-    return (
-        "".join(["\t" + _or_null(value) for value in before]) + "\t",
-        "".join(["\t" + _or_null(value) for value in after]) + "\n",
-    )
-
-
-_SPECIAL = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-
-
-def _escaped(text: str) -> str:
-    # Most texts have nothing to escape, and looking is cheaper than translating.
-    if "\\" in text or "\n" in text or "\t" in text or "\r" in text:
-        return text.translate(_SPECIAL)
-    return text
-
-
-def _or_null(value: object) -> str:
-    return "\\N" if value is None else _escaped(str(value))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta, timezone
+from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy.exc import DBAPIError
 
@@ -64,6 +66,31 @@ def test_the_definition_gives_the_defaults(jobs: Jobs) -> None:
     assert (job.queue, job.priority, job.timeout, job.max_attempts) == ("mail", 3, 12.5, 7)
     assert job.metadata == {"team": "growth"}
     assert Retry.from_json(row(jobs, job.id)["retry_policy"]) == retry
+
+
+def test_many_are_written_as_one_is(jobs: Jobs) -> None:
+    jobs.declare("greet", metadata={"team": "growth"}, timeout=3)
+    payload = {"name": "Åsa \t\n\\ 😀", "n": -(2**63), "deep": [{"none": None}]}
+    options: dict[str, Any] = {
+        "queue": "später",
+        "priority": -5,
+        "run_at": "2031-02-03T04:05:06.789012Z",
+        "max_attempts": 9,
+        "retry": Retry(max_attempts=4, backoff="fixed", initial=0.25),
+        "timeout": 0.125,
+        "correlation_id": "correlation-ø",
+        "metadata": {"ключ": "значение"},
+        "principal": "ada@example.org",
+    }
+    plain: dict[str, Any] = {}
+    for given in (plain, options):
+        alone = jobs.enqueue("greet", payload, **given)
+        first, second = jobs.enqueue_many([("greet", payload, given)] * 2)
+        wanted, written = row(jobs, alone.id), row(jobs, second.id)
+        assert {**written, "id": alone.id} == wanted
+        assert [msgspec.structs.replace(job, id=alone.id) for job in (first, second)] == [alone] * 2
+        assert jobs.get(second.id) == second
+        assert walked(jobs, second.id) == walked(jobs, alone.id)
 
 
 def test_options_win_over_the_definition(jobs: Jobs) -> None:
