@@ -32,9 +32,8 @@ from sloppyjobs.worker.task import Task
 log = logging.getLogger("sloppyjobs.worker")
 
 TURN_LIMIT = 500
-"""Jobs claimed in one turn; larger batches are slower, and hold row locks for longer."""
+"""Jobs claimed in one turn, and settled; larger batches gain nothing, and hold row locks for longer."""
 
-SETTLE_LIMIT = 500
 SWEEP_SECONDS = 0.05
 """Under load, leases and due times are looked at no more often than this."""
 
@@ -67,7 +66,7 @@ class Turnstile:
         self.given_up = 0
         self._tasks: dict[Fence, Task] = {}
         self._timed: dict[Fence, Task] = {}
-        self._finished: deque[tuple[Task, Outcome, float | None]] = deque()
+        self._finished: deque[tuple[Task, Settlement]] = deque()
         self._unsettled: list[Settlement] = []
         self._fetched: Sequence[Claim] = ()
         self._runners: dict[str, Runner] = {}
@@ -88,7 +87,11 @@ class Turnstile:
         """An attempt has ended; the next turn settles it. Whatever comes after the first outcome is ignored."""
         seconds = task.run_seconds()
         if task.finish():
-            self._finished.append((task, outcome, seconds))
+            # Decided here, mostly while the turning thread waits for the database.
+            claim = task.claim
+            decision = decide(claim.attempt, claim.job.max_attempts, outcome)
+            settlement = Settlement(claim.job.id, claim.attempt, self.worker_id, decision, seconds)
+            self._finished.append((task, settlement))
             if not self._woken.is_set():
                 self._woken.set()
         else:
@@ -145,13 +148,13 @@ class Turnstile:
         if self.draining:
             self._hand_out()
             self._release_in_drain()
-        self._decide_finished()
+        self._gather_finished()
         self._sweep_when_due()
         request = self._request()
         if not self._unsettled and request is None:
             return
         self.reports.flush()
-        batch = self._unsettled[:SETTLE_LIMIT]
+        batch = self._unsettled[:TURN_LIMIT]
         try:
             accepted, claims = self.storage.turn(batch, request, self._hand_out)
         finally:
@@ -208,15 +211,13 @@ class Turnstile:
 
     # Steps of a turn
 
-    def _decide_finished(self) -> None:
+    def _gather_finished(self) -> None:
         while self._finished:
-            task, outcome, seconds = self._finished.popleft()
-            claim = task.claim
+            task, settlement = self._finished.popleft()
             self.reports.conclude(task.fence)
-            decision = decide(claim.attempt, claim.job.max_attempts, outcome)
-            self._unsettled.append(Settlement(claim.job.id, claim.attempt, self.worker_id, decision, seconds))
-            if seconds is not None:
-                self.prefetch.ran(seconds)
+            self._unsettled.append(settlement)
+            if settlement.run_seconds is not None:
+                self.prefetch.ran(settlement.run_seconds)
 
     def _sweep_when_due(self) -> None:
         if self.draining or time.monotonic() < self._next_sweep:
