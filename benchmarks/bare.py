@@ -51,7 +51,7 @@ def settle_values(finished: list[tuple[str, int]]) -> dict[str, Any]:
     return {
         "ids": "{" + ",".join([job for job, _ in ordered]) + "}",
         "attempts": "{" + ",".join([str(attempt) for _, attempt in ordered]) + "}",
-        "seconds": "{" + ",".join(["0.0001"] * len(ordered)) + "}",
+        "microseconds": "{" + ",".join(["100"] * len(ordered)) + "}",
         "results": [None] * len(ordered),
         "worker": WORKER,
         "shard": 0,

@@ -115,12 +115,12 @@ settled AS (
   UPDATE {jobs} j
   SET status = 'succeeded', result = given.result, updated_at = clock.now, finished_at = clock.now, locked_by = NULL,
       locked_until = NULL, error_code = NULL, error_type = NULL, error_message = NULL, error_frame = NULL
-  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(seconds)s::float8[], %(results)s::text[])
-       AS given(id, attempt, seconds, result), clock
+  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(results)s::text[])
+       AS given(id, attempt, microseconds, result), clock
   -- An expression, not the column: the index of running jobs must look unusable, for the way is by primary key.
   WHERE j.id = given.id AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
     AND j.attempt_count = given.attempt
-  RETURNING j.id, j.queue, j.name, given.attempt, given.seconds
+  RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds
 ),
 closed AS (
   UPDATE {attempts} a SET status = 'succeeded', finished_at = clock.now, run_seconds = settled.seconds
