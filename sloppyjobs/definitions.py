@@ -189,8 +189,8 @@ def _check_portable(name: str, input: Any, retry: Retry) -> None:
             ) from error
 
 
-def new_job_defaults(definition: Definition) -> dict[str, Any]:
-    """The fields of a ``NewJob`` that a definition decides."""
+def default_terms(definition: Definition) -> dict[str, Any]:
+    """The terms of a new job that a definition decides."""
     return {
         "name": definition.name,
         "queue": definition.queue,

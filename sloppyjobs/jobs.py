@@ -216,9 +216,7 @@ class Jobs:
     ) -> list[Job]:
         """Write many jobs, all or none: ``(name, payload)`` or ``(name, payload, options)`` each."""
         given = list(items)
-        ids = self.ids.many("job", len(given))
-        make = self._new_jobs().maker()
-        new = [make(position, item, id) for (position, item), id in zip(enumerate(given), ids, strict=True)]
+        new = self._new_jobs().many(given, self.ids.many("job", len(given)))
         return self._insert(new, session, connection) if new else []
 
     def enqueue_delayed(self, name: str, payload: Any, delay: Duration, **options: Any) -> Job:

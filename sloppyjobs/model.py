@@ -60,13 +60,11 @@ class Job(JobFacts, frozen=True, gc=False):
     """True where an idempotency key matched, so that this is the job that was there before."""
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A validated job on its way into the table. Storage decides ``queued`` or ``scheduled`` by its clock."""
+class Terms(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """All that is asked for of a new job but its payload. Jobs that are enqueued together mostly share theirs."""
 
-    id: str
     name: str
     queue: str
-    payload: str
     priority: int = 0
     run_at: datetime | None = None
     delay: float | None = None
@@ -79,6 +77,14 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     occurrence_at: datetime | None = None
     principal: str | None = None
     metadata: str | None = None
+
+
+class NewJob(msgspec.Struct, frozen=True, gc=False):
+    """A validated job on its way into the table. Storage decides ``queued`` or ``scheduled`` by its clock."""
+
+    id: str
+    payload: str
+    terms: Terms
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection
 
 from sloppyjobs import errors, options, payload, telemetry
-from sloppyjobs.definitions import Definitions, new_job_defaults
-from sloppyjobs.model import NewJob
+from sloppyjobs.definitions import Definitions, default_terms
+from sloppyjobs.model import NewJob, Terms
 from sloppyjobs.retry import Retry
 
 
@@ -21,34 +20,35 @@ class NewJobs:
         self._definitions = definitions
         self._limit = payload_limit
 
-    def maker(self) -> Callable[[int, tuple[Any, ...], str], NewJob]:
-        """Makes jobs from items; for those without options, a definition is looked up once and not for each."""
-        known: dict[str, tuple[Any, NewJob]] = {}
-        limit = self._limit
-
-        def make(position: int, item: tuple[Any, ...], id: str) -> NewJob:
+    def many(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob]:
+        """Jobs from items; those of one name without options share their terms. Errors name the item's position."""
+        shared: dict[str, tuple[Any, Terms]] = {}
+        limit, encode = self._limit, payload.encode
+        made: list[NewJob] = []
+        for item, id in zip(items, ids, strict=True):
             if type(item) is not tuple or len(item) != 2 or type(item[0]) is not str:
-                return self.from_item(position, item, id)
+                made.append(self._from_item(len(made), item, id))
+                continue
             name, value = item
-            found = known.get(name)
+            found = shared.get(name)
             if found is None:
                 definition = self._definitions.get(name)
                 if definition is None:
-                    return self.from_item(position, item, id)
-                found = known[name] = definition.input, NewJob(id="", payload="", **new_job_defaults(definition))
+                    made.append(self._from_item(len(made), item, id))
+                    continue
+                found = shared[name] = definition.input, Terms(**default_terms(definition))
             try:
                 if found[0] is not None:
                     value = payload.validate_input(value, found[0], limit=limit)
-                return msgspec.structs.replace(found[1], id=id, payload=payload.encode(value, limit=limit))
+                made.append(NewJob(id, encode(value, limit), found[1]))
             except errors.JobsError as error:
-                raise type(error)(f"items[{position}]: {error}") from None
-
-        return make
+                raise type(error)(f"items[{len(made)}]: {error}") from None
+        return made
 
     def make(self, name: str, value: Any, id: str, given: Mapping[str, Any]) -> NewJob:
         """A job of that name with the given options; those that are None take the definition's."""
         definition = self._definitions.require(name)
-        fields = new_job_defaults(definition)
+        fields = default_terms(definition)
         for option, put in OPTIONS.items():
             chosen = given.get(option)
             if chosen is not None:
@@ -57,9 +57,9 @@ class NewJobs:
             raise errors.InvalidOption("delay and run_at exclude each other: pass one of them")
         if definition.input is not None:
             value = payload.validate_input(value, definition.input, limit=self._limit)
-        return NewJob(id=id, payload=payload.encode(value, limit=self._limit), **fields)
+        return NewJob(id, payload.encode(value, limit=self._limit), Terms(**fields))
 
-    def from_item(self, position: int, item: tuple[Any, ...], id: str) -> NewJob:
+    def _from_item(self, position: int, item: tuple[Any, ...], id: str) -> NewJob:
         """A job from an item of ``enqueue_many``; errors name its position."""
         if not isinstance(item, tuple | list) or not 1 <= len(item) <= 3:
             raise options.refuse(f"items[{position}]", item, "must be (name, payload) or (name, payload, options)")

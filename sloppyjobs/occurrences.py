@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from sloppyjobs import errors, ids
-from sloppyjobs.definitions import Definition, new_job_defaults
-from sloppyjobs.model import NewJob
+from sloppyjobs.definitions import Definition, default_terms
+from sloppyjobs.model import NewJob, Terms
 from sloppyjobs.options import KEY_LENGTH
 from sloppyjobs.payload import decode, encode
 from sloppyjobs.redact import Preview, Redactor
@@ -67,7 +67,7 @@ class JobDefaults(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, definition: Definition) -> JobDefaults:
         """Those of a definition."""
-        return msgspec.convert(new_job_defaults(definition), cls)
+        return msgspec.convert(default_terms(definition), cls)
 
     def to_json(self) -> str:
         """As they are kept with a schedule."""
@@ -79,13 +79,16 @@ def fire(stored: StoredSchedule, definition: Definition | None, now: datetime) -
     assert stored.next_run_at is not None
     planned = plan(timetable(stored), stored.next_run_at, now)
     jobs = [
-        _job(
-            stored,
-            definition,
-            id=ids.occurrence(stored.id, instant),
-            run_at=instant,
-            occurrence_at=instant,
-            idempotency_key=occurrence_key(stored.name, instant),
+        NewJob(
+            ids.occurrence(stored.id, instant),
+            stored.payload,
+            _terms(
+                stored,
+                definition,
+                run_at=instant,
+                occurrence_at=instant,
+                idempotency_key=occurrence_key(stored.name, instant),
+            ),
         )
         for instant in planned.fire
     ]
@@ -111,19 +114,19 @@ def manual_job(
     stored: StoredSchedule, definition: Definition | None, *, id: str, now: datetime, actor: str | None
 ) -> NewJob:
     """One job of a schedule out of turn: it belongs to the schedule's history and is marked as asked for."""
-    job = _job(stored, definition, id=id, occurrence_at=now, principal=actor)
-    known = {} if job.metadata is None else decode(job.metadata)
-    return msgspec.structs.replace(job, metadata=encode({**known, MANUAL: "manual"}, what="metadata"))
+    terms = _terms(stored, definition, occurrence_at=now, principal=actor)
+    known = {} if terms.metadata is None else decode(terms.metadata)
+    marked = msgspec.structs.replace(terms, metadata=encode({**known, MANUAL: "manual"}, what="metadata"))
+    return NewJob(id, stored.payload, marked)
 
 
-def _job(stored: StoredSchedule, definition: Definition | None, **fields: Any) -> NewJob:
+def _terms(stored: StoredSchedule, definition: Definition | None, **fields: Any) -> Terms:
     decode(stored.payload)
     defaults = _defaults(stored.job_defaults, definition)
     given = {"queue": stored.queue, "priority": stored.priority}
     chosen = {name: value for name, value in given.items() if value is not None}
-    return NewJob(
+    return Terms(
         name=stored.job_name,
-        payload=stored.payload,
         schedule_id=stored.id,
         **{**msgspec.structs.asdict(defaults), **chosen, **fields},
     )

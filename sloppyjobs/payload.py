@@ -19,6 +19,7 @@ MAX_DEPTH = 100
 """Levels of lists and objects inside each other."""
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
+_NUL = rb"\u0000"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,60}")
 _AT = re.compile(r"(.*) - at `(?:key in )?\$?(.*)`", re.DOTALL)
@@ -38,14 +39,15 @@ class _NotPlain(Exception):
     """There is something inside that is not a JSON builtin and may be convertible."""
 
 
-def encode(value: object, *, limit: int = DEFAULT_LIMIT, what: str = "payload") -> str:
+def encode(value: object, limit: int = DEFAULT_LIMIT, *, what: str = "payload") -> str:
     """JSON text of the value. ``InvalidPayload`` names the place and the reason where it cannot be JSON.
 
     Dataclasses, Structs, enums, dates, UUIDs and Decimals are written as msgspec writes them, pydantic models
     as their ``model_dump(mode="json")``. ``limit`` is in bytes.
     """
-    simple = type(value) is dict and _is_simple(value, limit)
-    data = _encode(value if simple else _plain(value, limit, what))
+    data = _simple(value, limit) if type(value) is dict else None
+    if data is None:
+        data = _encode(_plain(value, limit, what))
     if len(data) > limit:
         raise InvalidPayload(f"{what} is too large: {len(data)} bytes, the limit is {limit}")
     return data.decode()
@@ -119,24 +121,25 @@ def clean_text(text: object, limit: int) -> str:
     return clean[: limit - len(marker)] + marker if len(marker) < limit else clean[: max(limit, 0)]
 
 
-def _is_simple(items: dict[object, object], limit: int) -> bool:
-    """Whether there is no more to check, as with most payloads: a flat object of plain values, within the limit."""
-    size = 2
+def _simple(items: dict[Any, Any], limit: int) -> bytes | None:
+    """The JSON of a flat object of plain values, as most payloads are; None where there is more to check."""
     for key, item in items.items():
-        if type(key) is not str or not key.isascii() or "\x00" in key:
-            return False
         kind = type(item)
+        if type(key) is not str:
+            return None
         if kind is int:
-            if not _LEAST <= cast(int, item) <= _MOST:
-                return False
+            if not _LEAST <= item <= _MOST:
+                return None
         elif kind is str:
-            if not cast(str, item).isascii() or "\x00" in cast(str, item):
-                return False
-            size += len(cast(str, item))
-        elif item is not None and kind is not bool:
-            return False
-        size += len(key) + 5
-    return size <= limit
+            if len(item) > limit:
+                return None
+        elif kind is not bool and item is not None:
+            return None
+    try:
+        data = _encode(items)
+    except UnicodeEncodeError:
+        return None
+    return None if _NUL in data else data
 
 
 def _plain(value: object, limit: int, what: str) -> object:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from sloppyjobs import payload
-from sloppyjobs.model import Claim, Job, NewJob
+from sloppyjobs.model import Claim, Job, NewJob, Terms
 from sloppyjobs.states import Failure
 
 TRACE = "_trace"
@@ -139,12 +139,16 @@ def without_trace(job: Job) -> Job:
 
 def _with_trace(new: Sequence[NewJob], span: Any) -> Sequence[NewJob]:
     carrier = _carrier_of(span)
-    return [_carrying(job, carrier) for job in new] if carrier else new
+    if not carrier:
+        return new
+    # Once for all jobs that share their terms, so that they go on sharing them.
+    carrying = {id(job.terms): _carrying(job.terms, carrier) for job in new}
+    return [NewJob(job.id, job.payload, carrying[id(job.terms)]) for job in new]
 
 
-def _carrying(job: NewJob, carrier: Mapping[str, str]) -> NewJob:
-    known = {} if job.metadata is None else payload.decode(job.metadata)
-    return msgspec.structs.replace(job, metadata=payload.encode({**known, TRACE: carrier}, what="metadata"))
+def _carrying(terms: Terms, carrier: Mapping[str, str]) -> Terms:
+    known = {} if terms.metadata is None else payload.decode(terms.metadata)
+    return msgspec.structs.replace(terms, metadata=payload.encode({**known, TRACE: carrier}, what="metadata"))
 
 
 def _carrier_of(span: Any) -> dict[str, str]:
@@ -159,8 +163,8 @@ def _carrier_of(span: Any) -> dict[str, str]:
 def _producer(new: Sequence[NewJob]) -> dict[str, Any]:
     from opentelemetry.trace import SpanKind  # noqa: PLC0415
 
-    first = new[0]
-    attributes = _attributes("send", first.name, first.queue, first.id if len(new) == 1 else None)
+    first = new[0].terms
+    attributes = _attributes("send", first.name, first.queue, new[0].id if len(new) == 1 else None)
     if len(new) > 1:
         attributes["messaging.batch.message_count"] = len(new)
     if first.schedule_id is not None:

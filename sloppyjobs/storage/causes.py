@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_column, select, text
 
 from sloppyjobs.model import Job
+from sloppyjobs.states import Status
 from sloppyjobs.storage.counting import WINDOW, Count, Counting, Scope
-from sloppyjobs.storage.job_tables import LISTED
+from sloppyjobs.storage.job_tables import in_list
 from sloppyjobs.storage.listing import Listing, same_value
 
 SEEN = 100
@@ -86,7 +87,7 @@ class DeadCauses(Counting, Listing):
         died = func.coalesce(c.finished_at, c.updated_at)
         seen = literal_column("1") if queues is None else case((c.queue.in_(queues), 1), else_=0)
         newest = select(c.error_type, c.error_frame, c.id, seen.label("seen"), died.label("died"))
-        newest = newest.where(literal_column("status = 'dead'"), literal_column(LISTED))
+        newest = newest.where(literal_column(in_list(Status.DEAD)))
         looked = newest.order_by(c.created_at.desc(), c.id.desc()).limit(window + 1).subquery()
         cause = (looked.c.error_type, looked.c.error_frame)
         columns = (func.count(), func.min(looked.c.died), func.max(looked.c.died), func.max(looked.c.id), looked.c.seen)

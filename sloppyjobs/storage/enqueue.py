@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, Table, bindparam, insert, select
 from sqlalchemy.exc import DBAPIError
 
-from sloppyjobs.model import Job, NewJob
+from sloppyjobs.model import Job, NewJob, Terms
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.database import cursor_of
@@ -45,12 +45,12 @@ class Enqueue(Schema):
         return written
 
     def _insert_chunk(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
-        if not any(job.idempotency_key for job in new):
+        if not keyed(new):
             return self._insert_rows(connection, new, now)
         self.begin_really(connection)
         while True:
-            found = self._jobs_by_key(connection, [job.idempotency_key for job in new if job.idempotency_key])
-            fresh = _first_of_each_key(job for job in new if job.idempotency_key not in found)
+            found = self._jobs_by_key(connection, [key for job in new if (key := job.terms.idempotency_key)])
+            fresh = _first_of_each_key(job for job in new if job.terms.idempotency_key not in found)
             try:
                 with connection.begin_nested(), self.translating(connection):
                     inserted = self._insert_rows(connection, fresh, now)
@@ -61,13 +61,13 @@ class Enqueue(Schema):
                 raise
             by_id = {job.id: job for job in inserted}
             by_key = {job.idempotency_key: _as_existing(job) for job in inserted if job.idempotency_key} | found
-            return [by_id.get(job.id) or by_key[job.idempotency_key or ""] for job in new]
+            return [by_id.get(job.id) or by_key[job.terms.idempotency_key or ""] for job in new]
 
     def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         cursor = cursor_of(connection)
-        jobs = [placed(job, now + place * self.step) for place, job in enumerate(new)]
+        jobs = placed(new, now, self.step)
         moment = self.to_driver(now)
-        self._see_queues(cursor, {job.queue for job in new}, moment)
+        self._see_queues(cursor, {job.queue for job in jobs}, moment)
         t = self.tables
         self.prepared("insert job", lambda: _insert_named(t.jobs, JOB_INSERT)).many(
             cursor, [self._job_row(job, source, moment) for job, source in zip(jobs, new, strict=True)]
@@ -105,8 +105,8 @@ class Enqueue(Schema):
             "occurrence_at": None if job.occurrence_at is None else self.to_driver(job.occurrence_at),
             "principal": job.principal,
             "payload": source.payload,
-            "retry_policy": source.retry_policy,
-            "metadata": source.metadata,
+            "retry_policy": source.terms.retry_policy,
+            "metadata": source.terms.metadata,
         }
 
     def _see_queues(self, cursor: Any, names: Iterable[str], moment: Any) -> None:
@@ -155,36 +155,65 @@ JOB_INSERT = (
 CREATED_EVENT = ("job_id", "event_type", "to_status", "created_at")
 
 
-def placed(new: NewJob, now: datetime) -> Job:
-    """The job as its row will say: due now and ``queued``, or later and ``scheduled``."""
-    run_at = new.run_at
+def keyed(new: Sequence[NewJob]) -> bool:
+    """Whether any of the jobs has a key that may be taken."""
+    return any(job.terms.idempotency_key is not None for job in new)
+
+
+def placed(new: Sequence[NewJob], now: datetime, step: timedelta) -> list[Job]:
+    """The jobs as their rows will say; the first is created ``now``, and each a step after the one before."""
+    jobs: list[Job] = []
+    alike: dict[int, Job] = {}
+    for one in new:
+        # Jobs that share their terms differ in little, which is faster to replace than to write all of it again.
+        first = alike.get(id(one.terms))
+        if first is not None:
+            jobs.append(replace(first, id=one.id, run_at=now, created_at=now, updated_at=now))
+        else:
+            job = _placed(one, now)
+            jobs.append(job)
+            if due_at_once(one.terms):
+                alike[id(one.terms)] = job
+        now += step
+    return jobs
+
+
+def due_at_once(terms: Terms) -> bool:
+    """Whether the job may start as soon as it is written."""
+    return terms.run_at is None and not terms.delay
+
+
+def _placed(new: NewJob, now: datetime) -> Job:
+    """Due now and ``queued``, or later and ``scheduled``."""
+    run_at = new.terms.run_at
     if run_at is None:
-        run_at = now if not new.delay else now + timedelta(seconds=new.delay)
+        run_at = now if not new.terms.delay else now + timedelta(seconds=new.terms.delay)
     return as_written(new, Status.QUEUED if run_at <= now else Status.SCHEDULED, run_at, now)
 
 
 def as_written(new: NewJob, status: Status, run_at: datetime, now: datetime) -> Job:
     """The job as its row says after the insert."""
+    terms = new.terms
     return Job(
         new.id,
-        new.name,
-        new.queue,
+        terms.name,
+        terms.queue,
         status,
-        new.priority,
+        terms.priority,
         run_at,
         now,
         now,
         0,
-        new.max_attempts,
-        new.timeout,
+        terms.max_attempts,
+        terms.timeout,
         None,
         None,
-        new.idempotency_key,
-        new.correlation_id,
-        new.schedule_id,
-        new.occurrence_at,
-        new.principal,
-        metadata=rows.metadata(new.metadata),
+        terms.idempotency_key,
+        terms.correlation_id,
+        terms.schedule_id,
+        terms.occurrence_at,
+        terms.principal,
+        metadata=rows.metadata(terms.metadata),
     )
 
 
@@ -195,7 +224,7 @@ def _insert_named(table: Table, names: Sequence[str]) -> Any:
 def _first_of_each_key(new: Iterable[NewJob]) -> list[NewJob]:
     first: dict[str, NewJob] = {}
     for job in new:
-        first.setdefault(job.idempotency_key or job.id, job)
+        first.setdefault(job.terms.idempotency_key or job.id, job)
     return list(first.values())
 
 

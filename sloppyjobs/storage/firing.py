@@ -154,7 +154,7 @@ class FiringSchedules(Walking):
         """Insert the jobs whose id and key are both unknown, and return these; the others exist already."""
         for _ in range(INSERT_TRIES):
             known = self._known_ids_and_keys(connection, new)
-            fresh = [job for job in new if known.isdisjoint((job.id, job.idempotency_key))]
+            fresh = [job for job in new if known.isdisjoint((job.id, job.terms.idempotency_key))]
             if not fresh:
                 return []
             try:
@@ -170,7 +170,7 @@ class FiringSchedules(Walking):
         c = self.tables.jobs.c
         # One query for each index: a planner that must serve both at once may read the whole table instead.
         by_id = select(c.id).where(c.id.in_([job.id for job in new]))
-        by_key = select(c.idempotency_key).where(c.idempotency_key.in_([job.idempotency_key for job in new]))
+        by_key = select(c.idempotency_key).where(c.idempotency_key.in_([job.terms.idempotency_key for job in new]))
         bounded = self.bounded(connection)
         return {*bounded.execute(by_id).scalars(), *bounded.execute(by_key).scalars()}
 

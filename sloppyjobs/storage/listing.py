@@ -13,7 +13,7 @@ from sloppyjobs.model import Job
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.commands import possible_id, unknown
-from sloppyjobs.storage.job_tables import LISTED
+from sloppyjobs.storage.job_tables import in_list
 from sloppyjobs.storage.walking import Key, Sieve, Walk, Walking
 
 TIMED = frozenset({Status.SCHEDULED, Status.RETRYING})
@@ -121,14 +121,11 @@ class Listing(Walking):
     def _status_walk(self, wanted: JobFilter, status: Status) -> Walk:
         c = self.tables.jobs.c
         only = msgspec.structs.replace(wanted, statuses=tuple(Status))
-        where = [_status(f"= '{status.value}'")]
         if status is Status.DEAD and UNSET not in (wanted.error_type, wanted.error_frame):
-            where += [same_value(c.error_type, wanted.error_type), same_value(c.error_frame, wanted.error_frame)]
+            cause = same_value(c.error_type, wanted.error_type), same_value(c.error_frame, wanted.error_frame)
             only = msgspec.structs.replace(only, error_type=UNSET, error_frame=UNSET)
-            return self._walk(only, tuple(where), (c.created_at, c.id), (c.error_type, c.error_frame))
-        if status is not Status.PROCESSING:
-            where.append(literal_column(LISTED))
-        return self._walk(only, tuple(where), (c.created_at, c.id))
+            return self._walk(only, (_status("= 'dead'"), *cause), (c.created_at, c.id), (c.error_type, c.error_frame))
+        return self._walk(only, (literal_column(in_list(status)),), (c.created_at, c.id))
 
     def _walk(
         self,

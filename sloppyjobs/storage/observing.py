@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, 
 from sloppyjobs.model import Job
 from sloppyjobs.states import FINISHED, Status
 from sloppyjobs.storage.counting import CAP, WINDOW, Count, Counting, Scope
-from sloppyjobs.storage.job_tables import LISTED
+from sloppyjobs.storage.job_tables import in_list
 from sloppyjobs.storage.service_tables import ENABLED
 
 WORKERS = 1_000
@@ -84,13 +84,12 @@ class Observing(Counting):
         """The creation of jobs of a status, in the order of an index; oldest first where age matters."""
         c = self.tables.jobs.c
         order: tuple[ColumnElement[Any], ...]
-        where: list[ColumnElement[bool]] = [literal_column(f"status = '{status.value}'")]
+        where: list[ColumnElement[bool]] = [literal_column(in_list(status))]
         where += [] if since is None else [c.created_at >= since]
         named = "first"
         if status is Status.PROCESSING:
             named, order = "moment", (c.locked_until,)
         else:
-            where.append(literal_column(LISTED))
             order = (c.created_at, c.id)
         if since is not None or status in FINISHED:
             order = tuple(column.desc() for column in order)

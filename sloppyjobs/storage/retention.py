@@ -18,7 +18,7 @@ from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.audit import Auditing, Order
 from sloppyjobs.storage.database import cursor_of
-from sloppyjobs.storage.job_tables import LISTED
+from sloppyjobs.storage.job_tables import in_list
 from sloppyjobs.storage.walking import Key, Walk, Walked
 
 STEP = 500
@@ -99,11 +99,7 @@ class Retaining(Auditing):
     def _aged(self, status: Status, column: str, before: datetime) -> Walk:
         c = self.tables.jobs.c
         # Literally in the SQL text, so that the partial index serves; nothing ends before it was created.
-        where: tuple[ColumnElement[bool], ...] = (
-            literal_column(f"status = '{status.value}'"),
-            literal_column(LISTED),
-            c.created_at < before,
-        )
+        where: tuple[ColumnElement[bool], ...] = (literal_column(in_list(status)), c.created_at < before)
         return Walk(where, (c.created_at, c.id), ((c[column], lambda given: given < before),))
 
     # Deleting

@@ -7,8 +7,8 @@ nature (drained to zero, filled in a burst), and a plan that was made for an emp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime, timedelta
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import Any, overload
 
@@ -19,30 +19,23 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import Text
 
 from sloppyjobs import errors
-from sloppyjobs.model import Claim, Job, NewJob, Settlement
+from sloppyjobs.model import Claim, Settlement
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.claims import ALL_QUEUES, ClaimRequest, do_nothing
 from sloppyjobs.storage.clock import Clock
-from sloppyjobs.storage.database import as_sqlalchemy, cursor_of, detached
-from sloppyjobs.storage.dialects import postgres_copy, postgres_sql
+from sloppyjobs.storage.database import detached
+from sloppyjobs.storage.dialects import postgres_sql
+from sloppyjobs.storage.dialects.postgres_enqueue import PostgresEnqueue
 from sloppyjobs.storage.dialects.sqlite import count_up_on_conflict
-from sloppyjobs.storage.enqueue import as_written, placed
 from sloppyjobs.storage.settlement import shard_of
-from sloppyjobs.storage.storage import SqlStorage
 from sloppyjobs.storage.tables import Tables
 from sloppyjobs.storage.watch import Watcher
-
-COPIED = 10_000
-"""Jobs in one COPY; the server prepares room for a thousand at each."""
-
-_IDLE = 0
-"""libpq's word for a connection outside any transaction."""
 
 _PASSING = {"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "08000", "08003", "08006", "08001", "08004"}
 
 
-class PostgresStorage(SqlStorage):
+class PostgresStorage(PostgresEnqueue):
     """Many workers on many machines."""
 
     dialect = "postgresql"
@@ -113,117 +106,6 @@ class PostgresStorage(SqlStorage):
         """NOTIFY, delivered with the commit."""
         if self._notify:
             connection.execute(sql.pg_notify(self.channel, "").select())
-
-    # Enqueueing
-
-    @property
-    def step(self) -> timedelta:
-        """A microsecond: jobs that are enqueued together are claimed in their order, and the indexes know no id."""
-        return timedelta(microseconds=1 if self._test_clock is None else 0)
-
-    def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
-        """One job in one statement; many by COPY, except where a key must be respected."""
-        if connection is not None and cursor_of(connection).connection.autocommit:
-            raise errors.InvalidOption(
-                "connection=…: it is in autocommit mode, there is no transaction to enqueue in; begin one, or pass none"
-            )
-        self.ensure_schema(connection)
-        if len(new) == 1:
-            return [self._insert_one(new[0], connection)]
-        if connection is None and not any(job.idempotency_key for job in new):
-            return self._again(lambda: self._copy_alone(new))
-        return super().insert_jobs(new, connection)
-
-    def _insert_one(self, new: NewJob, connection: Connection | None) -> Job:
-        values = postgres_sql.insert_values(new, self._injected_now())
-        while True:
-            row = self._on_hot_cursor(lambda cursor: self._fetch_inserted(cursor, values), connection)
-            if row is not None:
-                status, run_at, created_at = Status(row[0]), self.from_driver(row[1]), self.from_driver(row[2])
-                assert run_at is not None and created_at is not None
-                return as_written(new, status, run_at, created_at)
-            # A key or an id matched, and the other transaction has ended by now: only a new statement sees its row.
-            found = self._existing(new, connection)
-            if found is not None:
-                return found
-
-    def _fetch_inserted(self, cursor: Any, values: dict[str, Any]) -> Any:
-        cursor.execute(self._sql.insert_one, values, prepare=True)
-        return cursor.fetchone()
-
-    def _existing(self, new: NewJob, connection: Connection | None) -> Job | None:
-        if new.idempotency_key is not None:
-            return self.job_by_key(new.idempotency_key, connection)
-        return self.get_job(new.id, connection)
-
-    def _on_hot_cursor(self, work: Callable[[Any], Any], connection: Connection | None) -> Any:
-        if connection is not None:
-            with self.translating(connection):
-                return work(cursor_of(connection))
-
-        def attempt() -> Any:
-            with self._driver() as driver:
-                return work(driver.cursor())
-
-        return self._again(attempt)
-
-    @contextmanager
-    def _driver(self) -> Iterator[Any]:
-        """A connection of the driver's own, in autocommit mode; what SQLAlchemy does around it costs too much here."""
-        pooled = self.engine.raw_connection()
-        driver: Any = pooled.driver_connection
-        try:
-            driver.autocommit = True
-            yield driver
-        except self.engine.dialect.loaded_dbapi.Error as error:
-            broken = self.engine.dialect.is_disconnect(error, pooled, None)
-            if broken:
-                pooled.invalidate(error)
-            raise as_sqlalchemy(error, self.engine, broken=broken) from error
-        finally:
-            if pooled.is_valid:
-                if driver.info.transaction_status != _IDLE:
-                    driver.rollback()
-                driver.autocommit = False
-            pooled.close()
-
-    def _copy_alone(self, new: Sequence[NewJob]) -> list[Job]:
-        """In a transaction of its own, with as few round trips as can be."""
-        with self._driver() as driver:
-            with driver.pipeline():
-                driver.execute("BEGIN")
-                clock = driver.execute("SELECT clock_timestamp()", prepare=True)
-            now = self.by_clock(clock.fetchone()[0])
-            jobs: list[Job] = []
-            for start in range(0, len(new), COPIED):
-                jobs += self._copy(driver, new[start : start + COPIED], now + start * self.step)
-            with driver.pipeline():
-                self._after_copy(driver, new, now)
-                driver.execute("COMMIT")
-        return jobs
-
-    def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
-        driver: Any = connection.connection.driver_connection
-        jobs = self._copy(driver, new, now)
-        self._after_copy(driver, new, now)
-        return jobs
-
-    def _copy(self, driver: Any, new: Sequence[NewJob], now: datetime) -> list[Job]:
-        """Write jobs and their first events."""
-        encoding, step = driver.info.encoding, self.step
-        with driver.cursor().copy(self._sql.copy_jobs) as stream:
-            for part in postgres_copy.job_rows(new, now, step, encoding):
-                stream.write(part)
-            # The server is still writing.
-            jobs = [placed(job, now + place * step) for place, job in enumerate(new)]
-            events = postgres_copy.event_rows(jobs, encoding)
-        with driver.cursor().copy(self._sql.copy_events) as stream:
-            stream.write(events)
-        return jobs
-
-    def _after_copy(self, driver: Any, new: Sequence[NewJob], now: datetime) -> None:
-        values = {"queues": sorted({job.queue for job in new}), "now": now}
-        driver.execute(self._sql.after_copy, values, prepare=True)
 
     # Turns
 
@@ -305,9 +187,6 @@ class PostgresStorage(SqlStorage):
             "lease": request.lease,
             "now": self._injected_now(),
         }
-
-    def _injected_now(self) -> datetime | None:
-        return None if self._test_clock is None else self._test_clock.now()
 
 
 class _Claims(Sequence[Claim]):

@@ -1,7 +1,8 @@
 """New jobs, and the events of their creation, as the rows of binary COPYs.
 
 A row is the number of its fields, and before each field its length. Jobs that are enqueued together are mostly alike:
-the fields in which they differ come first, and the others are written once and repeated.
+the fields in which they differ come first, and the others are written once and repeated. Columns that none of the jobs
+fills are left out, for the server takes its time to read that there is nothing.
 """
 
 from __future__ import annotations
@@ -10,15 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from struct import Struct, pack
+from typing import Any
 
-from sloppyjobs.model import Job, NewJob
+from sloppyjobs.model import Job, NewJob, Terms
 from sloppyjobs.states import INITIAL
 
-JOB_COLUMNS = (
-    *("id", "run_at", "created_at", "updated_at", "payload"),
-    *("status", "name", "queue", "priority", "attempt_count", "max_attempts", "timeout_seconds", "idempotency_key"),
-    *("correlation_id", "schedule_id", "occurrence_at", "principal", "retry_policy", "metadata"),
-)
 EVENT_COLUMNS = ("job_id", "created_at", "event_type", "to_status")
 
 BEGINNING = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
@@ -26,34 +23,54 @@ ENDING = b"\xff\xff"
 SLICE = 250
 """Rows that are sent at once: the server writes them while the next are made."""
 
+_EACH = (
+    *("id", "run_at", "created_at", "updated_at", "payload"),
+    *("status", "name", "queue", "priority", "attempt_count", "max_attempts"),
+)
+# And the term that fills it.
+_SOME = {
+    "timeout_seconds": "timeout",
+    "idempotency_key": "idempotency_key",
+    "correlation_id": "correlation_id",
+    "schedule_id": "schedule_id",
+    "occurrence_at": "occurrence_at",
+    "principal": "principal",
+    "retry_policy": "retry_policy",
+    "metadata": "metadata",
+}
 _NULL = pack(">i", -1)
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def job_rows(new: Sequence[NewJob], now: datetime, step: timedelta, encoding: str) -> Iterator[bytes]:
+def columns(new: Sequence[NewJob]) -> tuple[str, ...]:
+    """The columns that the rows of these jobs have."""
+    different = {id(job.terms): job.terms for job in new}.values()
+    filled = [name for name, term in _SOME.items() if any(getattr(terms, term) is not None for terms in different)]
+    return (*_EACH, *filled)
+
+
+def job_rows(
+    new: Sequence[NewJob], columns: Sequence[str], now: datetime, step: timedelta, encoding: str
+) -> Iterator[bytes]:
     """The jobs, slice by slice; the first is created ``now``, and each a step after the one before."""
     created, step_us = _microseconds(now), step // _MICROSECOND
-    alike: dict[tuple[object, ...], bytes] = {}
+    alike: dict[tuple[int, bool], bytes] = {}
     parts = [BEGINNING]
     for place, job in enumerate(new, start=1):
-        run_at = created
-        if job.run_at is not None:
-            run_at = _microseconds(job.run_at)
-        elif job.delay:
-            run_at = created + timedelta(seconds=job.delay) // _MICROSECOND
-        likeness = (
-            *(run_at <= created, job.name, job.queue, job.priority, job.max_attempts, job.timeout),
-            *(job.idempotency_key, job.correlation_id, job.schedule_id, job.occurrence_at, job.principal),
-            *(job.retry_policy, job.metadata),
-        )
+        terms, run_at = job.terms, created
+        if terms.run_at is not None:
+            run_at = _microseconds(terms.run_at)
+        elif terms.delay:
+            run_at = created + timedelta(seconds=terms.delay) // _MICROSECOND
+        likeness = id(terms), run_at <= created
         rest = alike.get(likeness)
         if rest is None:
-            rest = alike[likeness] = _rest(job, encoding, queued=run_at <= created)
-        id, payload = job.id.encode(encoding), job.payload.encode(encoding)
-        begin = _beginning(len(id))
+            rest = alike[likeness] = _rest(terms, columns[len(_EACH) :], encoding, queued=run_at <= created)
+        name, payload = job.id.encode(encoding), job.payload.encode(encoding)
+        begin = _beginning(len(name))
         parts += (
-            begin(len(JOB_COLUMNS), len(id), id, 8, run_at, 8, created, 8, created, len(payload)),
+            begin(len(columns), len(name), name, 8, run_at, 8, created, 8, created, len(payload)),
             payload,
             rest,
         )
@@ -65,14 +82,16 @@ def job_rows(new: Sequence[NewJob], now: datetime, step: timedelta, encoding: st
     yield b"".join(parts)
 
 
-def event_rows(jobs: Sequence[Job], encoding: str) -> bytes:
-    """What happened to the jobs: they were created."""
-    rest = {status: _text("created", encoding) + _text(status.value, encoding) for status in INITIAL}
+def event_rows(jobs: Sequence[Job], now: datetime, step: timedelta, encoding: str) -> bytes:
+    """What happened to the jobs: they were created, the first of them ``now``."""
+    created, step_us = _microseconds(now), step // _MICROSECOND
+    rest = {status: _field("created", encoding) + _field(status.value, encoding) for status in INITIAL}
     parts = [BEGINNING]
     for job in jobs:
-        id = job.id.encode(encoding)
-        begin = _event_beginning(len(id))
-        parts += (begin(len(EVENT_COLUMNS), len(id), id, 8, _microseconds(job.created_at)), rest[job.status])
+        name = job.id.encode(encoding)
+        begin = _event_beginning(len(name))
+        parts += (begin(len(EVENT_COLUMNS), len(name), name, 8, created), rest[job.status])
+        created += step_us
     parts.append(ENDING)
     return b"".join(parts)
 
@@ -89,30 +108,30 @@ def _event_beginning(id_length: int) -> Callable[..., bytes]:
     return Struct(f">hi{id_length}siq").pack
 
 
-def _rest(job: NewJob, encoding: str, *, queued: bool) -> bytes:
-    def text(value: str | None) -> bytes:
-        return _NULL if value is None else _text(value, encoding)
-
-    fields = [
-        text("queued" if queued else "scheduled"),
-        text(job.name),
-        text(job.queue),
-        pack(">ii", 4, job.priority),
-        pack(">ii", 4, 0),
-        pack(">ii", 4, job.max_attempts),
-        _NULL if job.timeout is None else pack(">id", 8, job.timeout),
-        text(job.idempotency_key),
-        text(job.correlation_id),
-        text(job.schedule_id),
-        _NULL if job.occurrence_at is None else pack(">iq", 8, _microseconds(job.occurrence_at)),
-        *(text(job.principal), text(job.retry_policy), text(job.metadata)),
+def _rest(terms: Terms, some: Sequence[str], encoding: str, *, queued: bool) -> bytes:
+    """The fields after the payload."""
+    attempts = 0
+    values = [
+        *("queued" if queued else "scheduled", terms.name, terms.queue),
+        *(terms.priority, attempts, terms.max_attempts),
+        *(getattr(terms, _SOME[name]) for name in some),
     ]
-    return b"".join(fields)
+    return b"".join([_field(value, encoding) for value in values])
 
 
-def _text(value: str, encoding: str) -> bytes:
-    data = value.encode(encoding)
-    return pack(">i", len(data)) + data
+def _field(value: Any, encoding: str) -> bytes:
+    match value:
+        case None:
+            return _NULL
+        case int():
+            return pack(">ii", 4, value)
+        case float():
+            return pack(">id", 8, value)
+        case datetime():
+            return pack(">iq", 8, _microseconds(value))
+        case _:
+            data = value.encode(encoding)
+            return pack(">i", len(data)) + bytes(data)
 
 
 def _microseconds(instant: datetime) -> int:

@@ -8,12 +8,11 @@ because a volatile function in a condition would rule the index out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy.dialects import postgresql
 
-from sloppyjobs.model import NewJob
+from sloppyjobs.model import Terms
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.dialects import postgres_copy
 from sloppyjobs.storage.enqueue import JOB_INSERT
@@ -32,7 +31,9 @@ class Statements(NamedTuple):
     """The texts for one installation."""
 
     insert_one: str
-    copy_jobs: str
+    insert_alike: str
+    jobs: str
+    """The name of the table of jobs."""
     copy_events: str
     after_copy: str
     settle: str
@@ -51,20 +52,24 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         "claim_fields": ", ".join(rows.CLAIM_FIELDS),
         "j_claim_fields": ", ".join(f"j.{name}" for name in rows.CLAIM_FIELDS),
         "job_insert": ", ".join(JOB_INSERT),
-        "copied": ", ".join(postgres_copy.JOB_COLUMNS),
-        "copied_events": ", ".join(postgres_copy.EVENT_COLUMNS),
     }
     quoted = "NULL" if channel is None else "'" + channel.replace("'", "''") + "'"
     announce = "NULL" if channel is None else f"CASE WHEN status = 'queued' THEN pg_notify({quoted}, queue) END"
     announce_many = "SELECT 1" if channel is None else f"SELECT pg_notify({quoted}, '')"
     return Statements(
         insert_one=_INSERT_ONE.format(announce=announce, **names),
-        copy_jobs="COPY {jobs} ({copied}) FROM STDIN (FORMAT binary)".format(**names),
-        copy_events="COPY {events} ({copied_events}) FROM STDIN (FORMAT binary)".format(**names),
+        insert_alike=_INSERT_ALIKE.format(announce=announce_many, **names),
+        jobs=names["jobs"],
+        copy_events=copy_into(names["events"], postgres_copy.EVENT_COLUMNS),
         after_copy=_AFTER_COPY.format(announce=announce_many, **names),
         settle=_SETTLE.format(**names),
         claim=_CLAIM.format(**names),
     )
+
+
+def copy_into(table: str, columns: Sequence[str]) -> str:
+    """The statement that takes binary rows with these columns."""
+    return f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT binary)"
 
 
 _CLOCK = "clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)"
@@ -96,6 +101,29 @@ seen AS (
 SELECT status, run_at, created_at, {announce} FROM job
 """
 )
+
+_INSERT_ALIKE = """
+WITH new AS MATERIALIZED (
+  SELECT given.id, given.payload, %(now)s::timestamptz + (given.place - 1) * %(step)s::interval AS now
+  FROM unnest(%(ids)s::text[], %(payloads)s::text[]) WITH ORDINALITY AS given(id, payload, place)
+),
+job AS (
+  INSERT INTO {jobs} ({job_insert})
+  SELECT id, %(name)s, %(queue)s, 'queued', %(priority)s, now, now, now, 0, %(max_attempts)s,
+         %(timeout_seconds)s::float8, NULL, %(correlation_id)s, %(schedule_id)s, %(occurrence_at)s::timestamptz,
+         %(principal)s, payload, %(retry_policy)s, %(metadata)s
+  FROM new
+),
+event AS (
+  INSERT INTO {events} (job_id, event_type, to_status, created_at) SELECT id, 'created', 'queued', now FROM new
+),
+seen AS (
+  INSERT INTO {queues} (name, created_at) SELECT %(queue)s, %(now)s::timestamptz
+  WHERE NOT EXISTS (SELECT FROM {queues} q WHERE q.name = %(queue)s)
+  ON CONFLICT DO NOTHING
+)
+{announce}
+"""
 
 _AFTER_COPY = """
 WITH seen AS (
@@ -192,7 +220,7 @@ claimed AS (
   SET status = 'processing', attempt_count = j.attempt_count + 1, locked_by = %(worker)s, updated_at = clock.now,
       locked_until = clock.now + make_interval(secs => %(lease)s::float8),
       progress_percent = NULL, progress_message = NULL
-  FROM picked, clock WHERE j.ctid = picked.place
+  FROM clock WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked))
   RETURNING {j_claim_fields}
 ),
 opened AS (
@@ -208,26 +236,23 @@ SELECT {claim_fields} FROM claimed ORDER BY priority DESC, run_at, created_at, i
 )
 
 
-def insert_values(new: NewJob, now: datetime | None) -> dict[str, Any]:
-    """The parameters of ``insert_one``."""
+def terms_values(terms: Terms) -> dict[str, Any]:
+    """The parameters of ``insert_one`` and of ``insert_alike`` that jobs may share."""
     return {
-        "id": new.id,
-        "name": new.name,
-        "queue": new.queue,
-        "priority": new.priority,
-        "run_at": new.run_at,
-        "delay": new.delay or 0.0,
-        "max_attempts": new.max_attempts,
-        "timeout_seconds": new.timeout,
-        "idempotency_key": new.idempotency_key,
-        "correlation_id": new.correlation_id,
-        "schedule_id": new.schedule_id,
-        "occurrence_at": new.occurrence_at,
-        "principal": new.principal,
-        "payload": new.payload,
-        "retry_policy": new.retry_policy,
-        "metadata": new.metadata,
-        "now": now,
+        "name": terms.name,
+        "queue": terms.queue,
+        "priority": terms.priority,
+        "run_at": terms.run_at,
+        "delay": terms.delay or 0.0,
+        "max_attempts": terms.max_attempts,
+        "timeout_seconds": terms.timeout,
+        "idempotency_key": terms.idempotency_key,
+        "correlation_id": terms.correlation_id,
+        "schedule_id": terms.schedule_id,
+        "occurrence_at": terms.occurrence_at,
+        "principal": terms.principal,
+        "retry_policy": terms.retry_policy,
+        "metadata": terms.metadata,
     }
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import NewJob
+from sloppyjobs.model import NewJob, Terms
 from sloppyjobs.retry import Retry
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.records import count, events, row, rows, walked
@@ -164,7 +164,8 @@ def test_thousands_are_written_at_once(jobs: Jobs) -> None:
 
 
 def test_thousands_are_written_all_or_none(jobs: Jobs) -> None:
-    new = [NewJob(id=jobs.ids.new("job"), name="greet", queue="default", payload="1") for _ in range(3_000)]
+    terms = Terms(name="greet", queue="default")
+    new = [NewJob(jobs.ids.new("job"), "1", terms) for _ in range(3_000)]
     with pytest.raises(DBAPIError):
         jobs.storage.insert_jobs([*new, new[0]])
     assert count(jobs) == count(jobs, jobs.storage.tables.events) == 0
