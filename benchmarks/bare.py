@@ -15,12 +15,14 @@ from typing import Any
 import psycopg
 
 from benchmarks.stopwatch import Stopwatch
+from sloppyjobs.storage import rows
 from sloppyjobs.storage.dialects import postgres_sql
 from sloppyjobs.storage.tables import Tables
 
 WORKER = "worker_bare"
 THREADS = 16
 BATCH = 200
+ATTEMPT, PAYLOAD = rows.CLAIM_FIELDS.index("attempt_count"), rows.CLAIM_FIELDS.index("payload")
 
 
 class Turnstile:
@@ -42,7 +44,7 @@ class Turnstile:
             if room:
                 claimed = execute(self._sql.claim, claim_values(room), prepare=True)
             execute("COMMIT")
-        return [] if claimed is None else [(row[0], row[8], row[28]) for row in claimed.fetchall()]
+        return [] if claimed is None else [(row[0], row[ATTEMPT], row[PAYLOAD]) for row in claimed.fetchall()]
 
 
 def settle_values(finished: list[tuple[str, int]]) -> dict[str, Any]:
@@ -115,7 +117,7 @@ def statement_times(url: str, jobs: int, batch: int = BATCH) -> dict[str, Any]:
             claimed = timed("claim", sql.claim, claim_values(batch)) if jobs else []
             timed("commit", "COMMIT")
             jobs -= len(claimed)
-            finished = [(row[0], row[8]) for row in claimed]
+            finished = [(row[0], row[ATTEMPT]) for row in claimed]
     return {"turns": turns, "seconds": seconds}
 
 

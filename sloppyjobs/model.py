@@ -87,7 +87,7 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     terms: Terms
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """One attempt that is ours until ``locked_until``: everything that is needed to run and to settle it.
 
     It survives JSON (``to_json`` / ``from_json``), so that a broker can hand it to a worker elsewhere.

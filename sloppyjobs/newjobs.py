@@ -22,6 +22,25 @@ class NewJobs:
 
     def many(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob]:
         """Jobs from items; those of one name without options share their terms. Errors name the item's position."""
+        return self._alike(items, ids) or self._one_by_one(items, ids)
+
+    def _alike(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob] | None:
+        """All at once where they have one name, no options and simple payloads, as most do."""
+        if set(map(type, items)) != {tuple} or set(map(len, items)) != {2}:
+            return None
+        names, values = zip(*items, strict=True)
+        if set(map(type, names)) != {str} or len(set(names)) > 1:
+            return None
+        definition = self._definitions.get(names[0])
+        if definition is None or definition.input is not None:
+            return None
+        texts = payload.encode_flat(values, self._limit)
+        if texts is None:
+            return None
+        terms = Terms(**default_terms(definition))
+        return [NewJob(id, text, terms) for id, text in zip(ids, texts, strict=True)]
+
+    def _one_by_one(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob]:
         shared: dict[str, tuple[Any, Terms]] = {}
         limit, encode = self._limit, payload.encode
         made: list[NewJob] = []

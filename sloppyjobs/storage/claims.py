@@ -34,6 +34,8 @@ ALL_QUEUES = "*"
 
 Lane = tuple[str, str]
 
+_ATTEMPT = rows.CLAIM_FIELDS.index("attempt_count")
+
 
 def do_nothing() -> None:
     """What there is to do while the database works, if there is nothing."""
@@ -189,8 +191,8 @@ class Claiming(Settling):
         until = now + timedelta(seconds=request.lease)
         claimed = self._take(cursor, request.worker_id, chosen, moment, self.to_driver(until))
         by_id = {row[0]: row for row in claimed}
-        self._open_attempts(cursor, request.worker_id, [(id, by_id[id][8]) for id in chosen], moment)
-        return [rows.claim(by_id[id], request.worker_id, self.from_driver) for id in chosen]
+        self._open_attempts(cursor, request.worker_id, [(id, by_id[id][_ATTEMPT]) for id in chosen], moment)
+        return rows.claims([by_id[id] for id in chosen], request.worker_id, self.from_driver)
 
     def _open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
         """The attempt and the event of every job that was taken."""

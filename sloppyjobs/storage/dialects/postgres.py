@@ -147,8 +147,13 @@ class PostgresStorage(PostgresEnqueue):
             # Mostly all of them, and then nobody needs to say which.
             accepted = {s.job_id for s in plain} if count == len(plain) else set(ids or ())
         if claiming is not None and request is not None and claiming.rowcount:
-            claims = _Claims(claiming, partial(rows.claim, worker_id=request.worker_id, instant=self.from_driver))
+            claims = _Claims(claiming, partial(self._claims, request.worker_id))
         return accepted, claims
+
+    def _claims(self, worker_id: str, found: Sequence[Any]) -> list[Claim]:
+        # On connections of our own making every instant is in UTC already.
+        in_utc = found[0][rows.CLAIM_FIELDS.index("updated_at")].tzinfo is UTC
+        return rows.claims(found, worker_id, rows.as_is if in_utc else self.from_driver)
 
     def _send(self, stack: ExitStack, statement: str, values: dict[str, Any]) -> Any:
         """Send a transaction on a connection of its own; its cursor has the answer when the stack is left."""
@@ -192,13 +197,13 @@ class PostgresStorage(PostgresEnqueue):
 class _Claims(Sequence[Claim]):
     """Rows that become claims when they are looked at, which may be while the database is busy with the next ones."""
 
-    def __init__(self, cursor: Any, convert: Callable[[Any], Claim]) -> None:
+    def __init__(self, cursor: Any, convert: Callable[[Any], list[Claim]]) -> None:
         self._cursor = cursor
         self._convert = convert
 
     @cached_property
     def _all(self) -> list[Claim]:
-        return [self._convert(row) for row in self._cursor.fetchall()]
+        return self._convert(self._cursor.fetchall())
 
     def __len__(self) -> int:
         count: int = self._cursor.rowcount

@@ -104,8 +104,10 @@ SELECT status, run_at, created_at, {announce} FROM job
 
 _INSERT_ALIKE = """
 WITH new AS MATERIALIZED (
-  SELECT given.id, given.payload, %(now)s::timestamptz + (given.place - 1) * %(step)s::interval AS now
-  FROM unnest(%(ids)s::text[], %(payloads)s::text[]) WITH ORDINALITY AS given(id, payload, place)
+  SELECT id, payload, %(now)s::timestamptz + place * %(step)s::interval AS now
+  -- Side by side in the list, and not in FROM, where each function's rows would be stored first.
+  FROM (SELECT unnest(%(ids)s::text[]) AS id, unnest(%(payloads)s::text[]) AS payload,
+               generate_series(0, cardinality(%(ids)s::text[]) - 1) AS place) given
 ),
 job AS (
   INSERT INTO {jobs} ({job_insert})
