@@ -7,7 +7,7 @@ this worker lacks cost anything. Inside and across lanes the order is priority, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -35,10 +35,6 @@ ALL_QUEUES = "*"
 Lane = tuple[str, str]
 
 _ATTEMPT = rows.CLAIM_FIELDS.index("attempt_count")
-
-
-def do_nothing() -> None:
-    """What there is to do while the database works, if there is nothing."""
 
 
 class ClaimRequest(NamedTuple):
@@ -85,17 +81,8 @@ class Claiming(Settling):
         lanes = self.read(lambda c: self._open_lanes(c, request))
         return self.write(lambda c: self._claim(c, request, lanes)) if lanes else []
 
-    def turn(
-        self,
-        settlements: Sequence[Settlement],
-        request: ClaimRequest | None,
-        meanwhile: Callable[[], None] = do_nothing,
-    ) -> tuple[set[str], Sequence[Claim]]:
-        """One turn of a worker: settle what has finished and claim anew, in one transaction.
-
-        ``meanwhile`` is called once or more often, while the database works where that is possible.
-        """
-        meanwhile()
+    def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], Sequence[Claim]]:
+        """One turn of a worker: settle what has finished and claim anew, in one transaction."""
         lanes = self.read(lambda c: self._open_lanes(c, request)) if request else []
         if not lanes and not settlements:
             return set(), []

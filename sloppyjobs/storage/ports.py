@@ -5,7 +5,7 @@ A worker needs three of them; a new store can be judged one by one, with ``slopp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from sloppyjobs.model import Claim, Job, NewJob, Settlement, WorkerInfo
 from sloppyjobs.storage.claims import ClaimRequest, Sweep
 from sloppyjobs.storage.redactions import Redaction
 from sloppyjobs.storage.settlement import Fence
+from sloppyjobs.storage.turning import Turns
 from sloppyjobs.storage.watch import Watcher
 
 
@@ -53,13 +54,12 @@ class ClaimPort(Protocol):
         """Take queued jobs in order."""
         ...
 
-    def turn(
-        self,
-        settlements: Sequence[Settlement],
-        request: ClaimRequest | None,
-        meanwhile: Callable[[], None] = ...,
-    ) -> tuple[set[str], Sequence[Claim]]:
-        """Settle and claim; ``meanwhile`` is called once or more often, while the database works if possible."""
+    def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], Sequence[Claim]]:
+        """Settle and claim."""
+        ...
+
+    def turns(self) -> Turns:
+        """Settle and claim, beginning first and waiting later."""
         ...
 
     def watch(self) -> Watcher:

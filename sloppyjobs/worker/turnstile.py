@@ -67,7 +67,10 @@ class Turnstile:
         self._tasks: dict[Fence, Task] = {}
         self._timed: dict[Fence, Task] = {}
         self._finished: deque[tuple[Task, Settlement]] = deque()
+        self._turns = storage.turns()
         self._unsettled: list[Settlement] = []
+        self._settling: list[Settlement] = []
+        self._claiming: ClaimRequest | None = None
         self._fetched: Sequence[Claim] = ()
         self._runners: dict[str, Runner] = {}
         self._woken = threading.Event()
@@ -138,34 +141,31 @@ class Turnstile:
     @property
     def drained(self) -> bool:
         """Whether nothing is left to do on the way out."""
-        return self.draining and not (self._tasks or self._finished or self._unsettled or self._fetched)
+        return self.draining and not (
+            self._tasks or self._finished or self._unsettled or self._fetched or self._claiming
+        )
 
     # What the turning thread calls
 
     def turn(self) -> None:
-        """Settle, sweep, claim and hand out."""
+        """Settle, sweep, claim and hand out.
+
+        The claim is sent first, so that the database has something to do while we see to what it has settled, send
+        what has finished since, and hand out what was claimed before. What is sent to be settled is waited for at the
+        next turn.
+        """
         self._expire_handlers()
         if self.draining:
             self._hand_out()
             self._release_in_drain()
-        self._gather_finished()
         self._sweep_when_due()
-        request = self._request()
-        if not self._unsettled and request is None:
-            return
-        self.reports.flush()
-        batch = self._unsettled[:TURN_LIMIT]
         try:
-            accepted, claims = self.storage.turn(batch, request, self._hand_out)
+            self._begin_claim()
+            self._end_settling()
+            self._begin_settling()
         finally:
             self._hand_out()
-        del self._unsettled[: len(batch)]
-        self._let_go(batch, accepted)
-        if request is not None:
-            # A full batch means that there is more; a short one, that the next word or poll decides.
-            self._news = len(claims) >= request.limit
-            self._next_poll = time.monotonic() + self.settings.poll_interval
-            self._fetched = claims
+        self._end_claim()
 
     def turned(self) -> None:
         """A turn went well; by this others know that the worker works."""
@@ -174,7 +174,7 @@ class Turnstile:
 
     def wait(self) -> None:
         """Until a handler finishes, a timeout is due, there is news, or it is time to poll."""
-        if self._finished or self._unsettled or self._request() is not None:
+        if self._finished or self._unsettled or self._settling or self._request() is not None:
             return
         self._hand_out()
         until = [self._give_up_at] if self._give_up_at is not None else [self._next_poll, self._next_sweep]
@@ -191,10 +191,14 @@ class Turnstile:
         self._timed.clear()
         self._finished.clear()
         self._unsettled.clear()
+        self._settling = []
+        self._claiming = None
         self._fetched = ()
+        self._turns.close()
 
     def close(self) -> None:
         """End the runners."""
+        self._turns.close()
         for runner in self._runners.values():
             runner.close()
         self._runners.clear()
@@ -210,6 +214,38 @@ class Turnstile:
                 return ThreadRunner(size, finish)
 
     # Steps of a turn
+
+    def _begin_claim(self) -> None:
+        if self._claiming is None and (request := self._request()) is not None:
+            self._turns.begin_claim(request)
+            self._claiming = request
+
+    def _end_claim(self) -> None:
+        if self._claiming is None:
+            return
+        claims = self._turns.claimed()
+        # A full batch means that there is more; a short one, that the next word or poll decides.
+        self._news = len(claims) >= self._claiming.limit
+        self._next_poll = time.monotonic() + self.settings.poll_interval
+        self._claiming = None
+        self._fetched = claims
+
+    def _begin_settling(self) -> None:
+        self._gather_finished()
+        if not self._unsettled:
+            return
+        self.reports.flush()
+        batch = self._unsettled[:TURN_LIMIT]
+        self._turns.begin_settle(batch)
+        del self._unsettled[: len(batch)]
+        self._settling = batch
+
+    def _end_settling(self) -> None:
+        if not self._settling:
+            return
+        accepted = self._turns.settled()
+        batch, self._settling = self._settling, []
+        self._let_go(batch, accepted)
 
     def _gather_finished(self) -> None:
         while self._finished:
@@ -232,7 +268,8 @@ class Turnstile:
 
     def _request(self) -> ClaimRequest | None:
         # What has finished is not hoarded, so the next batch is claimed while the last one is settled.
-        waiting = len(self._tasks) - len(self._finished) - len(self._unsettled) + len(self._fetched)
+        ended = len(self._finished) + len(self._unsettled) + len(self._settling)
+        waiting = len(self._tasks) - ended + len(self._fetched)
         room = self.prefetch.capacity() - waiting
         if self.draining or room <= 0 or not (self._news or time.monotonic() >= self._next_poll):
             return None

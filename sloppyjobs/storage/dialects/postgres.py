@@ -6,11 +6,9 @@ nature (drained to zero, filled in a burst), and a plan that was made for an emp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import cached_property, partial
-from typing import Any, overload
+from typing import Any
 
 from sqlalchemy import URL, ColumnElement, Connection, Engine, Table, any_, bindparam, create_engine, event, make_url
 from sqlalchemy import func as sql
@@ -19,23 +17,18 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import Text
 
 from sloppyjobs import errors
-from sloppyjobs.model import Claim, Settlement
-from sloppyjobs.states import Status
-from sloppyjobs.storage import rows
-from sloppyjobs.storage.claims import ALL_QUEUES, ClaimRequest, do_nothing
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.database import detached
 from sloppyjobs.storage.dialects import postgres_sql
-from sloppyjobs.storage.dialects.postgres_enqueue import PostgresEnqueue
+from sloppyjobs.storage.dialects.postgres_turns import PostgresTurning
 from sloppyjobs.storage.dialects.sqlite import count_up_on_conflict
-from sloppyjobs.storage.settlement import shard_of
 from sloppyjobs.storage.tables import Tables
 from sloppyjobs.storage.watch import Watcher
 
 _PASSING = {"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "08000", "08003", "08006", "08001", "08004"}
 
 
-class PostgresStorage(PostgresEnqueue):
+class PostgresStorage(PostgresTurning):
     """Many workers on many machines."""
 
     dialect = "postgresql"
@@ -106,120 +99,6 @@ class PostgresStorage(PostgresEnqueue):
         """NOTIFY, delivered with the commit."""
         if self._notify:
             connection.execute(sql.pg_notify(self.channel, "").select())
-
-    # Turns
-
-    def claim(self, request: ClaimRequest) -> list[Claim]:
-        """One statement: rows, attempts and events."""
-        self.ensure_schema()
-        return list(self.turn((), request)[1])
-
-    def turn(
-        self,
-        settlements: Sequence[Settlement],
-        request: ClaimRequest | None,
-        meanwhile: Callable[[], None] = do_nothing,
-    ) -> tuple[set[str], Sequence[Claim]]:
-        """Settle and claim at the same time: on two connections, each in one transaction and one round trip."""
-        # A turn settles for one worker; its successes, which are most, go by the single statement.
-        plain = [s for s in settlements if s.decision.path == (Status.SUCCEEDED,)]
-        accepted: set[str] = set()
-        if len(plain) < len(settlements):
-            accepted, plain = self.settle(settlements), []
-        if not plain and request is None:
-            meanwhile()
-            return accepted, []
-        settled, claims = self._again(lambda: self._settle_and_claim(plain, request, meanwhile))
-        return accepted | settled, claims
-
-    def _settle_and_claim(
-        self, plain: Sequence[Settlement], request: ClaimRequest | None, meanwhile: Callable[[], None]
-    ) -> tuple[set[str], Sequence[Claim]]:
-        """Send both before waiting for either: the server works on them side by side, and we on something else."""
-        accepted: set[str] = set()
-        claims: Sequence[Claim] = []
-        with ExitStack() as stack:
-            claiming = None if request is None else self._send(stack, *self._claim_call(request))
-            settling = self._send(stack, *self._settle_call(plain)) if plain else None
-            meanwhile()
-        if settling is not None:
-            count, ids = settling.fetchone()
-            # Mostly all of them, and then nobody needs to say which.
-            accepted = {s.job_id for s in plain} if count == len(plain) else set(ids or ())
-        if claiming is not None and request is not None and claiming.rowcount:
-            claims = _Claims(claiming, partial(self._claims, request.worker_id))
-        return accepted, claims
-
-    def _claims(self, worker_id: str, found: Sequence[Any]) -> list[Claim]:
-        # On connections of our own making every instant is in UTC already.
-        in_utc = found[0][rows.CLAIM_FIELDS.index("updated_at")].tzinfo is UTC
-        return rows.claims(found, worker_id, rows.as_is if in_utc else self.from_driver)
-
-    def _send(self, stack: ExitStack, statement: str, values: dict[str, Any]) -> Any:
-        """Send a transaction on a connection of its own; its cursor has the answer when the stack is left."""
-        driver = stack.enter_context(self._driver())
-        stack.enter_context(driver.pipeline())
-        driver.execute("BEGIN")
-        driver.execute(postgres_sql.PLAN_BY_INDEX, prepare=True)
-        cursor = driver.cursor(binary=True)
-        cursor.execute(statement, values, prepare=True)
-        driver.execute("COMMIT")
-        return cursor
-
-    def _settle_call(self, plain: Sequence[Settlement]) -> tuple[str, dict[str, Any]]:
-        ordered = sorted(plain, key=lambda s: s.job_id)
-        owner = ordered[0].worker_id
-        results = [s.decision.result for s in ordered]
-        values = {
-            "ids": postgres_sql.array_text([s.job_id for s in ordered]),
-            "attempts": postgres_sql.array_text([str(s.attempt) for s in ordered]),
-            # Whole numbers, because the text of a fraction takes long to find.
-            "microseconds": postgres_sql.array_text(
-                ["null" if s.run_seconds is None else str(int(s.run_seconds * 1e6)) for s in ordered]
-            ),
-            "results": results if any(results) else postgres_sql.array_text(["null"] * len(results)),
-            "now": self._injected_now(),
-        }
-        return self._sql.settle, {**values, "worker": owner, "shard": shard_of(owner)}
-
-    def _claim_call(self, request: ClaimRequest) -> tuple[str, dict[str, Any]]:
-        every = ALL_QUEUES in request.queues
-        return self._sql.claim, {
-            "worker": request.worker_id,
-            "queues": None if every else sorted(request.queues),
-            "names": None if request.names is None else sorted(request.names),
-            "most": request.limit,
-            "lease": request.lease,
-            "now": self._injected_now(),
-        }
-
-
-class _Claims(Sequence[Claim]):
-    """Rows that become claims when they are looked at, which may be while the database is busy with the next ones."""
-
-    def __init__(self, cursor: Any, convert: Callable[[Any], list[Claim]]) -> None:
-        self._cursor = cursor
-        self._convert = convert
-
-    @cached_property
-    def _all(self) -> list[Claim]:
-        return self._convert(self._cursor.fetchall())
-
-    def __len__(self) -> int:
-        count: int = self._cursor.rowcount
-        return count
-
-    def __iter__(self) -> Iterator[Claim]:
-        return iter(self._all)
-
-    @overload
-    def __getitem__(self, place: int) -> Claim: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Claim]: ...
-
-    def __getitem__(self, place: int | slice) -> Claim | list[Claim]:
-        return self._all[place]
 
 
 class _NotificationWatcher:

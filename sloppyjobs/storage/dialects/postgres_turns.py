@@ -1,0 +1,199 @@
+"""Turns on PostgreSQL: settlement and claim go side by side, each in a transaction and on a connection of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from datetime import UTC
+from functools import cached_property, partial
+from typing import Any, overload
+
+from sqlalchemy.exc import DBAPIError
+
+from sloppyjobs.model import Claim, Settlement
+from sloppyjobs.states import Status
+from sloppyjobs.storage import rows
+from sloppyjobs.storage.claims import ALL_QUEUES, ClaimRequest
+from sloppyjobs.storage.dialects import postgres_sql
+from sloppyjobs.storage.dialects.postgres_enqueue import PostgresEnqueue
+from sloppyjobs.storage.settlement import shard_of
+
+_CLAIMED_AT = rows.CLAIM_FIELDS.index("updated_at")
+
+Call = tuple[str, dict[str, Any]]
+
+
+class PostgresTurning(PostgresEnqueue):
+    """Settling and claiming by single set-based statements."""
+
+    def turns(self) -> PostgresTurns:
+        """What is begun is sent at once: the server works on it, and we on something else."""
+        return PostgresTurns(self)
+
+    def claim(self, request: ClaimRequest) -> list[Claim]:
+        """One statement: rows, attempts and events."""
+        self.ensure_schema()
+        return list(self.turn((), request)[1])
+
+    def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], Sequence[Claim]]:
+        """Settle and claim at the same time."""
+        turns = self.turns()
+        try:
+            if request is not None:
+                turns.begin_claim(request)
+            if settlements:
+                turns.begin_settle(settlements)
+            return turns.settled() if settlements else set(), turns.claimed() if request is not None else []
+        finally:
+            turns.close()
+
+    def launch(self, statement: str, values: dict[str, Any]) -> Flight:
+        """Send a transaction on a connection of its own."""
+        with ExitStack() as stack:
+            driver = stack.enter_context(self._driver())
+            stack.enter_context(driver.pipeline())
+            driver.execute("BEGIN")
+            driver.execute(postgres_sql.PLAN_BY_INDEX, prepare=True)
+            cursor = driver.cursor(binary=True)
+            cursor.execute(statement, values, prepare=True)
+            driver.execute("COMMIT")
+            return Flight(stack.pop_all(), cursor)
+
+    def landed(self, flight: Flight | None, call: Call) -> Any:
+        """The cursor with the answer; what did not arrive is sent again."""
+        if flight is not None:
+            try:
+                return flight.land()
+            except DBAPIError as error:
+                if not self.is_passing(error):
+                    raise
+        return self._again(lambda: self.launch(*call).land())
+
+    def settle_call(self, settlements: Sequence[Settlement]) -> Call:
+        """The statement for successes, and its values."""
+        ordered = sorted(settlements, key=lambda s: s.job_id)
+        owner = ordered[0].worker_id
+        results = [s.decision.result for s in ordered]
+        values = {
+            "ids": postgres_sql.array_text([s.job_id for s in ordered]),
+            "attempts": postgres_sql.array_text([str(s.attempt) for s in ordered]),
+            # Whole numbers, because the text of a fraction takes long to find.
+            "microseconds": postgres_sql.array_text(
+                ["null" if s.run_seconds is None else str(int(s.run_seconds * 1e6)) for s in ordered]
+            ),
+            "results": results if any(results) else postgres_sql.array_text(["null"] * len(results)),
+            "now": self._injected_now(),
+        }
+        return self._sql.settle, {**values, "worker": owner, "shard": shard_of(owner)}
+
+    def claim_call(self, request: ClaimRequest) -> Call:
+        """The statement that claims, and its values."""
+        every = ALL_QUEUES in request.queues
+        return self._sql.claim, {
+            "worker": request.worker_id,
+            "queues": None if every else sorted(request.queues),
+            "names": None if request.names is None else sorted(request.names),
+            "most": request.limit,
+            "lease": request.lease,
+            "now": self._injected_now(),
+        }
+
+    def as_claims(self, worker_id: str, found: Sequence[Any]) -> list[Claim]:
+        """The claims in the rows of an answer."""
+        # On connections of our own making every instant is in UTC already.
+        in_utc = bool(found) and found[0][_CLAIMED_AT].tzinfo is UTC
+        return rows.claims(found, worker_id, rows.as_is if in_utc else self.from_driver)
+
+
+class Flight:
+    """A transaction that was sent and has not been waited for."""
+
+    def __init__(self, stack: ExitStack, cursor: Any) -> None:
+        self._stack = stack
+        self._cursor = cursor
+
+    def land(self) -> Any:
+        """Wait for it, give the connection back, and return the cursor with the answer."""
+        self._stack.close()
+        return self._cursor
+
+
+class PostgresTurns:
+    """A settlement and a claim, each in flight or not."""
+
+    def __init__(self, storage: PostgresTurning) -> None:
+        self._storage = storage
+        self._settling: Flight | None = None
+        self._claiming: Flight | None = None
+        self._settlements: Sequence[Settlement] = ()
+        self._request: ClaimRequest | None = None
+        self._accepted: set[str] | None = None
+
+    def begin_settle(self, settlements: Sequence[Settlement]) -> None:
+        """Send successes, which are most, by the single statement; with anything else among them, settle at once."""
+        self._accepted = None
+        if all(s.decision.path == (Status.SUCCEEDED,) for s in settlements):
+            self._settling = self._storage.launch(*self._storage.settle_call(settlements))
+        else:
+            self._accepted = self._storage.settle(settlements)
+        self._settlements = settlements
+
+    def begin_claim(self, request: ClaimRequest) -> None:
+        """Send the claim."""
+        self._claiming = self._storage.launch(*self._storage.claim_call(request))
+        self._request = request
+
+    def settled(self) -> set[str]:
+        """The ids that were accepted."""
+        if self._accepted is not None:
+            return self._accepted
+        flight, self._settling = self._settling, None
+        answer = self._storage.landed(flight, self._storage.settle_call(self._settlements))
+        count, ids = answer.fetchone()
+        # Mostly all of them, and then nobody needs to say which.
+        whole = count == len(self._settlements)
+        self._accepted = {s.job_id for s in self._settlements} if whole else set(ids or ())
+        return self._accepted
+
+    def claimed(self) -> Sequence[Claim]:
+        """What was claimed, once it is looked at."""
+        assert self._request is not None
+        flight, self._claiming = self._claiming, None
+        answer = self._storage.landed(flight, self._storage.claim_call(self._request))
+        return _Claims(answer, partial(self._storage.as_claims, self._request.worker_id))
+
+    def close(self) -> None:
+        """Give the connections back, whatever comes of it."""
+        for flight in (self._settling, self._claiming):
+            if flight is not None:
+                with suppress(Exception):
+                    flight.land()
+        self._settling = self._claiming = None
+
+
+class _Claims(Sequence[Claim]):
+    """Rows that become claims when they are looked at, which may be while the database is busy with the next ones."""
+
+    def __init__(self, cursor: Any, convert: Callable[[Any], list[Claim]]) -> None:
+        self._cursor = cursor
+        self._convert = convert
+
+    @cached_property
+    def _all(self) -> list[Claim]:
+        return self._convert(self._cursor.fetchall())
+
+    def __len__(self) -> int:
+        count: int = self._cursor.rowcount
+        return count
+
+    def __iter__(self) -> Iterator[Claim]:
+        return iter(self._all)
+
+    @overload
+    def __getitem__(self, place: int) -> Claim: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Claim]: ...
+
+    def __getitem__(self, place: int | slice) -> Claim | list[Claim]:
+        return self._all[place]
