@@ -15,7 +15,17 @@ Word = String(32).with_variant(String(32, collation="C"), "postgresql")
 RowNumber = BigInteger().with_variant(Integer(), "sqlite")
 
 
-def partial(name: str, *columns: object, where: str) -> Index:
+# PostgreSQL looks for equal keys whenever a page of an index is full; where no two are, it looks in vain.
+ALL_DIFFERENT = {"deduplicate_items": "off"}
+
+
+def partial(name: str, *columns: object, where: str, all_different: bool = False) -> Index:
     """An index over some of the rows, on every database that has such."""
     condition = text(where)
-    return Index(name, *columns, postgresql_where=condition, sqlite_where=condition)  # type: ignore[arg-type]
+    return Index(
+        name,
+        *columns,  # type: ignore[arg-type]
+        postgresql_where=condition,
+        sqlite_where=condition,
+        postgresql_with=ALL_DIFFERENT if all_different else {},
+    )

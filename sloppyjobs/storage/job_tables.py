@@ -90,11 +90,12 @@ def jobs(prefix: str, metadata: MetaData, *, by_instant: bool) -> None:
         c.created_at,
         *(() if by_instant else (c.id,)),
         where="status = 'queued'",
+        all_different=True,
     )
     partial(f"ix_{prefix}jobs_lease", c.locked_until, where="status = 'processing'")
     partial(f"ix_{prefix}jobs_due", c.run_at, c.id, where="status IN ('scheduled', 'retrying')")
-    partial(f"ix_{prefix}jobs_list", c.status, c.created_at, c.id, where=SETTLED)
-    partial(f"ix_{prefix}jobs_list_queued", c.created_at, c.id, where=QUEUED)
+    partial(f"ix_{prefix}jobs_list", c.status, c.created_at, c.id, where=SETTLED, all_different=True)
+    partial(f"ix_{prefix}jobs_list_queued", c.created_at, c.id, where=QUEUED, all_different=True)
     Index(
         f"uq_{prefix}jobs_idempotency_key",
         c.idempotency_key,

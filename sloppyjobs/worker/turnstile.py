@@ -229,6 +229,9 @@ class Turnstile:
         self._next_poll = time.monotonic() + self.settings.poll_interval
         self._claiming = None
         self._fetched = claims
+        if not self._news:
+            # There is no next claim to send first.
+            self._hand_out()
 
     def _begin_settling(self) -> None:
         self._gather_finished()

@@ -1,7 +1,7 @@
 """Smaller indexes: every enqueue pays for their bytes.
 
 Queued jobs get a list of their own, which needs no status. On PostgreSQL the instant of creation orders claims without
-the ids of the jobs.
+the ids of the jobs, and nobody looks for equal keys where there are none.
 """
 
 from __future__ import annotations
@@ -45,5 +45,6 @@ def _create(name: str, columns: list[str | sa.TextClause], where: str) -> None:
         columns,
         schema=tables.schema,
         postgresql_where=condition,
+        postgresql_with={"deduplicate_items": "off"},
         sqlite_where=condition,
     )
