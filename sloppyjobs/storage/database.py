@@ -280,7 +280,15 @@ class _DatabaseClock:
 
 def cursor_of(connection: Connection) -> Any:
     """A cursor of the driver's own, inside the connection's transaction."""
-    return connection.connection.cursor()
+    return driver_of(connection).cursor()
+
+
+def driver_of(connection: Connection) -> Any:
+    """The driver's own connection, inside a transaction that SQLAlchemy knows of."""
+    if not connection.in_transaction():
+        # What it did not see begin, it would not commit when it is asked to.
+        connection.begin()
+    return connection.connection.driver_connection
 
 
 def as_sqlalchemy(error: Exception, engine: Engine, *, broken: bool) -> Exception:

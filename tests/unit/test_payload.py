@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sloppyjobs.errors import InvalidOption, InvalidPayload
-from sloppyjobs.payload import clean_text, convert, decode, encode, validate_input
+from sloppyjobs.payload import clean_text, convert, decode, encode, encode_flat, validate_input
 
 TEXT = st.text(st.characters(exclude_characters="\x00", codec="utf-8"))
 SCALARS = (
@@ -108,6 +108,35 @@ def test_the_limit_is_exact(value: object) -> None:
     size = len(encode(value).encode())
     encode(value, limit=size)
     assert str(size - 1) in refusal(value, limit=size - 1)
+
+
+FLAT = st.dictionaries(st.text(), st.none() | st.booleans() | st.integers(-(2**64), 2**64) | st.text(), max_size=4)
+
+
+@given(st.lists(FLAT | st.dictionaries(st.text() | st.integers(), VALUES, max_size=2), min_size=1, max_size=5))
+def test_many_are_written_as_each_alone_or_left_to_it(values: list[Any]) -> None:
+    try:
+        alone = [encode(value) for value in values]
+    except InvalidPayload:
+        assert encode_flat(values) is None
+        return
+    assert encode_flat(values) in (alone, None)
+
+
+def test_many_flat_objects_are_written_at_once() -> None:
+    values = [{"n": number, "to": "Ada\nLovelace ✉", "urgent": True, "cc": None, "": 2**63 - 1} for number in range(3)]
+    assert encode_flat(values) == [encode(value) for value in values]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *({"n": 2**63}, {"n": -(2**63) - 1}, {"n": math.nan}, {"n": "\0"}, {"\0": 1}, {"n": "\ud800"}, {1: 1}),
+        *({"n": [1]}, {"n": b""}, {"n": "x" * 100}, ["n"], "n", OrderedDict(n=1)),
+    ],
+)
+def test_what_takes_more_checks_is_not_written_at_once(value: Any) -> None:
+    assert encode_flat([{"n": 1}, value], limit=100) is None
 
 
 def test_tuples_are_lists() -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from sloppyjobs import errors
 from sloppyjobs.model import Job, NewJob
 from sloppyjobs.states import Status
-from sloppyjobs.storage.database import as_sqlalchemy, cursor_of
+from sloppyjobs.storage.database import as_sqlalchemy, cursor_of, driver_of
 from sloppyjobs.storage.dialects import postgres_copy, postgres_sql
 from sloppyjobs.storage.dialects.postgres_arrays import taking_arrays, text_array
 from sloppyjobs.storage.enqueue import as_written, due_at_once, keyed, placed
@@ -40,7 +40,7 @@ class PostgresEnqueue(SqlStorage):
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """One job in one statement; many by COPY, except where a key must be respected."""
-        if connection is not None and cursor_of(connection).connection.autocommit:
+        if connection is not None and _autocommits(connection):
             raise errors.InvalidOption(
                 "connection=…: it is in autocommit mode, there is no transaction to enqueue in; begin one, or pass none"
             )
@@ -106,7 +106,7 @@ class PostgresEnqueue(SqlStorage):
             pooled.close()
 
     def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
-        driver: Any = connection.connection.driver_connection
+        driver = driver_of(connection)
         if _are_alike(new):
             self._insert_alike(driver, new, now)
             return placed(new, now, self.step)
@@ -168,6 +168,11 @@ class PostgresEnqueue(SqlStorage):
 
     def _injected_now(self) -> datetime | None:
         return None if self._test_clock is None else self._test_clock.now()
+
+
+def _autocommits(connection: Connection) -> bool:
+    driver: Any = connection.connection.driver_connection
+    return bool(driver.autocommit)
 
 
 def _are_alike(new: Sequence[NewJob]) -> bool:

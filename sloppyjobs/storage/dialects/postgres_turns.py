@@ -99,9 +99,9 @@ class PostgresTurning(PostgresEnqueue):
         }
 
     def as_claims(self, worker_id: str, found: Sequence[Any]) -> list[Claim]:
-        """The claims in the rows of an answer."""
+        """The claims in the rows of an answer that has some."""
         # On connections of our own making every instant is in UTC already.
-        in_utc = bool(found) and found[0][_CLAIMED_AT].tzinfo is UTC
+        in_utc = found[0][_CLAIMED_AT].tzinfo is UTC
         return rows.claims(found, worker_id, rows.as_is if in_utc else self.from_driver)
 
 
@@ -160,7 +160,7 @@ class PostgresTurns:
         assert self._request is not None
         flight, self._claiming = self._claiming, None
         answer = self._storage.landed(flight, self._storage.claim_call(self._request))
-        return _Claims(answer, partial(self._storage.as_claims, self._request.worker_id))
+        return _Claims(answer, partial(self._storage.as_claims, self._request.worker_id)) if answer.rowcount else []
 
     def close(self) -> None:
         """Give the connections back, whatever comes of it."""

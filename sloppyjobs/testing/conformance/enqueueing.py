@@ -153,6 +153,47 @@ def test_many_jobs_are_answered_in_the_order_given(jobs: Jobs, clock: FakeClock)
     assert [walked(jobs, job.id) for job in written] == [[f"created:{job.status}"] for job in written]
 
 
+def test_jobs_that_are_alike_are_written_as_if_one_by_one(live_jobs: Jobs) -> None:
+    policy = Retry(max_attempts=7, backoff="fixed")
+    live_jobs.declare("greet", queue="mail", priority=3, timeout=12.5, retry=policy, metadata={"a": "✉"})
+    alone = live_jobs.enqueue("greet", {"n": "ü"})
+    together = live_jobs.enqueue_many([("greet", {"n": "ü"})] * 3)
+    assert [live_jobs.get(job.id) for job in together] == together
+    different = {"id", "run_at", "created_at", "updated_at"}
+    expected = {key: value for key, value in row(live_jobs, alone.id).items() if key not in different}
+    for job in together:
+        written = row(live_jobs, job.id)
+        assert {key: value for key, value in written.items() if key not in different} == expected
+        assert written["run_at"] == written["created_at"] == written["updated_at"] >= alone.created_at
+        assert walked(live_jobs, job.id) == ["created:queued"]
+
+
+def test_jobs_that_are_alike_go_with_the_transaction_of_the_caller(jobs: Jobs) -> None:
+    jobs.declare("greet", queue="mail")
+    with jobs.storage.engine.connect() as connection:
+        assert len(jobs.enqueue_many([("greet", {"n": 1})] * 3, connection=connection)) == 3
+        connection.rollback()
+        assert count(jobs) == count(jobs, jobs.storage.tables.queues) == 0
+        jobs.enqueue_many([("greet", {"n": 1})] * 3, connection=connection)
+        connection.commit()
+    assert count(jobs) == 3
+
+
+def test_a_connection_that_did_nothing_else_commits_its_jobs(live_jobs: Jobs) -> None:
+    live_jobs.declare("greet")
+    live_jobs.enqueue("greet")
+    with live_jobs.storage.engine.connect() as connection:
+        live_jobs.enqueue("greet", connection=connection)
+        connection.commit()
+        live_jobs.enqueue("greet", delay=5, connection=connection)
+        connection.commit()
+        live_jobs.enqueue("greet", connection=connection)
+        connection.rollback()
+        live_jobs.enqueue_many([("greet", {})] * 2, connection=connection)
+        connection.commit()
+    assert count(live_jobs) == 5
+
+
 def test_no_jobs_are_many_too(jobs: Jobs) -> None:
     assert jobs.enqueue_many([]) == []
 

@@ -1,0 +1,131 @@
+"""What a worker has begun to settle and to claim arrives, whatever happens to the connections on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from sloppyjobs import Jobs
+from sloppyjobs.model import Claim, Settlement
+from sloppyjobs.states import Failed, Failure, Outcome, Succeeded, decide
+from sloppyjobs.storage.claims import ClaimRequest
+from sloppyjobs.storage.turning import TogetherTurns
+
+REQUEST = ClaimRequest("worker", limit=2)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def jobs(request: pytest.FixtureRequest) -> Iterator[Jobs]:
+    found = Jobs(request.getfixturevalue(f"{request.param}_url"))
+    found.storage.init()
+    found.declare("greet")
+    found.enqueue_many([("greet", {"n": n}) for n in range(4)])
+    yield found
+    found.storage.close()
+
+
+def _settlements(claims: Sequence[Claim], outcome: Outcome | None = None) -> list[Settlement]:
+    decision = decide(1, 3, outcome or Succeeded())
+    return [Settlement(claim.id, claim.attempt, "worker", decision, 0.0) for claim in claims]
+
+
+def test_a_settlement_is_waited_for_a_turn_after_it_was_begun(jobs: Jobs) -> None:
+    turns = jobs.storage.turns()
+    turns.begin_claim(REQUEST)
+    first = turns.claimed()
+    turns.begin_settle(_settlements(first))
+    turns.begin_claim(REQUEST)
+    accepted = turns.settled()
+    turns.begin_settle(_settlements(first))
+    second = turns.claimed()
+    assert accepted == {claim.id for claim in first}
+    assert len(second) == 2 and accepted.isdisjoint(claim.id for claim in second)
+    assert turns.settled() == set(), "they were settled before"
+    turns.close()
+
+
+def test_failures_among_successes_are_settled_too(jobs: Jobs) -> None:
+    turns = jobs.storage.turns()
+    turns.begin_claim(REQUEST)
+    good, bad = turns.claimed()
+    turns.begin_settle([*_settlements([good]), *_settlements([bad], Failed(Failure("E", "no"), 5.0))])
+    assert turns.settled() == {good.id, bad.id}
+    assert [jobs.get(job.id).status for job in (good, bad)] == ["succeeded", "retrying"]
+
+
+def test_what_failed_is_done_again_when_it_is_asked_for_again() -> None:
+    asked: list[Any] = []
+
+    def turn(settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], Sequence[Claim]]:
+        asked.append((len(settlements), request))
+        if len(asked) == 1:
+            raise ConnectionError
+        return {"job_1"}, []
+
+    turns = TogetherTurns(turn)
+    turns.begin_settle([Settlement("job_1", 1, "worker", decide(1, 3, Succeeded()))])
+    turns.begin_claim(REQUEST)
+    with pytest.raises(ConnectionError):
+        turns.settled()
+    assert turns.settled() == {"job_1"}
+    assert turns.claimed() == []
+    assert asked == [(1, REQUEST), (1, REQUEST)], "together, and not once more"
+
+
+def test_a_settlement_whose_connection_breaks_is_sent_again(postgres_url: str) -> None:
+    with _broken_off(postgres_url) as (turns, break_off):
+        claims = turns.claimed()
+        with break_off("sloppy_jobs"):
+            turns.begin_settle(_settlements(claims))
+        assert turns.settled() == {claim.id for claim in claims}
+
+
+def test_a_claim_whose_connection_breaks_is_sent_again(postgres_url: str) -> None:
+    with _broken_off(postgres_url) as (turns, break_off):
+        taken = {claim.id for claim in turns.claimed()}
+        with break_off("sloppy_job_attempts"):
+            turns.begin_claim(REQUEST)
+        again = turns.claimed()
+        assert len(again) == 2 and taken.isdisjoint(claim.id for claim in again)
+
+
+@contextmanager
+def _broken_off(url: str) -> Iterator[Any]:
+    """Turns with a claim under way, and what ends their connection while it waits for a table."""
+    jobs = Jobs(url)
+    jobs.storage.init()
+    jobs.declare("greet")
+    jobs.enqueue_many([("greet", {"n": n}) for n in range(4)])
+    watcher = create_engine(jobs.storage.engine.url, isolation_level="AUTOCOMMIT")
+
+    @contextmanager
+    def break_off(table: str) -> Iterator[None]:
+        with jobs.storage.engine.connect() as holder:
+            holder.execute(text(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"))
+            yield
+            with watcher.connect() as connection:
+                _end_who_waits(connection)
+            holder.rollback()
+
+    turns = jobs.storage.turns()
+    turns.begin_claim(REQUEST)
+    yield turns, break_off
+    turns.close()
+    watcher.dispose()
+    jobs.storage.close()
+
+
+def _end_who_waits(connection: Any) -> None:
+    waiting = text(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    deadline = time.monotonic() + 30
+    while not connection.execute(waiting).scalar():
+        assert time.monotonic() < deadline, "nobody waits"
+        time.sleep(0.01)
