@@ -216,21 +216,27 @@ class Turnstile:
     # Steps of a turn
 
     def _begin_claim(self) -> None:
-        if self._claiming is None and (request := self._request()) is not None:
+        if self._claiming is not None or (request := self._request()) is None:
+            return
+        # News that come from here on may be of jobs that this claim does not see.
+        self._news = False
+        try:
             self._turns.begin_claim(request)
-            self._claiming = request
+        except Exception:
+            self._news = True
+            raise
+        self._claiming = request
 
     def _end_claim(self) -> None:
         if self._claiming is None:
             return
-        claims = self._turns.claimed()
-        # A full batch means that there is more; a short one, that the next word or poll decides.
-        self._news = len(claims) >= self._claiming.limit
+        self._fetched = self._turns.claimed()
+        request, self._claiming = self._claiming, None
         self._next_poll = time.monotonic() + self.settings.poll_interval
-        self._claiming = None
-        self._fetched = claims
-        if not self._news:
-            # There is no next claim to send first.
+        if len(self._fetched) >= request.limit:
+            # There is more, and the next claim is sent before these are handed out.
+            self._news = True
+        else:
             self._hand_out()
 
     def _begin_settling(self) -> None:

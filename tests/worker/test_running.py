@@ -173,6 +173,30 @@ def _references(objects: list[Any]) -> list[int]:
     return [sys.getrefcount(one) for one in objects]
 
 
+def test_news_that_come_while_a_claim_is_under_way_are_not_forgotten(jobs: Jobs) -> None:
+    ran: list[Any] = []
+    jobs.define("note", lambda ctx, payload: ran.append(payload))
+    turnstile = jobs.create_worker(poll_interval=60, recurring=False, maintenance=False)._turnstile
+    claimed = turnstile._turns.claimed
+
+    def claimed_too_early() -> Any:
+        found = claimed()
+        if not found and not ran:
+            jobs.enqueue("note", "late")
+            turnstile.wake()
+        return found
+
+    turnstile._turns.claimed = claimed_too_early  # type: ignore[method-assign]
+    turnstile.turn()
+    turnstile.turn()
+    assert turnstile.held() or ran
+    turnstile.drain(10)
+    while not turnstile.drained:
+        turnstile.turn()
+        turnstile.wait()
+    turnstile.close()
+
+
 def test_a_timeout_cancels_a_coroutine(jobs: Jobs, start: Start, eventually: Eventually) -> None:
     stopped = threading.Event()
 
