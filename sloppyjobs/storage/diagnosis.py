@@ -209,7 +209,7 @@ def _autovacuum(storage: SqlStorage, connection: Connection) -> Iterator[Finding
 
 
 def _postgres_claim_plan(storage: Any, connection: Connection) -> Iterator[Finding]:
-    statement, values = storage._claim_call(ClaimRequest("doctor", ("default",), ("any",)))
+    statement, values = storage.claim_call(ClaimRequest("doctor", ("default",), ("any",)))
     cursor = cursor_of(connection)
     cursor.execute(PLAN_BY_INDEX)
     cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", values)
