@@ -39,7 +39,7 @@ class PostgresEnqueue(SqlStorage):
         return timedelta(microseconds=1 if self._test_clock is None else 0)
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
-        """One job in one statement; many by COPY, except where a key must be respected."""
+        """One job, or some that are alike, in one statement; others by COPY, except where a key must be respected."""
         if connection is not None and _autocommits(connection):
             raise errors.InvalidOption(
                 "connection=…: it is in autocommit mode, there is no transaction to enqueue in; begin one, or pass none"
