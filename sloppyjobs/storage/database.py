@@ -81,12 +81,16 @@ class Database:
     """The statement clock as SQL."""
 
     def __init__(self, engine: Engine, *, tables: Tables, clock: Clock | None, owns_engine: bool) -> None:
-        self.engine = engine
         self.tables = tables
         self._test_clock = clock
-        self._owns_engine = owns_engine
         self._prepared: dict[str, Prepared] = {}
         self._now_type = Instant()
+        self._stand_on(engine, ours=owns_engine)
+
+    def _stand_on(self, engine: Engine, *, ours: bool) -> None:
+        """Take connections from this engine, which is ours to close or not."""
+        self.engine = engine
+        self._owns_engine = ours
         _forget_connections_after_fork(engine)
 
     @property
@@ -255,11 +259,10 @@ class Database:
         pool = self.engine.pool.recreate()
         # The application's bound is for the application; our own is how few of them are ever in use at once.
         pool._max_overflow = -1
+        engine = Engine(pool, self.engine.dialect, self.engine.url)
+        engine.update_execution_options(**self.engine.get_execution_options())
         other = copy(self)
-        other.engine = Engine(pool, self.engine.dialect, self.engine.url)
-        other.engine.update_execution_options(**self.engine.get_execution_options())
-        other._owns_engine = True
-        _forget_connections_after_fork(other.engine)
+        other._stand_on(engine, ours=True)
         return other
 
     def close(self) -> None:
@@ -315,13 +318,18 @@ _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 _inherited: list[object] = []
 
 
+def never_touch(connections: object) -> None:
+    """Keep what a forked child has inherited until it ends."""
+    _inherited.append(connections)
+
+
 def _forget_connections_after_fork(engine: Engine) -> None:
     _engines.add(engine)
 
 
 def _in_forked_child() -> None:
     for engine in list(_engines):
-        _inherited.append(engine.pool)
+        never_touch(engine.pool)
         engine.dispose(close=False)
 
 

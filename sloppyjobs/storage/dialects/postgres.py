@@ -48,6 +48,7 @@ class PostgresStorage(PostgresTurning):
         tables = Tables(prefix=prefix, schema=schema, dialect=self.dialect)
         super().__init__(engine, tables=tables, clock=clock, owns_engine=owns)
         self._notify = notify
+        self._known_queues = set()
         self.channel = f"{schema or 'public'}.{prefix}jobs"
         self.preparation = f'CREATE SCHEMA IF NOT EXISTS "{schema}";\n\n' if schema else ""
         self._sql = postgres_sql.statements(self.tables, self.channel if notify else None)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 
 from sloppyjobs import errors
 from sloppyjobs.model import Job, NewJob
 from sloppyjobs.states import Status
-from sloppyjobs.storage.database import as_sqlalchemy, cursor_of, driver_of
+from sloppyjobs.storage.database import cursor_of, driver_of
 from sloppyjobs.storage.dialects import postgres_copy, postgres_sql
 from sloppyjobs.storage.dialects.postgres_arrays import taking_arrays, text_array
+from sloppyjobs.storage.dialects.postgres_lines import Lines, OwnLines, PooledLines
 from sloppyjobs.storage.enqueue import as_written, due_at_once, keyed, placed
 from sloppyjobs.storage.storage import SqlStorage
 
@@ -24,14 +24,18 @@ INSERTED = 1500
 COPIED = 10_000
 """Jobs in one COPY; the server prepares room for a thousand at each."""
 
-_IDLE = 0
-"""libpq's word for a connection outside any transaction."""
-
 
 class PostgresEnqueue(SqlStorage):
     """How jobs are written, as fast as their number allows."""
 
     _sql: postgres_sql.Statements
+    _known_queues: set[str]
+    """Queues that had their row when this process last enqueued to them."""
+    _lines: Lines
+
+    def _stand_on(self, engine: Engine, *, ours: bool) -> None:
+        super()._stand_on(engine, ours=ours)
+        self._lines = OwnLines(engine) if ours else PooledLines(engine)
 
     @property
     def step(self) -> timedelta:
@@ -54,20 +58,27 @@ class PostgresEnqueue(SqlStorage):
     def _insert_one(self, new: NewJob, connection: Connection | None) -> Job:
         values = postgres_sql.terms_values(new.terms)
         values |= {"id": new.id, "payload": new.payload, "now": self._injected_now()}
+        # The way to write a queue's row where it is missing is long, even where it is not missing.
+        known = new.terms.queue in self._known_queues
+        statement = self._sql.insert_in_known if known else self._sql.insert_one
         while True:
-            row = self._on_hot_cursor(lambda cursor: self._fetch_inserted(cursor, values), connection)
+            row = self._on_hot_cursor(lambda cursor: _first_row(cursor, statement, values), connection)
             if row is not None:
-                status, run_at, created_at = Status(row[0]), self.from_driver(row[1]), self.from_driver(row[2])
-                assert run_at is not None and created_at is not None
-                return as_written(new, status, run_at, created_at)
+                return self._inserted(new, row, connection)
             # A key or an id matched, and the other transaction has ended by now: only a new statement sees its row.
             found = self._existing(new, connection)
             if found is not None:
                 return found
 
-    def _fetch_inserted(self, cursor: Any, values: dict[str, Any]) -> Any:
-        cursor.execute(self._sql.insert_one, values, prepare=True)
-        return cursor.fetchone()
+    def _inserted(self, new: NewJob, row: Any, connection: Connection | None) -> Job:
+        status, run_at, created_at = Status(row[0]), self.from_driver(row[1]), self.from_driver(row[2])
+        assert run_at is not None and created_at is not None
+        queue, has_row = new.terms.queue, row[3]
+        if not has_row:
+            self._on_hot_cursor(lambda cursor: self._see_queues(cursor, {queue}, created_at), connection)
+        elif connection is None:
+            self._known_queues.add(queue)
+        return as_written(new, status, run_at, created_at)
 
     def _existing(self, new: NewJob, connection: Connection | None) -> Job | None:
         if new.terms.idempotency_key is not None:
@@ -80,35 +91,15 @@ class PostgresEnqueue(SqlStorage):
                 return work(cursor_of(connection))
 
         def attempt() -> Any:
-            with self._driver() as driver:
-                return work(driver.cursor())
+            with self._lines.lent() as line:
+                return work(line.cursor)
 
         return self._again(attempt)
-
-    @contextmanager
-    def _driver(self) -> Iterator[Any]:
-        """A connection of the driver's own, in autocommit mode; what SQLAlchemy does around it costs too much here."""
-        pooled = self.engine.raw_connection()
-        driver: Any = pooled.driver_connection
-        try:
-            driver.autocommit = True
-            yield driver
-        except self.engine.dialect.loaded_dbapi.Error as error:
-            broken = self.engine.dialect.is_disconnect(error, pooled, None)
-            if broken:
-                pooled.invalidate(error)
-            raise as_sqlalchemy(error, self.engine, broken=broken) from error
-        finally:
-            if pooled.is_valid:
-                if driver.info.transaction_status != _IDLE:
-                    driver.rollback()
-                driver.autocommit = False
-            pooled.close()
 
     def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         driver = driver_of(connection)
         if _are_alike(new):
-            self._insert_alike(driver, new, now)
+            self._insert_alike(taking_arrays(driver.cursor()), new, now)
             return placed(new, now, self.step)
         jobs = self._copy(driver, new, now)
         self._after_copy(driver, jobs, now)
@@ -116,14 +107,14 @@ class PostgresEnqueue(SqlStorage):
 
     def _insert_alone(self, new: Sequence[NewJob]) -> list[Job]:
         """In a transaction of its own; the answer is made while the server works."""
-        with self._driver() as driver:
+        with self._lines.lent() as (driver, cursor):
             now = self.by_clock(driver.execute("SELECT clock_timestamp()", prepare=True).fetchone()[0])
             with driver.pipeline():
-                self._insert_alike(driver, new, now)
+                self._insert_alike(cursor, new, now)
                 return placed(new, now, self.step)
 
-    def _insert_alike(self, driver: Any, new: Sequence[NewJob], now: datetime) -> None:
-        encoding = driver.info.encoding
+    def _insert_alike(self, cursor: Any, new: Sequence[NewJob], now: datetime) -> None:
+        encoding = cursor.connection.info.encoding
         values = {
             **postgres_sql.terms_values(new[0].terms),
             "ids": text_array([job.id for job in new], encoding),
@@ -131,11 +122,11 @@ class PostgresEnqueue(SqlStorage):
             "now": now,
             "step": self.step,
         }
-        taking_arrays(driver.cursor()).execute(self._sql.insert_alike, values, prepare=True)
+        cursor.execute(self._sql.insert_alike, values, prepare=True)
 
     def _copy_alone(self, new: Sequence[NewJob]) -> list[Job]:
         """In a transaction of its own, with as few round trips as can be."""
-        with self._driver() as driver:
+        with self._lines.lent() as (driver, _):
             with driver.pipeline():
                 driver.execute("BEGIN")
                 clock = driver.execute("SELECT clock_timestamp()", prepare=True)
@@ -168,6 +159,11 @@ class PostgresEnqueue(SqlStorage):
 
     def _injected_now(self) -> datetime | None:
         return None if self._test_clock is None else self._test_clock.now()
+
+
+def _first_row(cursor: Any, statement: str, values: dict[str, Any]) -> Any:
+    cursor.execute(statement, values, prepare=True)
+    return cursor.fetchone()
 
 
 def _autocommits(connection: Connection) -> bool:

@@ -31,6 +31,8 @@ class Statements(NamedTuple):
     """The texts for one installation."""
 
     insert_one: str
+    insert_in_known: str
+    """As ``insert_one``, for a queue that most likely has its row; the last column says whether it has."""
     insert_alike: str
     jobs: str
     """The name of the table of jobs."""
@@ -57,7 +59,8 @@ def statements(tables: Tables, channel: str | None) -> Statements:
     announce = "NULL" if channel is None else f"CASE WHEN status = 'queued' THEN pg_notify({quoted}, queue) END"
     announce_many = "SELECT 1" if channel is None else f"SELECT pg_notify({quoted}, '')"
     return Statements(
-        insert_one=_INSERT_ONE.format(announce=announce, **names),
+        insert_one=_INSERT_ONE.format(seen=_SEEN.format(**names), known="true", announce=announce, **names),
+        insert_in_known=_INSERT_ONE.format(seen="", known=_KNOWN.format(**names), announce=announce, **names),
         insert_alike=_INSERT_ALIKE.format(announce=announce_many, **names),
         jobs=names["jobs"],
         copy_events=copy_into(names["events"], postgres_copy.EVENT_COLUMNS),
@@ -92,15 +95,17 @@ job AS (
 ),
 event AS (
   INSERT INTO {events} (job_id, event_type, to_status, created_at) SELECT id, 'created', status, created_at FROM job
-),
+){seen}
+SELECT status, run_at, created_at, {known}, {announce} FROM job
+"""
+)
+_SEEN = """,
 seen AS (
   INSERT INTO {queues} (name, created_at) SELECT queue, created_at FROM job
   WHERE NOT EXISTS (SELECT FROM {queues} q WHERE q.name = %(queue)s)
   ON CONFLICT DO NOTHING
-)
-SELECT status, run_at, created_at, {announce} FROM job
-"""
-)
+)"""
+_KNOWN = "EXISTS (SELECT FROM {queues} q WHERE q.name = %(queue)s)"
 
 _INSERT_ALIKE = """
 WITH new AS MATERIALIZED (

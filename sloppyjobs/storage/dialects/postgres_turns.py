@@ -50,7 +50,7 @@ class PostgresTurning(PostgresEnqueue):
     def launch(self, statement: str, values: dict[str, Any]) -> Flight:
         """Send a transaction on a connection of its own."""
         with ExitStack() as stack:
-            driver = stack.enter_context(self._driver())
+            driver = stack.enter_context(self._lines.lent()).driver
             stack.enter_context(driver.pipeline())
             driver.execute("BEGIN")
             driver.execute(postgres_sql.PLAN_BY_INDEX, prepare=True)

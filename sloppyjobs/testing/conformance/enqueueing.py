@@ -124,6 +124,28 @@ def test_a_queue_is_remembered_when_it_is_first_used(jobs: Jobs) -> None:
     assert [queue["name"] for queue in rows(jobs, jobs.storage.tables.queues)] == ["a", "b"]
 
 
+def test_a_queue_whose_first_use_was_taken_back_is_remembered_at_the_next(jobs: Jobs) -> None:
+    jobs.declare("greet")
+    with jobs.storage.engine.connect() as connection:
+        jobs.enqueue("greet", queue="mail", connection=connection)
+        connection.rollback()
+    assert count(jobs, jobs.storage.tables.queues) == 0
+    jobs.enqueue("greet", queue="mail")
+    assert [queue["name"] for queue in rows(jobs, jobs.storage.tables.queues)] == ["mail"]
+
+
+def test_a_queue_whose_row_is_gone_has_one_again_at_the_next_use(jobs: Jobs) -> None:
+    jobs.declare("greet")
+    table = jobs.storage.tables.queues
+    for _ in range(2):
+        jobs.enqueue("greet", queue="mail")
+        with jobs.storage.engine.begin() as connection:
+            connection.execute(table.delete())
+    with jobs.storage.engine.begin() as connection:
+        jobs.enqueue("greet", queue="mail", connection=connection)
+    assert [queue["name"] for queue in rows(jobs, table)] == ["mail"]
+
+
 def test_a_definition_enqueues_itself(jobs: Jobs) -> None:
     greet = jobs.define("greet", lambda ctx, payload: None, queue="mail")
     job = greet.enqueue({"name": "Ada"}, priority=2)

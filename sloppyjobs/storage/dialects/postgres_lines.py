@@ -1,0 +1,114 @@
+"""Connections in autocommit mode, for transactions of one statement or of few."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, NamedTuple, Protocol
+
+from sqlalchemy import Engine, event
+
+from sloppyjobs.storage.database import as_sqlalchemy, detached, never_touch
+from sloppyjobs.storage.dialects.postgres_arrays import taking_arrays
+
+KEPT = 10
+"""Lines that wait for their next use; as many as an engine's pool would keep."""
+
+_IDLE = 0
+"""libpq's word for a connection outside any transaction."""
+
+
+class Line(NamedTuple):
+    """A connection of the driver's own and a cursor that takes arrays. Its errors are raised as SQLAlchemy's."""
+
+    driver: Any
+    cursor: Any
+
+
+class Lines(Protocol):
+    """Where lines come from."""
+
+    def lent(self) -> AbstractContextManager[Line]:
+        """A line for one transaction."""
+        ...
+
+
+class OwnLines:
+    """Lines of an engine of our own. They wait here, ready, which is cheaper by far than a pool's give and take.
+
+    They end with the engine's connections: when it is disposed of, and in a forked child.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._process = os.getpid()
+        # Lists are safe between threads for this; the line that was used last is the next.
+        self._waiting: list[Line] = []
+        event.listen(engine, "engine_disposed", self._let_go)
+
+    @contextmanager
+    def lent(self) -> Iterator[Line]:
+        """The line that was used last, or a new one."""
+        try:
+            line = self._waiting.pop()
+        except IndexError:
+            line = self._open()
+        try:
+            yield line
+        except self._engine.dialect.loaded_dbapi.Error as error:
+            broken = bool(line.driver.closed)
+            if broken:
+                # What ended this one, a restart for example, mostly ended the others too.
+                self._close()
+            raise as_sqlalchemy(error, self._engine, broken=broken) from error
+        finally:
+            if line.driver.pgconn.transaction_status == _IDLE and len(self._waiting) < KEPT:
+                self._waiting.append(line)
+            else:
+                line.driver.close()
+
+    def _open(self) -> Line:
+        driver = detached(self._engine)
+        driver.autocommit = True
+        return Line(driver, taking_arrays(driver.cursor()))
+
+    def _let_go(self, _engine: Engine) -> None:
+        if self._process == os.getpid():
+            self._close()
+        else:
+            # They are the parent's, who still uses them.
+            never_touch(self._waiting)
+            self._waiting, self._process = [], os.getpid()
+
+    def _close(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._waiting.pop().driver.close()
+
+
+class PooledLines:
+    """Lines of an application's engine: they count in its pool, whose bound is the application's, and go back to it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @contextmanager
+    def lent(self) -> Iterator[Line]:
+        """A connection from the pool, as it was when it goes back."""
+        pooled = self._engine.raw_connection()
+        driver: Any = pooled.driver_connection
+        try:
+            driver.autocommit = True
+            yield Line(driver, taking_arrays(driver.cursor()))
+        except self._engine.dialect.loaded_dbapi.Error as error:
+            broken = self._engine.dialect.is_disconnect(error, pooled, None)
+            if broken:
+                pooled.invalidate(error)
+            raise as_sqlalchemy(error, self._engine, broken=broken) from error
+        finally:
+            if pooled.is_valid:
+                if driver.pgconn.transaction_status != _IDLE:
+                    driver.rollback()
+                driver.autocommit = False
+            pooled.close()

@@ -1,0 +1,130 @@
+"""Connections that wait for the next enqueue: few, shared, replaced when the server ends them, closed in the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
+
+from sloppyjobs import Jobs, storage
+from sloppyjobs.storage.dialects.postgres import PostgresStorage
+from sloppyjobs.storage.dialects.postgres_lines import KEPT, OwnLines, PooledLines
+
+
+@pytest.fixture
+def outside(postgres_url: str) -> Iterator[Any]:
+    """A connection to another database of the server, from which the test's own is watched."""
+    with psycopg.connect(postgres_url, autocommit=True, dbname="postgres") as connection:
+        connection.execute("SELECT set_config('test.database', %s, false)", (postgres_url.rpartition("/")[2],))
+        yield connection
+
+
+@pytest.fixture
+def jobs(postgres_url: str) -> Iterator[Jobs]:
+    found = Jobs(postgres_url)
+    found.declare("greet")
+    yield found
+    found.storage.close()
+
+
+OTHERS = "FROM pg_stat_activity WHERE datname = split_part(current_setting('test.database'), '?', 1)"
+
+
+def backends(outside: Any) -> list[int]:
+    return sorted(pid for (pid,) in outside.execute(f"SELECT pid {OTHERS}").fetchall())
+
+
+def end_all(outside: Any) -> int:
+    return len(outside.execute(f"SELECT pg_terminate_backend(pid, 5000) {OTHERS}").fetchall())
+
+
+def lines_of(storage: Any) -> Any:
+    return storage._lines
+
+
+def test_one_line_serves_one_enqueue_after_the_other(jobs: Jobs, outside: Any) -> None:
+    jobs.enqueue("greet")
+    before = backends(outside)
+    for number in range(3):
+        jobs.enqueue("greet", {"n": number})
+        jobs.enqueue_many([("greet", {"n": number})] * 3)
+        jobs.enqueue_many([("greet", {"n": number}, {"priority": number})] * 3)
+    assert backends(outside) == before
+    assert len(lines_of(jobs.storage)._waiting) == 1
+
+
+def test_lines_that_the_server_ended_are_replaced_and_nothing_is_lost(jobs: Jobs, outside: Any) -> None:
+    written = [jobs.enqueue("greet").id]
+    with lines_of(jobs.storage).lent():
+        written.append(jobs.enqueue("greet").id)
+    assert len(lines_of(jobs.storage)._waiting) == 2
+    assert end_all(outside) >= 2
+    written.append(jobs.enqueue("greet").id)
+    assert len(lines_of(jobs.storage)._waiting) == 1, "the broken ones are gone"
+    assert end_all(outside) >= 1
+    written += [job.id for job in jobs.enqueue_many([("greet", {})] * 2)]
+    assert [jobs.get(id).id for id in written] == written
+
+
+def test_a_refused_statement_leaves_its_line_as_it_was(jobs: Jobs, outside: Any) -> None:
+    jobs.enqueue("greet")
+    before = backends(outside)
+    with pytest.raises(DBAPIError, match="no_such_table"), lines_of(jobs.storage).lent() as line:
+        line.cursor.execute("SELECT * FROM no_such_table")
+    jobs.enqueue("greet")
+    assert backends(outside) == before
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_transaction_that_was_left_open_is_undone(postgres_url: str, *, ours: bool) -> None:
+    engine = create_engine(postgres_url.replace("postgresql://", "postgresql+psycopg://"))
+    kept = storage.postgres(postgres_url if ours else engine)
+    jobs = Jobs(kept)
+    jobs.declare("greet")
+    assert isinstance(lines_of(kept), OwnLines if ours else PooledLines)
+    jobs.enqueue("greet")
+    with pytest.raises(ZeroDivisionError), lines_of(kept).lent() as line:
+        line.driver.execute("BEGIN")
+        line.driver.execute("DELETE FROM sloppy_jobs")
+        raise ZeroDivisionError
+    with lines_of(kept).lent() as line:
+        assert line.driver.autocommit
+        assert line.cursor.execute("SELECT count(*) FROM sloppy_jobs").fetchone() == (1,)
+    kept.close()
+    engine.dispose()
+
+
+def test_many_at_once_leave_few_waiting_and_an_engine_that_is_disposed_of_none(jobs: Jobs, outside: Any) -> None:
+    together = threading.Barrier(KEPT + 5)
+
+    def hold() -> None:
+        with lines_of(jobs.storage).lent():
+            together.wait(30)
+
+    threads = [threading.Thread(target=hold) for _ in range(KEPT + 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(lines_of(jobs.storage)._waiting) <= KEPT
+    jobs.storage.engine.dispose()
+    outside.execute("SELECT pg_sleep(0.2)")
+    assert backends(outside) == []
+    jobs.enqueue("greet")
+
+
+def test_a_storage_on_connections_apart_has_lines_apart(postgres_url: str) -> None:
+    engine = create_engine(postgres_url.replace("postgresql://", "postgresql+psycopg://"))
+    shared: PostgresStorage = storage.postgres(engine)
+    apart = shared.apart()
+    assert isinstance(lines_of(shared), PooledLines)
+    assert isinstance(lines_of(apart), OwnLines)
+    with lines_of(apart).lent():
+        assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]
+    apart.close()
+    engine.dispose()
