@@ -80,6 +80,15 @@ def test_a_refused_statement_leaves_its_line_as_it_was(jobs: Jobs, outside: Any)
     assert backends(outside) == before
 
 
+def test_a_line_that_is_lent_while_its_engine_is_disposed_of_does_not_come_back(jobs: Jobs) -> None:
+    with lines_of(jobs.storage).lent() as line:
+        jobs.storage.engine.dispose()
+        assert line.cursor.execute("SELECT 1").fetchone() == (1,)
+    assert line.driver.closed
+    assert lines_of(jobs.storage)._waiting == []
+    jobs.enqueue("greet")
+
+
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_transaction_that_was_left_open_is_undone(postgres_url: str, *, ours: bool) -> None:
     engine = create_engine(postgres_url.replace("postgresql://", "postgresql+psycopg://"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Engine, event
@@ -50,8 +50,9 @@ class OwnLines:
     @contextmanager
     def lent(self) -> Iterator[Line]:
         """The line that was used last, or a new one."""
+        waiting = self._waiting
         try:
-            line = self._waiting.pop()
+            line = waiting.pop()
         except IndexError:
             line = self._open()
         try:
@@ -63,8 +64,9 @@ class OwnLines:
                 self._close()
             raise as_sqlalchemy(error, self._engine, broken=broken) from error
         finally:
-            if line.driver.pgconn.transaction_status == _IDLE and len(self._waiting) < KEPT:
-                self._waiting.append(line)
+            idle = line.driver.pgconn.transaction_status == _IDLE
+            if idle and len(waiting) < KEPT and waiting is self._waiting:
+                waiting.append(line)
             else:
                 line.driver.close()
 
@@ -82,9 +84,10 @@ class OwnLines:
             self._waiting, self._process = [], os.getpid()
 
     def _close(self) -> None:
-        with suppress(IndexError):
-            while True:
-                self._waiting.pop().driver.close()
+        # Those that are lent do not find their list again, and are closed as well.
+        waiting, self._waiting = self._waiting, []
+        for line in waiting:
+            line.driver.close()
 
 
 class PooledLines:
