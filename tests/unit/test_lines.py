@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import psycopg
 import pytest
 from sqlalchemy import create_engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, TimeoutError
 
 from sloppyjobs import Jobs, storage
 from sloppyjobs.storage.dialects.postgres import PostgresStorage
-from sloppyjobs.storage.dialects.postgres_lines import KEPT, OwnLines, PooledLines
+from sloppyjobs.storage.dialects.postgres_lines import KEPT, MOST, OwnLines, PooledLines
 
 
 @pytest.fixture
@@ -125,6 +126,18 @@ def test_many_at_once_leave_few_waiting_and_an_engine_that_is_disposed_of_none(j
     outside.execute("SELECT pg_sleep(0.2)")
     assert backends(outside) == []
     jobs.enqueue("greet")
+
+
+def test_lines_have_a_bound_and_a_thread_waits_for_one_in_vain_only_so_long(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sloppyjobs.storage.dialects.postgres_lines.PATIENCE", 0.05)
+    with ExitStack() as stack:
+        for _ in range(MOST):
+            stack.enter_context(lines_of(jobs.storage).lent())
+        with pytest.raises(TimeoutError, match=f"all of {MOST} connections were in use for 0.05 s"):
+            jobs.enqueue("greet")
+    assert jobs.enqueue("greet").status == "queued"
 
 
 def test_a_storage_on_connections_apart_has_lines_apart(postgres_url: str) -> None:

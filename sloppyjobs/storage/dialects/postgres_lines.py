@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Engine, event
+from sqlalchemy.exc import TimeoutError
 
 from sloppyjobs.storage.database import as_sqlalchemy, detached, never_touch
 from sloppyjobs.storage.dialects.postgres_arrays import taking_arrays
 
 KEPT = 10
 """Lines that wait for their next use; as many as an engine's pool would keep."""
+
+MOST = 50
+"""Lines that are lent at once; a server takes a hundred connections unless it is told otherwise."""
+
+PATIENCE = 30.0
+"""Seconds after which it is an error that none of them has come back."""
 
 _IDLE = 0
 """libpq's word for a connection outside any transaction."""
@@ -45,11 +53,23 @@ class OwnLines:
         self._process = os.getpid()
         # Lists are safe between threads for this; the line that was used last is the next.
         self._waiting: list[Line] = []
+        self._left = threading.Semaphore(MOST)
         event.listen(engine, "engine_disposed", self._let_go)
 
     @contextmanager
     def lent(self) -> Iterator[Line]:
         """The line that was used last, or a new one."""
+        left = self._left
+        if not left.acquire(timeout=PATIENCE):
+            raise TimeoutError(f"all of {MOST} connections were in use for {PATIENCE:g} s; fewer threads must enqueue")
+        try:
+            with self._taken() as line:
+                yield line
+        finally:
+            left.release()
+
+    @contextmanager
+    def _taken(self) -> Iterator[Line]:
         waiting = self._waiting
         try:
             line = waiting.pop()
@@ -81,7 +101,7 @@ class OwnLines:
         else:
             # They are the parent's, who still uses them.
             never_touch(self._waiting)
-            self._waiting, self._process = [], os.getpid()
+            self._waiting, self._left, self._process = [], threading.Semaphore(MOST), os.getpid()
 
     def _close(self) -> None:
         # Those that are lent do not find their list again, and are closed as well.
