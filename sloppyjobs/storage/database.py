@@ -16,7 +16,7 @@ from copy import copy
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Executable, literal_column, text
+from sqlalchemy import ColumnElement, Connection, Engine, Executable, literal_column
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
@@ -105,10 +105,10 @@ class Database:
         together = reading.in_force(self.engine)
         if together is not None and (taken := together.now(connection)) is not None:
             return taken
-        value = connection.execute(text(f"SELECT {self.now_sql}")).scalar_one()
-        moment = self._now_type.process_result_value(value, self.engine.dialect)
-        assert moment is not None
-        return moment
+        with self.translating(connection):
+            cursor = cursor_of(connection)
+            cursor.execute(f"SELECT {self.now_sql}")
+            return self.by_clock(cursor.fetchone()[0])
 
     def clock_column(self) -> ColumnElement[Any]:
         """The statement clock as a column of a prepared query, which saves asking for it; ``by_clock`` reads it."""

@@ -160,6 +160,34 @@ def keyed(new: Sequence[NewJob]) -> bool:
     return any(job.terms.idempotency_key is not None for job in new)
 
 
+def alike(new: Sequence[NewJob]) -> bool:
+    """Whether one statement can insert them: all of them on the same terms, without a key, and due at once."""
+    if not new:
+        return False
+    terms = new[0].terms
+    return due_at_once(terms) and terms.idempotency_key is None and all(job.terms is terms for job in new)
+
+
+def terms_values(terms: Terms) -> dict[str, Any]:
+    """The parameters of an insert that jobs may share."""
+    return {
+        "name": terms.name,
+        "queue": terms.queue,
+        "priority": terms.priority,
+        "run_at": terms.run_at,
+        "delay": terms.delay or 0.0,
+        "max_attempts": terms.max_attempts,
+        "timeout_seconds": terms.timeout,
+        "idempotency_key": terms.idempotency_key,
+        "correlation_id": terms.correlation_id,
+        "schedule_id": terms.schedule_id,
+        "occurrence_at": terms.occurrence_at,
+        "principal": terms.principal,
+        "retry_policy": terms.retry_policy,
+        "metadata": terms.metadata,
+    }
+
+
 def placed(new: Sequence[NewJob], now: datetime, step: timedelta) -> list[Job]:
     """The jobs as their rows will say; the first is created ``now``, and each a step after the one before."""
     jobs: list[Job] = []

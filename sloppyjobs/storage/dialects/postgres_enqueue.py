@@ -15,7 +15,7 @@ from sloppyjobs.storage.database import cursor_of, driver_of
 from sloppyjobs.storage.dialects import postgres_copy, postgres_sql
 from sloppyjobs.storage.dialects.postgres_arrays import taking_arrays, text_array
 from sloppyjobs.storage.dialects.postgres_lines import Lines, OwnLines, PooledLines
-from sloppyjobs.storage.enqueue import as_written, due_at_once, keyed, placed
+from sloppyjobs.storage.enqueue import alike, as_written, keyed, placed, terms_values
 from sloppyjobs.storage.storage import SqlStorage
 
 INSERTED = 1500
@@ -56,7 +56,7 @@ class PostgresEnqueue(SqlStorage):
         return self._again(lambda: (self._insert_alone if _are_alike(new) else self._copy_alone)(new))
 
     def _insert_one(self, new: NewJob, connection: Connection | None) -> Job:
-        values = postgres_sql.terms_values(new.terms)
+        values = terms_values(new.terms)
         values |= {"id": new.id, "payload": new.payload, "now": self._injected_now()}
         # The way to write a queue's row where it is missing is long, even where it is not missing.
         known = new.terms.queue in self._known_queues
@@ -116,7 +116,7 @@ class PostgresEnqueue(SqlStorage):
     def _insert_alike(self, cursor: Any, new: Sequence[NewJob], now: datetime) -> None:
         encoding = cursor.connection.info.encoding
         values = {
-            **postgres_sql.terms_values(new[0].terms),
+            **terms_values(new[0].terms),
             "ids": text_array([job.id for job in new], encoding),
             "payloads": text_array([job.payload for job in new], encoding),
             "now": now,
@@ -172,8 +172,5 @@ def _autocommits(connection: Connection) -> bool:
 
 
 def _are_alike(new: Sequence[NewJob]) -> bool:
-    """Whether one statement can insert them: all of them on the same terms, and due at once."""
-    if not 0 < len(new) <= INSERTED:
-        return False
-    terms = new[0].terms
-    return due_at_once(terms) and all(job.terms is terms for job in new)
+    """Whether they go in by one statement."""
+    return len(new) <= INSERTED and alike(new)

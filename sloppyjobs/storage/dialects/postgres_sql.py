@@ -8,11 +8,10 @@ because a volatile function in a condition would rule the index out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy.dialects import postgresql
 
-from sloppyjobs.model import Terms
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.dialects import postgres_copy
 from sloppyjobs.storage.enqueue import JOB_INSERT
@@ -241,26 +240,6 @@ history AS (
 SELECT {claim_fields} FROM claimed ORDER BY priority DESC, run_at, created_at, id
 """
 )
-
-
-def terms_values(terms: Terms) -> dict[str, Any]:
-    """The parameters of ``insert_one`` and of ``insert_alike`` that jobs may share."""
-    return {
-        "name": terms.name,
-        "queue": terms.queue,
-        "priority": terms.priority,
-        "run_at": terms.run_at,
-        "delay": terms.delay or 0.0,
-        "max_attempts": terms.max_attempts,
-        "timeout_seconds": terms.timeout,
-        "idempotency_key": terms.idempotency_key,
-        "correlation_id": terms.correlation_id,
-        "schedule_id": terms.schedule_id,
-        "occurrence_at": terms.occurrence_at,
-        "principal": terms.principal,
-        "retry_policy": terms.retry_policy,
-        "metadata": terms.metadata,
-    }
 
 
 def array_text(words: Sequence[str]) -> str:

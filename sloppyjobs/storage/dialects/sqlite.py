@@ -34,15 +34,16 @@ from sqlalchemy import (
 )
 from sqlalchemy import func as sql
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from sloppyjobs import errors
-from sloppyjobs.model import Settlement
+from sloppyjobs.model import Job, NewJob, Settlement
 from sloppyjobs.states import Status
 from sloppyjobs.storage.clock import Clock
-from sloppyjobs.storage.database import RETRY_SECONDS, Prepared, cursor_of, detached
+from sloppyjobs.storage.database import RETRY_SECONDS, Prepared, as_sqlalchemy, cursor_of, detached
 from sloppyjobs.storage.dialects import sqlite_sql
+from sloppyjobs.storage.enqueue import alike, placed, terms_values
 from sloppyjobs.storage.instants import SQLITE_NOW, from_text, to_text
 from sloppyjobs.storage.settlement import Fence, HeldRow
 from sloppyjobs.storage.storage import SqlStorage
@@ -51,6 +52,9 @@ from sloppyjobs.storage.watch import Watcher
 
 OLDEST = (3, 33, 0)
 """The version of SQLite that brought UPDATE … FROM."""
+
+LARGEST = 16_000_000
+"""Characters of payloads that travel in one JSON value; SQLite has a limit for texts."""
 
 _MEMORY = ("", ":memory:", None)
 
@@ -110,33 +114,32 @@ class SqliteStorage(SqlStorage):
         if self._owns_engine:
             cursor.execute("PRAGMA busy_timeout=0")
         try:
-            self._begin_in_turn(connection)
+            self._begin_in_turn(cursor)
         finally:
             if self._owns_engine:
                 cursor.execute(f"PRAGMA busy_timeout={int(RETRY_SECONDS * 1000)}")
 
-    def _begin_in_turn(self, connection: Connection) -> None:
+    def _begin_in_turn(self, cursor: sqlite3.Cursor) -> None:
         deadline = time.monotonic() + RETRY_SECONDS
         while True:
             try:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                cursor.execute("BEGIN IMMEDIATE")
                 return
-            except OperationalError as error:
+            except sqlite3.OperationalError as error:
                 if not _is_busy(error):
-                    raise
+                    raise as_sqlalchemy(error, self.engine, broken=False) from error
                 if time.monotonic() > deadline:
                     raise errors.JobsError(
                         f"another connection has been writing to {self.engine.url.database} for "
                         f"{RETRY_SECONDS:g} s; if it is a transaction of your own, pass it as session= "
                         "or connection="
                     ) from error
-                connection.rollback()
             # SQLite's own back-off is the same in every process; jitter gives each of them a chance.
             time.sleep(0.001 + random.random() * 0.004)  # noqa: S311
 
     def is_passing(self, error: DBAPIError) -> bool:
         """A busy file passes; everything else stays."""
-        return _is_busy(error)
+        return _is_busy(error.orig)
 
     def is_duplicate(self, error: DBAPIError) -> bool:
         """A unique index said no."""
@@ -177,6 +180,21 @@ class SqliteStorage(SqlStorage):
     def prepare(self, statement: Executable) -> Prepared:
         """Queries answer with one value."""
         return _AtOnce(statement, self.engine) if isinstance(statement, Select) else Prepared(statement, self.engine)
+
+    def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
+        """Jobs that are alike all together; the others one by one."""
+        if not alike(new) or sum(len(job.payload) for job in new) > LARGEST:
+            return super()._insert_rows(connection, new, now)
+        cursor, moment, terms = cursor_of(connection), self.to_driver(now), new[0].terms
+        self._see_queues(cursor, {terms.queue}, moment)
+        values = terms_values(terms) | {
+            "occurrence_at": None if terms.occurrence_at is None else self.to_driver(terms.occurrence_at),
+            "new": msgspec.json.encode([(job.id, job.payload) for job in new]).decode(),
+            "now": moment,
+        }
+        cursor.execute(self._sql.insert_alike, values)
+        cursor.execute(self._sql.record_created, values)
+        return placed(new, now, self.step)
 
     def _open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
         """Insert from the rows themselves."""
@@ -327,6 +345,6 @@ def _writer_lock(engine: Engine) -> _WriterLock:
     return _writer_locks.setdefault(str(engine.url.database), _WriterLock())
 
 
-def _is_busy(error: DBAPIError) -> bool:
-    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+def _is_busy(error: BaseException | None) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy.dialects import sqlite
 
+from sloppyjobs.storage.enqueue import JOB_INSERT
 from sloppyjobs.storage.tables import Tables
 
 
@@ -17,6 +18,8 @@ class Statements(NamedTuple):
     succeed_jobs: str
     close_attempts: str
     record_successes: str
+    insert_alike: str
+    record_created: str
 
 
 def statements(tables: Tables) -> Statements:
@@ -27,6 +30,7 @@ def statements(tables: Tables) -> Statements:
         "attempts": format_table(tables.attempts),
         "events": format_table(tables.events),
         "given": _GIVEN,
+        "job_insert": ", ".join(JOB_INSERT),
     }
     return Statements(*(text.format(**names) for text in _STATEMENTS))
 
@@ -58,5 +62,16 @@ FROM {given} WHERE {attempts}.job_id = given.id AND {attempts}.attempt_number = 
     """
 INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
 SELECT given.id, 'succeeded', 'processing', 'succeeded', given.attempt, :worker, :now FROM {given}
+""",
+    """
+INSERT INTO {jobs} ({job_insert})
+SELECT json_extract(value, '$[0]'), :name, :queue, 'queued', :priority, :now, :now, :now, 0, :max_attempts,
+       :timeout_seconds, NULL, :correlation_id, :schedule_id, :occurrence_at, :principal, json_extract(value, '$[1]'),
+       :retry_policy, :metadata
+FROM json_each(:new)
+""",
+    """
+INSERT INTO {events} (job_id, event_type, to_status, created_at)
+SELECT json_extract(value, '$[0]'), 'created', 'queued', :now FROM json_each(:new)
 """,
 )

@@ -178,16 +178,26 @@ def test_many_jobs_are_answered_in_the_order_given(jobs: Jobs, clock: FakeClock)
 def test_jobs_that_are_alike_are_written_as_if_one_by_one(live_jobs: Jobs) -> None:
     policy = Retry(max_attempts=7, backoff="fixed")
     live_jobs.declare("greet", queue="mail", priority=3, timeout=12.5, retry=policy, metadata={"a": "✉"})
-    alone = live_jobs.enqueue("greet", {"n": "ü"})
-    together = live_jobs.enqueue_many([("greet", {"n": "ü"})] * 3)
+    value = {"n": 'ü☃ "quoted" \\ \n', "empty": "", "none": None}
+    alone = live_jobs.enqueue("greet", value)
+    together = live_jobs.enqueue_many([("greet", value)] * 3)
+    beside_others = live_jobs.enqueue_many([("greet", value), ("greet", {}, {"delay": 60})])[0]
     assert [live_jobs.get(job.id) for job in together] == together
     different = {"id", "run_at", "created_at", "updated_at"}
     expected = {key: value for key, value in row(live_jobs, alone.id).items() if key not in different}
-    for job in together:
+    for job in [*together, beside_others]:
         written = row(live_jobs, job.id)
         assert {key: value for key, value in written.items() if key not in different} == expected
         assert written["run_at"] == written["created_at"] == written["updated_at"] >= alone.created_at
         assert walked(live_jobs, job.id) == ["created:queued"]
+
+
+def test_many_large_payloads_are_written_as_they_are(jobs: Jobs) -> None:
+    jobs.declare("greet")
+    values = [{"n": n, "text": str(n % 10) * 1_000_000} for n in range(17)]
+    written = jobs.enqueue_many([("greet", value) for value in values])
+    assert [claim.payload for claim in jobs.claim("me", limit=20)] == values
+    assert [walked(jobs, job.id)[0] for job in written] == ["created:queued"] * 17
 
 
 def test_jobs_that_are_alike_go_with_the_transaction_of_the_caller(jobs: Jobs) -> None:
