@@ -61,7 +61,10 @@ class OwnLines:
         """The line that was used last, or a new one."""
         left = self._left
         if not left.acquire(timeout=PATIENCE):
-            raise TimeoutError(f"all of {MOST} connections were in use for {PATIENCE:g} s; fewer threads must enqueue")
+            raise TimeoutError(
+                f"all {MOST} connections for enqueues were in use for {PATIENCE:g} s: "
+                "let fewer threads enqueue at once, or pass transactions of your own as session= or connection="
+            )
         try:
             with self._taken() as line:
                 yield line
