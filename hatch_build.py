@@ -19,7 +19,6 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FILES = {
     "htmx.min.js": "htmx.org/dist/htmx.min.js",
-    "hx-ptag.min.js": "htmx.org/dist/ext/hx-ptag.min.js",
     "htmx.LICENSE.txt": "htmx.org/LICENSE",
 }
 STAMP = "versions.json"

@@ -8,14 +8,14 @@ the week have names (JAN, MON). Where both days are restricted (anything but ``*
 ``@hourly``, ``@daily``, ``@midnight``, ``@weekly``, ``@monthly``, ``@yearly`` and ``@annually`` are short for
 five fields. Nothing else is accepted: no seconds, no years, none of ``? L W # H R``, no backward range.
 
-**When the clocks change**, the local times that an expression names become instants by three rules:
+**When the clocks change**, what happens depends on the expression:
 
-1. A local time that is skipped fires at the first instant after the gap. Several that are skipped together,
-   or that meet a time named anyway, are one occurrence.
-2. A *fixed* expression, one whose minute and hour fields hold neither ``*`` nor ``/``, fires once for a local
-   time that comes twice: the first time. ``30 2 * * *``, ``0,30 2 * * *`` and ``0 1-3 * * *`` are fixed.
-3. Any other expression follows real time and fires in both passes: ``*/15 * * * *``, ``30 * * * *``,
-   ``0 */2 * * *``, ``*/30 2 * * *``.
+1. A *fixed* expression, one whose minute and hour fields hold neither ``*`` nor ``/``, names times of the day:
+   ``30 2 * * *``, ``0,30 2 * * *``, ``0-30 2 * * *``, ``0 1-3 * * *``. A local time that is skipped fires at the
+   first instant after the gap; several that are skipped together, or that meet a time named anyway, are one
+   occurrence. A local time that comes twice fires once, the first time.
+2. Any other expression follows real time: ``*/15 * * * *``, ``30 * * * *``, ``0 */2 * * *``, ``*/30 2 * * *``. A
+   local time that is skipped does not fire, and one that comes twice fires twice.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from heapq import merge
 from itertools import dropwhile, groupby, tee
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from sloppyjobs.errors import InvalidSchedule
@@ -71,14 +70,15 @@ class Timetable:
 
     calendar: str
     zone: ZoneInfo
-    folds: tuple[int, ...]
+    fixed: bool
+    """Whether it names times of the day, and does not follow real time."""
 
     @classmethod
     def of(cls, cron: str | None, timezone: str) -> Timetable:
         """The timetable of an expression; ``InvalidSchedule`` when it, or the zone, cannot be read."""
         fields = five_fields(cron)
         fixed = not re.search(r"[*/]", fields[0] + fields[1])
-        return cls(_calendar(fields), find_zone(timezone), (0,) if fixed else (0, 1))
+        return cls(_calendar(fields), find_zone(timezone), fixed)
 
     def following(self, instant: datetime) -> Iterator[datetime]:
         """Occurrences strictly after the instant, oldest first."""
@@ -99,15 +99,25 @@ class Timetable:
         return [(instant + offset).replace(second=0, microsecond=0, tzinfo=None) for offset in offsets]
 
     def _occurrences(self, step: Callable[[type[datetime]], datetime], *, newest_first: bool) -> Iterator[datetime]:
-        walks = tee(_walk(step), len(self.folds))
-        mapped = [map(partial(self._to_utc, fold), walk) for fold, walk in zip(self.folds, walks, strict=True)]
+        folds = (0,) if self.fixed else (0, 1)
+        walks = tee(_walk(step), len(folds))
+        mapped = [self._instants(fold, walk) for fold, walk in zip(folds, walks, strict=True)]
         return (occurrence for occurrence, _ in groupby(merge(*mapped, reverse=newest_first)))
 
-    def _to_utc(self, fold: int, nominal: datetime) -> datetime:
+    def _instants(self, fold: int, walk: Iterator[datetime]) -> Iterator[datetime]:
+        for nominal in walk:
+            instant = self._to_utc(fold, nominal)
+            if instant is not None:
+                yield instant
+
+    def _to_utc(self, fold: int, nominal: datetime) -> datetime | None:
+        """The instant of a local time; None for one that is skipped, unless it is a fixed time."""
         local = nominal.replace(tzinfo=self.zone)
         before, behind = _offset(local, 0), _offset(local, 1)
         if before >= behind:
             return nominal.replace(tzinfo=UTC) - (behind if fold else before)
+        if not self.fixed:
+            return None
         # In a gap the two offsets put the nominal time on either side of the change, so it lies between.
         start = nominal.replace(tzinfo=UTC) - behind
         seconds = range(int((behind - before).total_seconds()) + 1)
@@ -150,8 +160,19 @@ def five_fields(cron: object) -> list[str]:
     return fields
 
 
-def _calendar(fields: list[str]) -> str:
-    """The expression spelled out in numbers, so that croniter has nothing to read in a way of its own."""
+class Fields(NamedTuple):
+    """The values of an expression's fields. Where days and weekdays are both restricted, either one is enough."""
+
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    """0 is Sunday."""
+
+
+def field_values(fields: list[str]) -> Fields:
+    """What five fields mean; ``InvalidSchedule`` where one cannot be read, or no day is left."""
     minutes, hours, days, months, weekdays = map(_values, _FIELDS, fields)
     weekdays = {day % 7 for day in weekdays}
     any_day, any_weekday = (field in ("*", "*/1") for field in (fields[2], fields[4]))
@@ -165,7 +186,12 @@ def _calendar(fields: list[str]) -> str:
             days, weekdays = set(range(1, 32)), set(range(7))
         elif not possible:
             days = set(range(1, 32))
-    sizes = ((minutes, 60), (hours, 24), (days, 31), (months, 12), (weekdays, 7))
+    return Fields(*map(frozenset, (minutes, hours, days, months, weekdays)))
+
+
+def _calendar(fields: list[str]) -> str:
+    """The expression spelled out in numbers, so that croniter has nothing to read in a way of its own."""
+    sizes = zip(field_values(fields), (60, 24, 31, 12, 7), strict=True)
     return " ".join("*" if len(v) == size else ",".join(map(str, sorted(v))) for v, size in sizes)
 
 

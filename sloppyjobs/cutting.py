@@ -1,20 +1,18 @@
-"""Cutting data to a size that can be shown.
+"""How much of some data can be shown.
 
 Pure: no I/O, no clock.
 """
 
 from __future__ import annotations
 
-from sloppyjobs.payload import clean_text
-
 
 class Cut:
-    """Cuts redacted data to about ``budget`` characters, with a mark wherever something is missing."""
+    """Counts what is shown against a budget of about so many characters; ``happened`` once something is left out."""
 
     __slots__ = ("budget", "happened")
 
-    _MAX_TEXT = 2_000
-    _MAX_KEY = 200
+    MAX_TEXT = 2_000
+    MAX_KEY = 200
     _MAX_ITEMS = 100
     _MAX_DEPTH = 20
 
@@ -22,44 +20,34 @@ class Cut:
         self.budget = budget
         self.happened = False
 
-    def value(self, obj: object, depth: int) -> object:
-        """The data with everything that goes beyond the budget left out."""
-        if isinstance(obj, str):
-            return self.text(obj, self._MAX_TEXT)
-        if not isinstance(obj, dict | list):
-            self.budget -= 8
-            return obj
-        if obj and (depth >= self._MAX_DEPTH or self.budget <= 0):
+    def room(self, most: int) -> int:
+        """How many characters of a text may be shown; a few always."""
+        return min(most, max(self.budget, 40))
+
+    def scalar(self) -> None:
+        """A number or the like is shown."""
+        self.budget -= 8
+
+    def text(self, text: str, most: int, length: int) -> str:
+        """The text, with a mark of its full length where something is missing."""
+        room = self.room(most)
+        if len(text) > room or length > len(text):
             self.happened = True
-            return "…"
+            marker = f"… (cut, {max(length, len(text))} characters in all)"
+            text = text[: room - len(marker)] + marker if len(marker) < room else text[:room]
+        self.budget -= len(text) + 4
+        return text
+
+    def enter(self, depth: int, empty: bool) -> bool:
+        """Whether a container may be looked into."""
+        if not empty and (depth >= self._MAX_DEPTH or self.budget <= 0):
+            self.happened = True
+            return False
         self.budget -= 4
-        return self.mapping(obj, depth) if isinstance(obj, dict) else self.sequence(obj, depth)
-
-    def text(self, text: str, most: int) -> str:
-        cut = clean_text(text, min(most, max(self.budget, 40)))
-        self.happened |= cut != text
-        self.budget -= len(cut) + 4
-        return cut
-
-    def mapping(self, items: dict[str, object], depth: int) -> dict[str, object]:
-        shown: dict[str, object] = {}
-        for taken, (key, item) in enumerate(items.items()):
-            if self.full(taken):
-                shown["…"] = f"{len(items) - taken} more"
-                break
-            shown[self.text(key, self._MAX_KEY)] = self.value(item, depth + 1)
-        return shown
-
-    def sequence(self, items: list[object], depth: int) -> list[object]:
-        shown: list[object] = []
-        for taken, item in enumerate(items):
-            if self.full(taken):
-                shown.append(f"… {len(items) - taken} more")
-                break
-            shown.append(self.value(item, depth + 1))
-        return shown
+        return True
 
     def full(self, taken: int) -> bool:
+        """Whether no further item is shown."""
         full = taken >= self._MAX_ITEMS or self.budget <= 0
         self.happened |= full
         return full

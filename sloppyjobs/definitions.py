@@ -6,7 +6,7 @@ import inspect
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 from sloppyjobs import errors, options, payload
 from sloppyjobs.model import DEFAULT_RETRY, Job
@@ -14,6 +14,7 @@ from sloppyjobs.retry import Retry
 
 Handler = Callable[..., Any]
 Isolation = Literal["thread", "async", "process"]
+LogPolicy = Literal["all", "failures", "dead", "none"]
 
 
 class Settings(TypedDict, total=False):
@@ -27,6 +28,7 @@ class Settings(TypedDict, total=False):
     redact: Iterable[str]
     metadata: Mapping[str, Any] | None
     isolation: Isolation | None
+    log: LogPolicy
 
 
 class Snooze:
@@ -54,6 +56,7 @@ class RetryLater(Exception):
 class Definition:
     """A named job. Calling it calls the handler, so that handlers stay testable as functions."""
 
+    @options.known_only("define", besides=("self", "handler", "enqueue"))
     def __init__(
         self,
         name: str,
@@ -68,15 +71,18 @@ class Definition:
         redact: Iterable[str] = (),
         metadata: Mapping[str, Any] | None = None,
         isolation: Isolation | None = None,
+        log: LogPolicy = "all",
     ) -> None:
         self.name = options.text("name", name)
-        self.queue = options.text("queue", queue)
+        self.queue = options.queue("queue", queue)
         self.input = input
         self.retry = _policy(retry)
         self.timeout = None if timeout is None else options.seconds("timeout", timeout, zero=False)
         self.priority = options.whole("priority", priority)
         self.redact = _keys(redact)
         self.metadata = payload.encode(dict(metadata), what="metadata") if metadata else None
+        _check_arguments(name, handler)
+        self.log: LogPolicy = options.one_of("log", log, get_args(LogPolicy))
         self.handler = handler
         self.isolation: Isolation = _isolation(name, handler, isolation)
         if self.isolation == "process":
@@ -176,6 +182,25 @@ def _isolation(name: str, handler: Handler | None, wanted: Isolation | None) -> 
                 "isolation", wanted, f"the handler of {name!r} must be a function at the top of a module"
             )
     return wanted
+
+
+def _check_arguments(name: str, handler: Handler | None) -> None:
+    """A handler is called with two arguments; one that cannot take them would fail at every attempt."""
+    if handler is None or not callable(handler):
+        return
+    try:
+        signature = inspect.signature(handler)
+    except (TypeError, ValueError):
+        return  # some builtins do not tell
+    try:
+        signature.bind("ctx", "payload")
+    except TypeError:
+        called = getattr(handler, "__name__", "handler")
+        raise options.refuse(
+            "handler",
+            f"{called}{signature}",
+            f"the handler of {name!r} is called with two arguments: def {called}(ctx, payload)",
+        ) from None
 
 
 def _check_portable(name: str, input: Any, retry: Retry) -> None:

@@ -101,8 +101,10 @@ async def fetch_rates(_ctx: Context, payload: Payload) -> Payload:
 def create_jobs(target: str | URL | Engine | SqlStorage) -> Jobs:
     """The sample application over a database."""
     jobs = Jobs(target, application="demo")
-    jobs.define("send-email", send_email, queue="emails", retry=Retry(max_attempts=5, initial=30), redact=("coupon",))
-    jobs.define("resize-image", resize_image, queue="media", retry=Retry(max_attempts=2, initial=20), timeout=60)
+    # Those that fail do so on purpose: nobody needs to read of it in the log.
+    patient, twice = Retry(max_attempts=5, initial=30), Retry(max_attempts=2, initial=20)
+    jobs.define("send-email", send_email, queue="emails", retry=patient, redact=("coupon",), log="none")
+    jobs.define("resize-image", resize_image, queue="media", retry=twice, timeout=60, log="none")
     retry = Retry(max_attempts=3, initial=60, give_up_on=(CardDeclined, KeyError))
     jobs.define(
         "charge-card",
@@ -112,11 +114,14 @@ def create_jobs(target: str | URL | Engine | SqlStorage) -> Jobs:
         retry=retry,
         redact=("card.number",),
         metadata={"team": "payments"},
+        log="none",
     )
-    jobs.define("import-report", import_report, queue="reports", timeout=300)
-    jobs.define("sync-contacts", sync_contacts, retry=Retry(max_attempts=4, backoff="fixed", initial=300))
+    jobs.define("import-report", import_report, queue="reports", timeout=300, log="none")
+    fixed = Retry(max_attempts=4, backoff="fixed", initial=300)
+    jobs.define("sync-contacts", sync_contacts, retry=fixed, log="none")
     jobs.define("fetch-rates", fetch_rates)
     jobs.declare("export-invoices", queue="exports")
+    jobs.declare("print-labels", queue="labels")
     jobs.declare_recurring("refresh-rates", "fetch-rates", {"currencies": ["EUR", "GBP"]}, every=60)
     jobs.declare_recurring(
         "nightly-import", "import-report", {"rows": 50_000}, cron="0 2 * * *", timezone="Europe/Paris"
@@ -235,7 +240,8 @@ def _standing(jobs: Jobs, chance: random.Random) -> None:
     deleted = jobs.enqueue("fetch-rates", _rates(chance)[1], delay=3600)
     admin.cancel(deleted.id, actor=actor, reason="a mistake")
     admin.delete(deleted.id, actor=actor, reason="a mistake")
-    admin.pause_queue("newsletters", jobs.storage.clock.now() + timedelta(hours=2), actor=actor, reason="mail limit")
+    until = jobs.storage.clock.now() + timedelta(hours=2)
+    admin.pause_queue("newsletters", until, create=True, actor=actor, reason="mail limit")
     for _ in range(4):
         jobs.enqueue("send-email", _email(chance)[1], queue="newsletters")
     for month in ("2030-01", "2030-02"):

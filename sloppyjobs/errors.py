@@ -26,6 +26,10 @@ class UnknownSchedule(UnknownJob):
     """No schedule has this name."""
 
 
+class UnknownCause(UnknownJob):
+    """No job has died of this cause, or none that can be seen."""
+
+
 class UnknownQueue(JobsError):
     """No job was ever enqueued to this queue, and nobody has paused it."""
 
@@ -66,6 +70,18 @@ class DriverMissing(JobsError):
     code = PREFIX + "DRIVER_MISSING"
 
 
+class StorageUnavailable(JobsError):
+    """The database cannot be reached, does not answer, or cannot be written to.
+
+    ``maybe_done`` says whether the work may have been done all the same: it is false where nothing can have been
+    changed, and true where the connection was lost before the answer came. Errors of a SQL database are also
+    SQLAlchemy's ``DBAPIError``, with the driver's own error as ``orig``.
+    """
+
+    code = PREFIX + "STORAGE_UNAVAILABLE"
+    maybe_done: bool = False
+
+
 class InvalidTransition(JobsError):
     """The state machine has no such edge."""
 
@@ -102,6 +118,12 @@ class LeaseExpired(JobsError):
     code = PREFIX + "LEASE_EXPIRED"
 
 
+class RowUnreadable(JobsError):
+    """The job's row is damaged, so that it cannot be run: a column holds something that the library never writes."""
+
+    code = PREFIX + "ROW_UNREADABLE"
+
+
 class StaleLease(JobsError):
     """The attempt is not the current one any more; nothing was changed."""
 
@@ -130,3 +152,4 @@ class WaitTimeout(JobsError, TimeoutError):
 RELEASED = PREFIX + "RELEASED"
 SNOOZED = PREFIX + "SNOOZED"
 CANCELLED = PREFIX + "CANCELLED"
+LOOP_ENDED = PREFIX + "LOOP_ENDED"

@@ -116,3 +116,24 @@ def occurrence(schedule_id: str, instant: datetime) -> str:
 def _time(ms: int) -> str:
     p = _PAIRS
     return f"{p[ms >> 40]}{p[ms >> 30 & 1023]}{p[ms >> 20 & 1023]}{p[ms >> 10 & 1023]}{p[ms & 1023]}"
+
+
+SHORT_MARK = "…"
+_HEAD, _TAIL = 8, 4
+
+
+def shortened(id: str) -> str:
+    """An id without its middle, for narrow tables. The first part still says when, the last one which."""
+    prefix, _, rest = id.partition("_")
+    if len(rest) <= _HEAD + _TAIL + 1:
+        return id
+    return f"{prefix}_{rest[:_HEAD]}{SHORT_MARK}{rest[-_TAIL:]}"
+
+
+def parts_of_short(text: str) -> tuple[str, str] | None:
+    """The beginning and the end of a shortened id (``…`` or ``...`` in the middle); None where it is none."""
+    head, mark, tail = text.replace("...", SHORT_MARK).partition(SHORT_MARK)
+    rest = head.partition("_")[2]
+    if not mark or len(rest) < _HEAD or len(tail) < _TAIL or not set(rest + tail) <= set(ALPHABET):
+        return None
+    return head, tail

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 from sqlalchemy import URL, Connection, Engine
 
 from sloppyjobs import errors, failures, options, payload, telemetry
+from sloppyjobs.asynchronous import AsyncJobs
 from sloppyjobs.definitions import Definition, Definitions, Handler, Settings
 from sloppyjobs.hooks import F, Hooks, Observer, log_level
 from sloppyjobs.ids import Ids
@@ -22,10 +23,11 @@ from sloppyjobs.occurrences import Recurring
 from sloppyjobs.recurring import Schedules, ScheduleSettings
 from sloppyjobs.retention import Retention
 from sloppyjobs.retry import Retry
-from sloppyjobs.states import FINISHED, Failed, Outcome, Succeeded, decide
+from sloppyjobs.states import Failed, Outcome, Succeeded, decide
 from sloppyjobs.storage import SqlStorage, from_url
 from sloppyjobs.storage.claims import ClaimRequest
 from sloppyjobs.views import Page
+from sloppyjobs.waiting import Waiting
 
 if TYPE_CHECKING:
     from sloppyjobs.admin import Admin
@@ -41,7 +43,7 @@ CaptureLogs = bool | int | str | None
 CLAIM_LIMIT = 500
 
 
-class Jobs:
+class Jobs(AsyncJobs):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, or a storage made by ``sloppyjobs.storage``. Applications that
@@ -80,6 +82,10 @@ class Jobs:
         """Where the jobs are kept."""
         return self._storage
 
+    def init(self) -> int:
+        """Create the tables or bring them up to date; returns the schema's version. Safe to repeat, and to race."""
+        return self.storage.init()
+
     @property
     def admin(self) -> Admin:
         """What operators see and do."""
@@ -113,12 +119,18 @@ class Jobs:
         ``ctx.signal`` is never set and ``ctx.enqueue`` takes no session. Handler, ``input`` and a callable backoff must
         be at the top of a module.
 
+        ``log`` is what the process that settles an attempt logs of it: ``"all"`` (the default), ``"failures"`` (those
+        that failed, timed out or were lost), ``"dead"`` (only when the job is given up) or ``"none"``.
+
         ``capture_logs`` keeps with the job what loggers say inside its handler: True (from ``info`` on), a level, or
         False; without it the worker's own ``capture_logs`` decides.
 
         Raises ``DuplicateJob`` for a name that is taken and ``InvalidOption`` for settings that cannot work.
         """
 
+        if callable(name):
+            called = getattr(name, "__name__", "handler")
+            raise errors.InvalidOption(f"@jobs.define needs the name of the job: @jobs.define({called!r})")
         level = log_level("capture_logs", capture_logs)
 
         def defined(function: Handler) -> Definition:
@@ -166,6 +178,7 @@ class Jobs:
 
     # Enqueueing
 
+    @options.known_only("enqueue")
     def enqueue(
         self,
         name: str,
@@ -207,12 +220,9 @@ class Jobs:
         new = self._new_jobs().make(name, payload, self.ids.new("job"), given)
         return self._insert([new], session, connection)[0]
 
+    @options.known_only("enqueue_many")
     def enqueue_many(
-        self,
-        items: Iterable[tuple[Any, ...]],
-        *,
-        session: Any = None,
-        connection: Connection | None = None,
+        self, items: Iterable[tuple[Any, ...]], *, session: Any = None, connection: Connection | None = None
     ) -> list[Job]:
         """Write many jobs, all or none: ``(name, payload)`` or ``(name, payload, options)`` each."""
         given = list(items)
@@ -233,18 +243,10 @@ class Jobs:
 
     def wait(self, job_id: str, timeout: Duration = 10) -> Job:
         """Block until the job has finished, and return it; ``WaitTimeout`` when it has not by then."""
-        limit = options.seconds("timeout", timeout)
-        deadline = time.monotonic() + limit
-        pause = 0.005
-        while True:
-            job = self.get(job_id)
-            if job.status in FINISHED:
-                return job
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise errors.WaitTimeout(f"job {job_id} is {job.status} after {limit:g} s; it goes on")
-            time.sleep(min(pause, left))
-            pause = min(pause * 1.5, 0.25)
+        waiting = Waiting(timeout)
+        while (pause := waiting.pause_after(job := self.get(job_id))) is not None:
+            time.sleep(pause)
+        return job
 
     def _new_jobs(self) -> NewJobs:
         return NewJobs(self.definitions, self._payload_limit)
@@ -252,6 +254,8 @@ class Jobs:
     def _insert(self, new: Sequence[NewJob], session: Any, connection: Connection | None) -> list[Job]:
         caller = self._connection_of(session, connection)
         storage, tracer = self.storage, telemetry.tracer()
+        if caller is not None:
+            storage = storage.callers.storage_for(caller)
         if not self.definitions.redactions <= storage.redactions_written:
             storage.write_redactions(self.definitions.redactions, caller)
         if tracer is None:
@@ -320,7 +324,7 @@ class Jobs:
         limit: int = 1,
         lease: Duration = 30,
     ) -> list[Claim]:
-        """Take up to ``limit`` due jobs for ``lease`` seconds; an empty list when nothing is due."""
+        """Take up to ``limit`` due jobs for ``lease`` seconds; an empty list when none is due. Damaged ones die."""
         request = ClaimRequest(
             options.text("worker_id", worker_id),
             options.names("queues", queues),
@@ -331,7 +335,14 @@ class Jobs:
         lost = self.storage.sweep().lost
         if lost:
             self._aftermath().lost(lost, wait=True)
-        return self.storage.claim(request)
+        # Again where all were damaged: an empty list would say that nothing is due.
+        while claims := self.storage.claim(request):
+            for claim in claims:
+                if claim.job.damage is not None:
+                    self._settle(claim, Failed(failures.from_damage(claim.job.damage), 0.0, retryable=False))
+            if whole := [claim for claim in claims if claim.job.damage is None]:
+                return whole
+        return []
 
     def heartbeat(self, claim: Claim, lease: Duration | None = None) -> bool:
         """Prolong the claim's lease from now, by default for as long as it was claimed; False when it is lost."""
@@ -343,7 +354,11 @@ class Jobs:
         return bool(self.storage.renew(claim.worker_id, [(claim.id, claim.attempt)], until))
 
     def complete(self, claim: Claim, result: Any = None) -> bool:
-        """Settle the claim as succeeded; False when it was stale, and then nothing has changed."""
+        """Settle the claim as succeeded; False when it was stale, and then nothing has changed.
+
+        After a call that raised because the database was not reached, call again: if the first one was committed, the
+        second is True, and so is told apart from a stale one. The same holds for ``fail``.
+        """
         text = None if result is None else payload.encode(result, limit=self._payload_limit, what="result")
         return self._settle(claim, Succeeded(text))
 
@@ -362,14 +377,14 @@ class Jobs:
         decision = decide(claim.attempt, claim.job.max_attempts, outcome)
         settlement = Settlement(claim.id, claim.attempt, claim.worker_id, decision)
         accepted = claim.id in self.storage.settle([settlement])
-        if accepted and (self.hooks.dead or self.hooks.retry):
+        if accepted:
             self._aftermath().settled([Ended(telemetry.without_trace(claim.job), settlement)], wait=True)
         return accepted
 
     def _aftermath(self) -> Aftermath:
         from sloppyjobs.worker.aftermath import Aftermath  # noqa: PLC0415 - producers never need it
 
-        return Aftermath(self.hooks, self.storage)
+        return Aftermath(self.hooks, self.storage, self.definitions)
 
     # Locks
 

@@ -8,17 +8,28 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Protocol
 
-from sloppyjobs.model import Claim
+from sloppyjobs import errors, payload
+from sloppyjobs.log_lines import one_line
+from sloppyjobs.model import Claim, Job
+from sloppyjobs.redact import Redactor
 
 FIELDS = ("job_id", "job_name", "queue", "attempt", "correlation_id")
 """The fields of a record that is written inside a handler."""
 
+FIELDS_LIMIT = 8_000
+"""Bytes of JSON that the fields of one log line may have."""
+VALUE_LIMIT, VALUE_TEXT = 2_000, 500
+
 TEXT_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+ATTEMPTS = "sloppyjobs.attempts"
+"""The logger of how attempts ended; its messages name the job themselves."""
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
@@ -40,9 +51,25 @@ def job_fields() -> dict[str, Any]:
     attempt: Running | None = running.get()
     if attempt is None:
         return {}
-    claim = attempt.claim
-    job = claim.job
-    return dict(zip(FIELDS, (job.id, job.name, job.queue, claim.attempt, job.correlation_id or job.id), strict=True))
+    return fields_of(attempt.claim.job, attempt.claim.attempt)
+
+
+def fields_of(job: Job, attempt: int) -> dict[str, Any]:
+    """The fields of records about an attempt: names on one line, the correlation id without secrets."""
+    correlation_id = job.id if job.correlation_id is None else _shown_id(job.correlation_id)
+    return dict(
+        zip(FIELDS, (job.id, one_line(job.name), one_line(job.queue), attempt, correlation_id), strict=True),
+    )
+
+
+@lru_cache(maxsize=1_024)
+def _shown_id(text: str) -> str:
+    return one_line(Redactor().text(text))
+
+
+def indented(text: str) -> str:
+    """Text of several lines, each of them indented, and its other control characters spelled out."""
+    return "\n".join(f"  {one_line(line)}" for line in text.replace("\t", "    ").rstrip("\n").split("\n"))
 
 
 class JobFilter(logging.Filter):
@@ -73,6 +100,44 @@ def _handlers() -> Iterator[logging.Handler]:
             yield from logger.handlers
 
 
+def extra_fields(record: logging.LogRecord) -> dict[str, Any]:
+    """What came as ``extra`` with a record; without the fields of the job whose handler is running here."""
+    job = job_fields()
+    return {
+        name: value
+        for name, value in record.__dict__.items()
+        if name not in _OWN and name[:1] != "_" and not (name in FIELDS and value in (None, job.get(name)))
+    }
+
+
+def json_fields(fields: Mapping[str, Any]) -> str | None:
+    """Fields of a log line as JSON of a bounded size; values that are not JSON, or too large, as text."""
+    if not fields:
+        return None
+    try:
+        return payload.encode(dict(fields), FIELDS_LIMIT, what="fields")
+    except errors.InvalidPayload:
+        pass
+    kept: dict[str, Any] = {}
+    left = FIELDS_LIMIT
+    for position, (name, value) in enumerate(fields.items()):
+        text, shown = _json_value(value)
+        left -= len(text) + 100
+        if left < 0:
+            kept["…"] = f"{len(fields) - position} more"
+            break
+        kept[payload.clean_text(name, 100)] = shown
+    return payload.encode(kept, what="fields")
+
+
+def _json_value(value: object) -> tuple[str, object]:
+    try:
+        return payload.encode(value, VALUE_LIMIT), value
+    except errors.InvalidPayload:
+        text = payload.clean_text(value, VALUE_TEXT)
+        return text, text
+
+
 def portable(record: logging.LogRecord) -> dict[str, Any]:
     """What ``logging.makeLogRecord`` needs to make the record in another process."""
     fields = {
@@ -85,6 +150,31 @@ def portable(record: logging.LogRecord) -> dict[str, Any]:
     return {**fields, "msg": record.getMessage(), "args": None}
 
 
+class OwnRecords(logging.Filter):
+    """Hides secrets in what the library itself logs: errors of databases and of hooks repeat what they were given."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Redact the message and the traceback; the exception itself is left out where it holds a secret."""
+        redactor = Redactor()
+        message = record.getMessage()
+        clean = redactor.text(message)
+        if clean != message:
+            record.msg, record.args = clean, None
+        if record.exc_info and not record.exc_text:
+            trace = logging.Formatter().formatException(record.exc_info)
+            hidden = redactor.text(trace)
+            if hidden != trace:
+                record.exc_text, record.exc_info = hidden, None
+        return True
+
+
+OWN_LOGGERS = ("sloppyjobs.worker", "sloppyjobs.hooks", "sloppyjobs.supervisor", "sloppyjobs.recurring")
+"""The loggers of the library."""
+
+for _name in OWN_LOGGERS:
+    logging.getLogger(_name).addFilter(OwnRecords())
+
+
 class TextFormatter(logging.Formatter):
     """Lines for people, which name the job at their end."""
 
@@ -95,9 +185,9 @@ class TextFormatter(logging.Formatter):
         """The line, and the job if there is one."""
         line = super().formatMessage(record)
         job_id = getattr(record, "job_id", None)
-        if job_id is None:
+        if job_id is None or record.name == ATTEMPTS:
             return line
-        name, attempt = getattr(record, "job_name", None), getattr(record, "attempt", None)
+        name, attempt = one_line(str(getattr(record, "job_name", None))), getattr(record, "attempt", None)
         return f"{line} [{name} {job_id} attempt {attempt}]"
 
 
@@ -115,10 +205,10 @@ class JsonFormatter(logging.Formatter):
         for name, value in record.__dict__.items():
             if name not in _OWN and value is not None:
                 fields.setdefault(name, value)
-        if record.exc_info:
-            fields["exception"] = self.formatException(record.exc_info)
-        elif record.exc_text:
+        if record.exc_text:
             fields["exception"] = record.exc_text
+        elif record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
         if record.stack_info:
             fields["stack"] = record.stack_info
         return _as_json(fields)

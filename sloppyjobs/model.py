@@ -56,8 +56,12 @@ class Job(JobFacts, frozen=True, gc=False):
 
     metadata: Mapping[str, Any] = {}
     result: Any = None
+    progress_fields: Mapping[str, Any] = {}
+    """The fields of the last ``ctx.progress``."""
     existing: bool = False
     """True where an idempotency key matched, so that this is the job that was there before."""
+    damage: str | None = None
+    """What of the row cannot be read, and is shown as something else here; None for every row that is whole."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -117,7 +121,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
             return DEFAULT_RETRY
         try:
             return Retry.from_json(self.retry_json)
-        except (ValueError, msgspec.MsgspecError):
+        except (ValueError, TypeError, msgspec.MsgspecError):
             return DEFAULT_RETRY
 
     def to_json(self) -> str:
@@ -210,3 +214,5 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_at: datetime | None = None
     stopped_at: datetime | None = None
     running: int = 0
+    stuck: int = 0
+    """Slots that are held by handlers whose attempt has ended."""

@@ -87,10 +87,7 @@ class NewJobs:
             raise options.refuse(f"items[{position}]", given, "the options must be a mapping")
         unknown = set(given) - OPTIONS.keys()
         if unknown:
-            raise errors.InvalidOption(
-                f"items[{position}]: unknown option {', '.join(sorted(map(repr, unknown)))}; "
-                f"known are {', '.join(sorted(OPTIONS))}"
-            )
+            raise options.unknown(min(map(str, unknown)), OPTIONS, f"items[{position}]: enqueue")
         try:
             return self.make(item[0], item[1] if len(item) > 1 else None, id, given)
         except errors.JobsError as error:
@@ -100,13 +97,17 @@ class NewJobs:
 def connection_of(session: Any, connection: Connection | None) -> Connection | None:
     """The connection of the caller's transaction, if a session or connection was given."""
     if session is None:
+        if hasattr(connection, "sync_connection"):
+            raise options.refuse(
+                "connection", connection, "is asynchronous: await enqueue_async(..., connection=connection)"
+            )
         if connection is not None and not isinstance(connection, Connection):
             raise options.refuse("connection", connection, "must be a SQLAlchemy Connection")
         return connection
     if connection is not None:
         raise errors.InvalidOption("session and connection exclude each other: pass one of them")
     if hasattr(session, "sync_session"):
-        raise options.refuse("session", session, "is asynchronous; use await session.run_sync(...) to enqueue")
+        raise options.refuse("session", session, "is asynchronous: await enqueue_async(..., session=session)")
     try:
         found = session.connection()
     except AttributeError:
@@ -148,7 +149,7 @@ def _setter(option: str, check: Callable[[str, Any], Any]) -> Callable[[dict[str
 
 # In this order: an explicit max_attempts wins over the policy's.
 OPTIONS: dict[str, Callable[[dict[str, Any], Any], None]] = {
-    "queue": _setter("queue", options.text),
+    "queue": _setter("queue", options.queue),
     "priority": _setter("priority", options.whole),
     "delay": _setter("delay", options.seconds),
     "run_at": _setter("run_at", options.instant),

@@ -5,11 +5,13 @@ Pure: no I/O, no clock.
 
 from __future__ import annotations
 
+import inspect
 import math
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from sloppyjobs.errors import InvalidOption
 
@@ -18,6 +20,9 @@ KEY_LENGTH = 255
 LONGEST = 100 * 366 * 86_400.0
 _INT32 = 2**31 - 1
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def refuse(option: str, value: object, accepted: str) -> InvalidOption:
     """The error for an option that cannot work."""
@@ -25,6 +30,36 @@ def refuse(option: str, value: object, accepted: str) -> InvalidOption:
     if len(shown) > 120:
         shown = shown[:120] + "…"
     return InvalidOption(f"{option}={shown}: {accepted}")
+
+
+def unknown(given: str, known: Iterable[str], where: str) -> InvalidOption:
+    """The error for an option that does not exist; it names the nearest one that does."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only needed to explain a mistake
+
+    accepted = sorted(known)
+    nearest = get_close_matches(given, accepted, n=1, cutoff=0.6)
+    meant = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return InvalidOption(f"{where} has no option {given!r}.{meant} Its options are {', '.join(accepted)}")
+
+
+def known_only(where: str, *, besides: Collection[str] = ("self",)) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A decorator: keyword arguments that the function does not take raise ``InvalidOption`` instead of ``TypeError``.
+
+    ``where`` is what the caller called; the message does not offer the parameters ``besides``.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        accepted = frozenset(inspect.signature(function).parameters)
+
+        @wraps(function)
+        def checked(*arguments: P.args, **named: P.kwargs) -> R:
+            if not accepted.issuperset(named):
+                raise unknown(min(set(named) - accepted), accepted.difference(besides), where)
+            return function(*arguments, **named)
+
+        return checked
+
+    return decorate
 
 
 def text(option: str, value: object, *, longest: int = NAME_LENGTH) -> str:
@@ -44,6 +79,13 @@ def text(option: str, value: object, *, longest: int = NAME_LENGTH) -> str:
     return value
 
 
+def queue(option: str, value: object) -> str:
+    """The name of one queue; ``*`` is refused, because to a worker it means all of them."""
+    if value == "*":
+        raise refuse(option, value, "must be the name of one queue; '*' means every queue, for workers only")
+    return text(option, value)
+
+
 def key(option: str, value: object) -> str | None:
     """An optional key of at most 255 characters."""
     return None if value is None else text(option, value, longest=KEY_LENGTH)
@@ -61,6 +103,16 @@ def seconds(option: str, value: object, *, least: float = 0.0, zero: bool = True
         raise refuse(option, value, "must be finite and at most 100 years")
     if number < least or (number == 0 and not zero):
         raise refuse(option, value, f"must be {'at least' if zero else 'more than'} {least:g} seconds")
+    return number
+
+
+def percent(option: str, value: object) -> float:
+    """A number from 0 to 100."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise refuse(option, value, "must be a number from 0 to 100")
+    number = _float(value)
+    if not 0 <= number <= 100:
+        raise refuse(option, value, "must be from 0 to 100")
     return number
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import chain
 from typing import Any, NoReturn, cast
 
@@ -42,6 +43,14 @@ class _Refused(Exception):
         self.path: list[object] = []
 
 
+class _Rebuilding:
+    """How many more values may be copied, and whether datetimes may lack a time zone."""
+
+    def __init__(self, budget: int, *, naive_datetimes: bool) -> None:
+        self.budget = budget
+        self.naive_datetimes = naive_datetimes
+
+
 class _NotPlain(Exception):
     """There is something inside that is not a JSON builtin and may be convertible."""
 
@@ -50,7 +59,8 @@ def encode(value: object, limit: int = DEFAULT_LIMIT, *, what: str = "payload") 
     """JSON text of the value. ``InvalidPayload`` names the place and the reason where it cannot be JSON.
 
     Dataclasses, Structs, enums, dates, UUIDs and Decimals are written as msgspec writes them, pydantic models
-    as their ``model_dump(mode="json")``. ``limit`` is in bytes.
+    as their ``model_dump(mode="json")``. A datetime without a time zone is refused, except in a result: the worker may
+    be in another zone. ``limit`` is in bytes.
     """
     data = _simple(value, limit) if type(value) is dict else None
     if data is None:
@@ -138,12 +148,14 @@ def validate_input(value: object, schema: Any, *, limit: int = DEFAULT_LIMIT, wh
 def clean_text(text: object, limit: int) -> str:
     """The text of anything, fit for every database: no NUL, no lone surrogate, at most ``limit`` characters.
 
-    Never raises, even when the object's ``__str__`` does. A cut is marked, with the full length.
+    Never raises, even when the object's ``__str__`` does, and be it ``SystemExit``. A cut is marked, with the full
+    length.
     """
     try:
-        clean = str(text)
-    except Exception:
-        clean = f"<{type(text).__name__} whose text cannot be shown>"
+        # A subclass of str could bring methods of its own into what follows.
+        clean = str.__str__(str(text))
+    except BaseException:
+        clean = f"<{class_name(type(text))} whose text cannot be shown>"
     clean = clean.replace("\x00", "")
     if not clean.isascii():
         clean = _SURROGATE.sub("\ufffd", clean)
@@ -151,6 +163,11 @@ def clean_text(text: object, limit: int) -> str:
         return clean
     marker = f"… (cut, {len(clean)} characters in all)"
     return clean[: limit - len(marker)] + marker if len(marker) < limit else clean[: max(limit, 0)]
+
+
+def class_name(kind: type) -> str:
+    """The name of a class, whatever its metaclass makes of the attribute."""
+    return cast(str, type.__dict__["__name__"].__get__(kind))
 
 
 def _simple(items: dict[Any, Any], limit: int) -> bytes | None:
@@ -180,7 +197,7 @@ def _plain(value: object, limit: int, what: str) -> object:
         try:
             _measure(value, limit, MAX_DEPTH)
         except _NotPlain:
-            value = _rebuild(value, MAX_DEPTH, [limit])
+            value = _rebuild(value, MAX_DEPTH, _Rebuilding(limit, naive_datetimes=what == "result"))
             _measure(value, limit, MAX_DEPTH)
     except _Refused as refused:
         raise InvalidPayload(f"{_path(what, refused.path)}: {refused.reason}") from None
@@ -259,15 +276,15 @@ def _measure_list(items: list[object], limit: int, depth: int) -> int:
     return size
 
 
-def _rebuild(value: object, depth: int, budget: list[int]) -> object:
+def _rebuild(value: object, depth: int, state: _Rebuilding) -> object:
     """A copy in which objects are replaced by the builtins that stand for them."""
-    budget[0] -= 1
-    if budget[0] < 0:
+    state.budget -= 1
+    if state.budget < 0:
         raise _Refused("too large: it has more values than its limit has bytes")
     if value is None or type(value) in (str, int, float, bool):
         return value
     if not isinstance(value, dict | list | tuple):
-        return _builtin(value)
+        return _builtin(value, depth, state)
     if not depth:
         _too_deep()
     key: object = None
@@ -275,28 +292,34 @@ def _rebuild(value: object, depth: int, budget: list[int]) -> object:
         if isinstance(value, dict):
             copy: dict[object, object] = {}
             for key, item in value.items():
-                copy[str.__str__(key) if isinstance(key, str) else key] = _rebuild(item, depth - 1, budget)
+                copy[str.__str__(key) if isinstance(key, str) else key] = _rebuild(item, depth - 1, state)
             return copy
         items: list[object] = []
         for item in value:
             key = len(items)
-            items.append(_rebuild(item, depth - 1, budget))
+            items.append(_rebuild(item, depth - 1, state))
         return items
     except _Refused as refused:
         refused.path.append(key)
         raise
 
 
-def _builtin(value: object) -> object:
+def _builtin(value: object, depth: int, state: _Rebuilding) -> object:
     # Inside a typed object msgspec writes these by the object's type, and reads them back; here it could not.
     if isinstance(value, set | frozenset | bytes | bytearray | memoryview):
         _not_json(value)
+    if isinstance(value, datetime) and value.utcoffset() is None and not state.naive_datetimes:
+        raise _Refused("a datetime without a time zone; use for instance datetime.now(timezone.utc)")
     try:
-        return msgspec.to_builtins(value, enc_hook=_other)
+        if isinstance(value, datetime):
+            return msgspec.to_builtins(value)
+        # Datetimes inside of objects are left as they are, to be looked at like any other.
+        builtin = msgspec.to_builtins(value, builtin_types=(datetime,), enc_hook=_other)
     except RecursionError:
         _too_deep()
     except (TypeError, ValueError, AttributeError):
         _not_json(value)
+    return _rebuild(builtin, depth, state)
 
 
 def _other(value: object) -> object:

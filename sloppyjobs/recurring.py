@@ -6,7 +6,7 @@ registered, and ticked; ``occurrences`` decides what a due schedule fires, the s
 
 from __future__ import annotations
 
-import time
+import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict, Unpack
@@ -26,9 +26,6 @@ from sloppyjobs.storage.schedule_rows import NewSchedule, StoredSchedule
 from sloppyjobs.storage.schedules import possible_name
 from sloppyjobs.views import Page
 
-TICK_LOCK = "sloppy.jobs.recurring.tick"
-"""The lock under which schedulers take turns. It saves work; nothing depends on it."""
-TICK_TTL = 30.0
 TICK_LIMIT = 1000
 
 # Cron is periodic, so whether an expression ever fires does not depend on the day it is asked.
@@ -149,6 +146,7 @@ class Schedules:
         known = frozenset(definition.name for definition in self._definitions)
         return self._storage.mark_vanished(self._declared, None, known)
 
+    @options.known_only("recurring", besides=("self", "declared"))
     def _checked(
         self,
         name: str,
@@ -185,7 +183,7 @@ class Schedules:
             payload=encode(payload, limit=self._payload_limit),
             job_defaults=JobDefaults.of(definition).to_json(),
             schedule=timetable,
-            queue=None if queue is None else options.text("queue", queue),
+            queue=None if queue is None else options.queue("queue", queue),
             priority=None if priority is None else options.whole("priority", priority),
             paused=options.one_of("paused", paused, (True, False)),
             declared=declared,
@@ -197,40 +195,35 @@ class Schedules:
     def tick(self, owner: str | None = None, limit: int = 100) -> list[Job]:
         """Fire up to ``limit`` due schedules, and return the jobs that this call enqueued.
 
-        Looks before it takes the lock, because most ticks find nothing to do.
+        Schedulers need no lock between them, and ``owner`` is accepted from those who still name one.
         """
         limit = options.whole("limit", limit, least=1, most=TICK_LIMIT)
-        owner = self._ids.new("scheduler") if owner is None else options.text("owner", owner)
-        if not self._storage.due_schedules(1):
-            return []
-        if not self._storage.acquire_lock(TICK_LOCK, owner, TICK_TTL):
-            return []
-        try:
-            return self._fire_due(owner, limit)
-        finally:
-            self._storage.release_lock(TICK_LOCK, owner)
+        if owner is not None:
+            options.text("owner", owner)
+        enqueued: list[Job] = []
+        due = self._storage.due_schedules(limit)
+        while due:
+            fired = self._fire(due.pop(0))
+            enqueued += fired or ()
+            if fired is None and due:
+                # Another scheduler goes through the same list. To share it is quicker than to follow it.
+                left = set(self._storage.due_schedules(limit))
+                due = [schedule_id for schedule_id in due if schedule_id in left]
+                random.shuffle(due)
+        return enqueued
 
     def next_in(self) -> float | None:
         """In how many seconds a tick has something to do, 0 when it has already; None when never."""
         return self._storage.next_schedule_in()
 
-    def _fire_due(self, owner: str, limit: int) -> list[Job]:
-        enqueued: list[Job] = []
-        held_since = time.monotonic()
-        for schedule_id in self._storage.due_schedules(limit):
-            if time.monotonic() - held_since > TICK_TTL / 3:
-                if not self._storage.extend_lock(TICK_LOCK, owner, TICK_TTL):
-                    break
-                held_since = time.monotonic()
-            enqueued += self._fire(schedule_id)
-        return enqueued
-
-    def _fire(self, schedule_id: str) -> list[Job]:
+    def _fire(self, schedule_id: str) -> list[Job] | None:
         fire = _Fire(self._definitions)
-        inserted = [telemetry.without_trace(job) for job in self._storage.fire_schedule(schedule_id, fire.decide)]
-        if inserted:
-            fire.happened()
-            self._tell([(fire.jobs[job.id], job) for job in inserted], committed=True)
+        inserted = self._storage.fire_schedule(schedule_id, fire.decide)
+        if not inserted:
+            return inserted
+        inserted = [telemetry.without_trace(job) for job in inserted]
+        fire.happened()
+        self._tell([(fire.jobs[job.id], job) for job in inserted], committed=True)
         return inserted
 
     def _tell(self, enqueued: Iterable[tuple[NewJob, Job]], *, committed: bool) -> None:

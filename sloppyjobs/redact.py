@@ -1,7 +1,6 @@
-"""One place that hides secrets, for everything that is shown: previews, errors, tracebacks, logs, metadata.
+"""One place that hides secrets, for everything that is shown: previews, errors, tracebacks, logs, metadata, spans.
 
-Where a rule cannot tell, it hides. Every search takes time in proportion to the text: patterns either fail
-within a fixed number of characters or start only where a run of characters starts.
+Where a rule cannot tell, it hides. It takes time in proportion to what is shown, not to what is stored.
 """
 
 from __future__ import annotations
@@ -10,30 +9,40 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
+from sloppyjobs import secret_contexts, secret_errors, secret_shapes, secret_text
 from sloppyjobs.cutting import Cut
 from sloppyjobs.payload import clean_text
-from sloppyjobs.secret_names import MAX_KEY, WHOLE_LINE, is_secret_key, joined
+from sloppyjobs.secret_names import MAX_KEY, is_secret_key, joined
+from sloppyjobs.secret_shapes import Span
+from sloppyjobs.secret_values import REDACTED, looks_random
 
-REDACTED = "[redacted]"
-"""What stands where a secret was."""
+__all__ = ["REDACTED", "UNAVAILABLE", "Preview", "Redactor", "preview"]
+
 UNAVAILABLE = "unavailable"
 """The text of a preview whose source cannot be read."""
+PREVIEW_LIMIT = 16_384
+"""Characters of a preview, unless it is asked for another number."""
 
 _MAX_DEPTH = 100
 _MAX_PASSES = 8
 _MAX_INSIDE = 16
+_MAX_KNOWN = 16
+# Characters beyond those that are shown, in which a secret that begins among them is recognised.
+_OVERLAP = 4_096
 
-_NOT_PROSE = re.compile(r"[^a-z]")
+Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What may be shown of a stored value: redacted, then cut to a bound.
+    """What may be shown of a stored value: redacted, and cut to a bound.
 
-    ``redacted`` counts the places that were hidden; ``available`` is false where there was nothing readable.
+    ``redacted`` counts the places that were hidden in what is shown; ``available`` is false where there was nothing
+    readable.
     """
 
     value: object | None
@@ -59,13 +68,34 @@ class Redactor:
 
     def value(self, obj: object) -> object:
         """A deep copy of JSON-like data with its secrets replaced; other objects become redacted text."""
-        return _Pass(self._names, self._paths).value(obj, ())
+        return self._pass().value(obj, ())
 
     def text(self, s: str) -> str:
         """The text without the secrets in it: tokens, keys, credentials, ``password=…`` and the like."""
-        return _Pass(self._names, self._paths).text(s, ())
+        return self._pass().text(s, ())
 
-    def json(self, text: str | None, *, limit: int = 16_384) -> Preview:
+    def bounded(self, obj: object, *, limit: int = PREVIEW_LIMIT) -> object:
+        """As ``value``, and cut to about ``limit`` characters, with a mark wherever something is missing."""
+        return self._pass(Cut(limit)).value(obj, ())
+
+    def fields(
+        self, members: Mapping[str, object], keys: Iterable[str], *, limit: int, whole: bool = True
+    ) -> list[tuple[str, object]]:
+        """These members as ``bounded`` shows them, ``limit`` for each.
+
+        Another member may say what one is: ``{"name": "DB_PASSWORD", "value": …}``. Where ``members`` are not the whole
+        object, such a name may be missing, and every value that could have one is hidden.
+        """
+        paired = self._pass().paired(members)
+        shown: list[tuple[str, object]] = []
+        for key in keys:
+            run = self._pass(Cut(limit))
+            name = run.shown_text(key, (), Cut.MAX_KEY)
+            hide = key in paired or (not whole and key.lower() in _SAYS_VALUE)
+            shown.append((name, run.hidden(members[key]) if hide else run.under(key, members[key], ())))
+        return shown
+
+    def json(self, text: str | None, *, limit: int = PREVIEW_LIMIT) -> Preview:
         """The preview of stored JSON; never the raw text, even where it cannot be read."""
         nothing = Preview(value=None, text=UNAVAILABLE, redacted=0, truncated=False, available=False)
         if text is None:
@@ -74,10 +104,9 @@ class Redactor:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return nothing
-        run = _Pass(self._names, self._paths)
-        # Redact first: half a token looks like no token.
         cut = Cut(limit)
-        shown = cut.value(run.value(value, ()), 0)
+        run = self._pass(cut)
+        shown = run.value(value, ())
         pretty = json.dumps(shown, ensure_ascii=False, indent=2)
         return Preview(
             value=shown,
@@ -87,50 +116,130 @@ class Redactor:
             available=True,
         )
 
+    def _pass(self, cut: Cut | None = None) -> _Pass:
+        return _Pass(self._names, self._paths, cut)
 
-def preview(text_json: str | None, *, keys: Iterable[str] = (), limit: int = 16_384) -> Preview:
+
+def preview(text_json: str | None, *, keys: Iterable[str] = (), limit: int = PREVIEW_LIMIT) -> Preview:
     """The preview of stored JSON in at most ``limit`` characters, with a definition's own secret ``keys``."""
     return Redactor(keys).json(text_json, limit=limit)
 
 
+_SAYS_NAME_WORDS = (
+    "name key k field header variable var env param parameter option attribute attr property setting type"
+)
+_SAYS_NAME = frozenset(_SAYS_NAME_WORDS.split())
+_SAYS_VALUE_WORDS = "value val v content data default input string text"
+_SAYS_VALUE = frozenset(_SAYS_VALUE_WORDS.split())
+_FLAG = re.compile(r"--?[A-Za-z][\w\-]{0,80}")
+_USER_FLAGS = frozenset(("-u", "--user", "--proxy-user", "--auth"))
+_DIGITS = re.compile(r"[0-9]{1,9}")
+
+
 class _Pass:
-    """One run over one value, with its count of hidden places."""
+    """One run over one value, with its count of hidden places. With a ``cut``, over no more than is shown."""
 
-    __slots__ = ("count", "names", "paths")
+    __slots__ = ("count", "cut", "names", "paths")
 
-    def __init__(self, names: frozenset[str], paths: tuple[tuple[str, ...], ...]) -> None:
+    def __init__(self, names: frozenset[str], paths: tuple[Path, ...], cut: Cut | None = None) -> None:
         self.names = names
         self.paths = paths
+        self.cut = cut
         self.count = 0
 
-    def value(self, obj: object, path: tuple[str, ...]) -> object:
+    def value(self, obj: object, path: Path, *, item: bool = False) -> object:
+        """The value at this path; ``item`` says that it is one of a list."""
         if obj is None or isinstance(obj, bool | int | float):
+            if self.cut:
+                self.cut.scalar()
             return obj
         if isinstance(obj, str):
-            return self.text(obj, path)
+            return self.shown_text(obj, path, Cut.MAX_TEXT)
+        if not isinstance(obj, Mapping | list | tuple | set | frozenset):
+            return self.shown_text(clean_text(obj, 10_000), path, Cut.MAX_TEXT)
         if len(path) >= _MAX_DEPTH:
             return self.hide(obj)
+        if self.cut and not self.cut.enter(len(path), not obj):
+            return "…"
         if isinstance(obj, Mapping):
-            return {self.text(str(k), path): self.under(str(k), v, path) for k, v in obj.items()}
-        if isinstance(obj, list | tuple | set | frozenset):
-            # A list is a level of depth, and no part of a dotted path.
-            return [self.value(item, (*path, "")) for item in obj]
-        return self.text(clean_text(obj, 10_000), path)
+            return self.mapping(obj, path)
+        return self.sequence(list(obj), path, pair=item or isinstance(obj, tuple))
 
-    def under(self, key: str, value: object, path: tuple[str, ...]) -> object:
+    def mapping(self, obj: Mapping[object, object], path: Path) -> dict[str, object]:
+        shown: dict[str, object] = {}
+        hidden = self.paired(obj)
+        for taken, (key, value) in enumerate(obj.items()):
+            if self.cut and self.cut.full(taken):
+                shown["…"] = f"{len(obj) - taken} more"
+                break
+            name = self.shown_text(str(key), path, Cut.MAX_KEY)
+            shown[name] = self.hidden(value) if key in hidden else self.under(str(key), value, path)
+        return shown
+
+    def sequence(self, items: list[object], path: Path, *, pair: bool) -> list[object]:
+        shown: list[object] = []
+        for taken, value in enumerate(items):
+            if self.cut and self.cut.full(taken):
+                shown.append(f"… {len(items) - taken} more")
+                break
+            before = items[taken - 1] if taken else None
+            if isinstance(before, str) and self.follows(before, value, pair=pair and len(items) == 2):
+                shown.append(self.hidden(value))
+            else:
+                # A list is a level of depth, and no part of a dotted path.
+                shown.append(self.value(value, (*path, ""), item=True))
+        return shown
+
+    def paired(self, obj: Mapping[Any, object]) -> set[object]:
+        """The keys of values whose name is another value: ``{"name": "DB_PASSWORD", "value": …}``."""
+        if len(obj) > 20:
+            return set()
+        for key, value in obj.items():
+            kind = str(key).lower()
+            # A validator says where: {"loc": ["body", "password"], "input": …}.
+            names = (
+                [value] if kind in _SAYS_NAME else value if kind == "loc" and isinstance(value, list | tuple) else ()
+            )
+            if any(
+                isinstance(name, str) and len(name) <= MAX_KEY and secret_contexts.names_secret(kind, name, self.named)
+                for name in names
+            ):
+                return {other for other in obj if str(other).lower() in _SAYS_VALUE}
+        return set()
+
+    def follows(self, before: str, value: object, *, pair: bool) -> bool:
+        """Whether an item is the value of the one before it: a flag's, or a pair's."""
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            return False
+        if _FLAG.fullmatch(before):
+            text = str(value)
+            if before in _USER_FLAGS and ":" in text:
+                return True
+            return not text.startswith("-") and self.named(before, number=_is_number(value))
+        return pair and len(before) <= MAX_KEY and self.named(before, number=_is_number(value))
+
+    def under(self, key: str, value: object, path: Path) -> object:
         here = (*path, joined(key[-MAX_KEY:])) if self.names or self.paths else (*path, key)
         if value is None or (isinstance(value, bool) and not self.chosen(here)):
-            return value
-        if self.chosen(here) or is_secret_key(key, number=isinstance(value, int | float)):
-            return self.hide(value)
+            return self.value(value, here)
+        if self.chosen(here) or is_secret_key(key, number=_is_number(value)):
+            return self.hidden(value)
         return self.value(value, here)
 
-    def chosen(self, path: tuple[str, ...]) -> bool:
+    def chosen(self, path: Path) -> bool:
         """Whether the constructor's keys name this place."""
         if path[-1] in self.names:
             return True
         names = tuple(filter(None, path)) if self.paths else ()
         return any(names[-len(wanted) :] == wanted for wanted in self.paths)
+
+    def hidden(self, value: object) -> object:
+        """A value under a secret name; that there is none is no secret."""
+        if value is None or isinstance(value, bool):
+            return self.value(value, ())
+        if self.cut:
+            self.cut.budget -= len(REDACTED) + 4
+        return self.hide(value)
 
     def hide(self, value: object) -> str:
         # What holds a replacement already was counted when that was made.
@@ -138,159 +247,98 @@ class _Pass:
             self.count += 1
         return REDACTED
 
-    def text(self, text: str, path: tuple[str, ...]) -> str:
+    def named(self, phrase: str, *, number: bool = False) -> bool:
+        """Whether a name in running text promises a secret."""
+        last = phrase.rpartition(" ")[2]
+        if is_secret_key(phrase, number=number, followed=False) or is_secret_key(last, number=number):
+            return True
+        if not self.names:
+            return False
+        words = phrase.split(" ")
+        return any(joined("".join(words[-n:])) in self.names for n in range(1, min(len(words), 3) + 1))
+
+    def shown_text(self, text: str, path: Path, most: int) -> str:
+        """The text without its secrets, looking at no more of it than will be shown."""
+        if self.cut is None:
+            return self.text(text, path)
+        room = self.cut.room(most)
+        if len(text) <= room + _OVERLAP:
+            return self.cut.text(clean_text(self.text(text, path), len(text) + room), most, 0)
+        inner = self.nested(text, path, Cut(room)) if text[:1] in ("{", "[") else text
+        if inner is text:
+            inner = self.text(text[: room + _OVERLAP], path, shown=room)
+        return self.cut.text(clean_text(inner, len(text) + room), most, len(text))
+
+    def text(self, text: str, path: Path, *, shown: int | None = None) -> str:
+        """The text without its secrets. With ``shown``, only what comes of its first so many characters.
+
+        A replacement may complete another pattern around it. Going on until nothing changes makes the result final; a
+        text that does not settle is hidden whole.
+        """
         if text == REDACTED:
             return text
-        # A replacement may complete another pattern around it. Going on until nothing changes makes the
-        # result final; a text that does not settle is hidden whole.
+        edge = len(text) if shown is None else shown
         for _ in range(_MAX_PASSES):
             before = text
-            text = self.once(text, path)
+            if shown is None and text[:1] in ("{", "[", '"', " ", "\n", "\t") and len(path) < _MAX_DEPTH:
+                text = self.nested(text, path)
+                edge = len(text)
+            text, edge = self.replaced(text, edge, partial=shown is not None)
             if text == before:
-                return text
+                return text[:edge]
         return self.hide(text)
 
-    def once(self, text: str, path: tuple[str, ...]) -> str:
-        if text[:1] in ("{", "[", '"', " ", "\n", "\t") and len(path) < _MAX_DEPTH:
-            text = self.nested(text, path)
-        if "-----BEGIN" in text:
-            text = self.pem(text)
-        if "://" in text:
-            text = _URL.sub(self.url, text)
-        if "eyJ" in text:
-            text = _DOTTED.sub(self.jwt, text)
-        text = _SCHEME.sub(self.scheme, text)
-        text = _SHAPES.sub(self.shape, text)
-        if ":" in text or "=" in text:
-            text = self.fragments(text)
-        return text
-
-    def nested(self, text: str, path: tuple[str, ...]) -> str:
+    def nested(self, text: str, path: Path, cut: Cut | None = None) -> str:
         """JSON inside a string, whose names may be escaped beyond the reach of patterns."""
         try:
             value = msgspec.json.decode(text)
             if not isinstance(value, dict | list | str):
                 return text
-            clean = self.value(value, (*path, ""))
+            inner = _Pass(self.names, self.paths, cut)
+            clean = inner.value(value, (*path, ""))
+            self.count += inner.count
             return text if clean == value else json.dumps(clean, ensure_ascii=False, separators=(",", ":"))
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return text
 
-    def pem(self, text: str) -> str:
+    def replaced(self, text: str, edge: int, *, partial: bool) -> tuple[str, int]:
+        """The text with every secret in it replaced once, and where ``edge`` is then."""
+        spans = sorted(self.spans(text, partial))
+        spans = list(_joined_spans(iter(sorted(spans + _elsewhere(text, spans))), len(text), len(text)))
         parts: list[str] = []
-        position = 0
-        while begin := _PEM_BEGIN.search(text, position):
-            end = _PEM_END.search(text, begin.end())
-            parts += [text[position : begin.start()], self.hide(begin)]
-            # Without an end the key may go on as far as the text does.
-            position = end.end() if end else len(text)
-        return "".join([*parts, text[position:]])
-
-    def url(self, match: re.Match[str]) -> str:
-        return "://".join(self.authority(piece) for piece in match[0].split("://"))
-
-    def authority(self, piece: str) -> str:
-        info, at, rest = piece.rpartition("@")
-        user, colon, password = info.partition(":")
-        if not at or _OUTSIDE_USER.search(user):
-            return piece
-        if not colon:
-            return self.hide(user) + at + rest if _TOKEN_USER.fullmatch(user) else piece
-        if password == REDACTED or not password or _PORT.match(password):
-            return piece
-        return f"{user}:{self.hide(password)}@{rest}"
-
-    def jwt(self, match: re.Match[str]) -> str:
-        run = match[0]
-        start = run.find("eyJ")
-        while start >= 0 and (dot := run.find(".", start)) >= 0:
-            if dot - start >= 8 and len(run) - dot >= 5:
-                return run[:start] + self.hide(run)
-            start = run.find("eyJ", start + 1)
-        return run
-
-    def scheme(self, match: re.Match[str]) -> str:
-        name, value = match[1].lower(), match[3]
-        if value.lower().rstrip(".") in _AFTER_SCHEME:
-            return match[0]
-        # "Basic" begins many a sentence; credentials in base64 are hardly ever lower-case letters only.
-        if name == "basic" and not _NOT_PROSE.search(value.rstrip(".")):
-            return match[0]
-        return match[1] + match[2] + self.hide(value)
-
-    def shape(self, match: re.Match[str]) -> str:
-        return self.hide(match[0])
-
-    def fragments(self, text: str) -> str:
-        """``key=value``, ``key: value`` and ``"key": "value"`` in running text."""
-        parts: list[str] = []
-        done = 0
-        for start, end in _joined_spans(self.spans(text), len(text)):
+        done = moved = 0
+        for start, end in spans:
             parts += [text[done:start], self.hide(text[start:end])]
+            if start < edge:
+                moved += len(REDACTED) - (min(end, edge) - start)
             done = end
-        return "".join([*parts, text[done:]]) if parts else text
+        return ("".join([*parts, text[done:]]), edge + moved) if parts else (text, edge)
 
-    def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """The values of secret keys, also of keys inside such a value: a stray quote may pair wrongly."""
-        position = 0
-        while match := _KEY.search(text, position):
-            position = match.end()
-            phrase = match[1][-MAX_KEY:]
-            if not self.named(phrase):
-                continue
-            start, end = _value_span(text, position, joined(phrase).endswith(WHOLE_LINE))
-            found = text[start:end] if end - start < 40 else ""
-            if start == end or found == REDACTED or found in _HARMLESS:
-                position = end
-            elif not _NUMBER.fullmatch(found) or self.named(phrase, number=True):
-                yield start, end
-
-    def named(self, phrase: str, *, number: bool = False) -> bool:
-        if is_secret_key(phrase, number=number):
-            return True
-        if not self.names:
-            return False
-        words = phrase.split(" ")
-        return any(joined("".join(words[-n:])) in self.names for n in range(1, len(words) + 1))
+    def spans(self, text: str, partial: bool) -> Iterator[Span]:
+        yield from secret_shapes.find(text)
+        if ":" in text or "=" in text or "%3" in text:
+            yield from _joined_spans(secret_text.find(text, self.named), len(text), _MAX_INSIDE)
+        for found in secret_contexts.find(text, self.named, partial=partial):
+            yield from _joined_spans(found, len(text), _MAX_INSIDE)
+        for found in secret_errors.find(text, self.named):
+            yield from _joined_spans(found, len(text), _MAX_INSIDE)
 
 
-_PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-# The whole run at once, taken apart by hand: looking for its "@" by pattern would be quadratic.
-_URL = re.compile(r"""://[^\s"'<>`]++""")
-_OUTSIDE_USER = re.compile(r"[/?#]")
-_TOKEN_USER = re.compile(r"[\w\-.~%]{20,}")
-_PORT = re.compile(r"[0-9]{1,5}[/?#]")
-_DOTTED = re.compile(r"(?<![\w\-.])[\w\-.]++")
-_SCHEME = re.compile(r"(?i)(?<![A-Za-z0-9])(bearer|basic)([ \t]{1,8})([A-Za-z0-9+/=._~\-]++)")
-# Words that follow a scheme's name in prose: "bearer of", "Basic authentication", "Bearer realm=".
-_PROSE = (
-    "of is was or and with for in must token tokens auth authentication authorization scheme credentials "
-    "realm format header access"
-)
-_AFTER_SCHEME = frozenset(_PROSE.split())
-# Each ends with everything that could be part of a token, so that no rest looks like the start of another.
-_SHAPES = re.compile(
-    r"(?<![A-Za-z0-9])(?:A(?:KIA|SIA|ROA|IDA)[A-Z0-9]{12}|gh[pousr]_[A-Za-z0-9]{16}|github_pat_\w{16}|glpat-[\w\-]{16}"
-    r"|xox[abeoprs]-[A-Za-z0-9\-]{8}|sk-[\w\-]{16}|[sr]k_(?:live|test)_\w{8}|whsec_\w{16}|AIza[\w\-]{30}|ya29\.[\w\-]{16}"
-    r"|npm_[A-Za-z0-9]{30}|pypi-[\w\-]{30}|SG\.[\w\-]{16}|hf_[A-Za-z0-9]{30}|hooks\.slack\.com/services/[\w]{6})"
-    r"[\w\-./+=]*+"
-)
-# Up to three words and a separator. The look-behind keeps a long run from being tried at every character.
-_KEY = re.compile(
-    r"""(?<![\w\-])((?:[\w\-]++[ ]){0,2}[\w\-]++)\\*+["'`]?+\]?+[ \t]*+(?:=>|:=|==|=|:)[ \t]*+""",
-)
-_QUOTE = re.compile(r"""[bBrRuUfF]{0,2}(\\*+)(["'`])""")
-_CLOSE = {q: re.compile(rf"[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.DOTALL) for q in "\"'`"}
-_BRACKET = re.compile(r"""[\[\](){}"'`]""")
-_BARE = re.compile(r"""[^\s&;"'`<>]*+""")
-_LINE = re.compile(r"[^\r\n]*+")
-_NUMBER = re.compile(r"[+\-]?[0-9][0-9_.]*")
-_HARMLESS = frozenset(("null", "None", "true", "false", "True", "False"))
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) or (isinstance(value, str) and _DIGITS.fullmatch(value) is not None)
 
 
-def _joined_spans(spans: Iterator[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:
-    """Overlapping spans as one. One that holds too many others takes the rest of the text.
+def _elsewhere(text: str, spans: list[Span]) -> list[Span]:
+    """Where the same secrets stand again without a name; words that are no more than words are left alone."""
+    known = {text[start:end] for start, end in spans[: 4 * _MAX_KNOWN] if end - start <= 200}
+    again = sorted(value for value in known if looks_random(value) and REDACTED not in value)[:_MAX_KNOWN]
+    if not again:
+        return []
+    return [match.span() for match in re.finditer("|".join(map(re.escape, again)), text)]
+
+
+def _joined_spans(spans: Iterator[Span], size: int, most: int) -> Iterator[Span]:
+    """Overlapping spans as one. One that holds more than ``most`` others takes the rest of the text.
 
     Looking for the end of each of many nested values would be quadratic.
     """
@@ -303,57 +351,9 @@ def _joined_spans(spans: Iterator[tuple[int, int]], size: int) -> Iterator[tuple
             if last:
                 yield first, last
             first, last, inside = start, end, 0
-        if inside > _MAX_INSIDE:
+        if inside > most:
             last = size
         if last == size:
             break
     if last:
         yield first, last
-
-
-def _value_span(text: str, start: int, whole_line: bool) -> tuple[int, int]:
-    """Where the value that begins here starts and ends, without its quotes. Unclosed, it takes the rest."""
-    quote = _QUOTE.match(text, start)
-    if quote:
-        return quote.end(), _quoted_end(text, quote)
-    past = start
-    if text.startswith(REDACTED, start):
-        past += len(REDACTED)
-    elif text[start : start + 1] in ("{", "[", "("):
-        return start, _balanced_end(text, start)
-    run = (_LINE if whole_line else _BARE).match(text, past)
-    rest = run[0].rstrip(" \t.,:)]}") if run else ""
-    if rest.endswith(REDACTED[:-1]):
-        rest += REDACTED[-1]
-    return start, past + len(rest)
-
-
-def _quoted_end(text: str, quote: re.Match[str]) -> int:
-    escape, mark = quote[1], quote[2]
-    if not escape:
-        close = _CLOSE[mark].match(text, quote.end())
-        return close.end() - 1 if close else len(text)
-    # Inside a quoted document the closing quote has as many backslashes as the opening one.
-    end = text.find(escape + mark, quote.end())
-    while end > 0 and text[end - 1] == "\\":
-        end = text.find(escape + mark, end + 1)
-    return end if end >= 0 else len(text)
-
-
-def _balanced_end(text: str, start: int) -> int:
-    depth = 0
-    position = start
-    while found := _BRACKET.search(text, position):
-        position = found.end()
-        if found[0] in "([{":
-            depth += 1
-        elif found[0] in ")]}":
-            depth -= 1
-            if depth <= 0:
-                return position
-        else:
-            close = _CLOSE[found[0]].match(text, position)
-            if close is None:
-                break
-            position = close.end()
-    return len(text)

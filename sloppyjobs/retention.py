@@ -35,6 +35,8 @@ MOST = 10_000
 STATS_KEPT = 35 * DAY
 MINUTES_KEPT = 2 * DAY
 """Counters older than this are kept by the hour, and no longer by the minute."""
+CAUSES_KEPT = 90 * DAY
+"""How long past deaths, and retries of their causes, are remembered."""
 GONE_AFTER = DAY
 """When the row of a worker that was not heard of, or of a lock that ran out, is removed."""
 
@@ -161,6 +163,10 @@ def purge(
     stats = storage.remove_stats(now - ago(STATS_KEPT), limit)
     rolled_up = storage.roll_up_stats(now - ago(MINUTES_KEPT), limit)
     audit = 0 if audit_age is None else storage.remove_audit(now - ago(audit_age), limit)
+    storage.remove_throttles(now - ago(GONE_AFTER))
+    storage.remove_form_keys(now - ago(GONE_AFTER), limit)
+    storage.remove_deaths(now - ago(CAUSES_KEPT), limit)
+    storage.remove_retry_runs(now - ago(CAUSES_KEPT), limit)
     return PurgeResult(
         jobs=moved.count,
         archived=archive,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sloppyjobs import errors
+from sloppyjobs.tracebacks import Frame
 
 
 class Status(StrEnum):
@@ -77,13 +78,14 @@ def check(source: Status, target: Status, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt did not succeed, as it is stored: already cleaned and cut."""
+    """Why an attempt did not succeed, as it is stored: already cleaned and truncated. ``frames`` are only logged."""
 
     code: str
     message: str
     type: str | None = None
     frame: str | None = None
     traceback: str | None = None
+    frames: tuple[Frame, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

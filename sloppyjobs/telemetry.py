@@ -1,7 +1,7 @@
 """OpenTelemetry spans from the enqueue to the execution, where the application has configured a tracer provider.
 
 Nothing is imported here: who has configured tracing has imported it, and to anybody else it costs a look into
-``sys.modules``. The trace travels in the job's metadata under ``TRACE``.
+``sys.modules``. The trace travels in the job's metadata under ``TRACE``. What spans say of errors is redacted.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from sloppyjobs import payload
+from sloppyjobs import failures, payload
 from sloppyjobs.model import Claim, Job, NewJob, Terms
+from sloppyjobs.redact import Redactor
 from sloppyjobs.states import Failure
 
 TRACE = "_trace"
@@ -44,7 +45,7 @@ def _tracer_of(provider: Any) -> Any:
 
 def produce(using: Any, new: Sequence[NewJob], write: Write) -> tuple[Sequence[NewJob], list[Job]]:
     """Write jobs inside a producer's span, and its trace with them; the jobs as asked for and as answered."""
-    with using.start_as_current_span(**_producer(new)) as span:
+    with _current(using, _producer(new), Redactor()) as span:
         traced = _with_trace(new, span)
         return traced, [without_trace(job) for job in write(traced)]
 
@@ -62,30 +63,54 @@ class Sending:
 
 
 @contextmanager
-def consuming(using: Any, claim: Claim, carrier: Mapping[str, str] | None) -> Iterator[None]:
-    """A consumer's span around a handler: a child of the enqueue's, and linked to it."""
-    with using.start_as_current_span(**_consumer(claim, carrier)):
+def consuming(
+    using: Any, claim: Claim, carrier: Mapping[str, str] | None, secret: Sequence[str] = ()
+) -> Iterator[None]:
+    """A consumer's span around a handler: a child of the enqueue's, and linked to it. ``secret`` keys are hidden."""
+    redactor = Redactor(secret)
+    with _current(using, _consumer(claim, carrier, redactor), redactor):
         yield
 
 
 class RemoteSpan:
     """A consumer's span around a handler that runs in another process, which continues its ``carrier``."""
 
-    def __init__(self, using: Any, claim: Claim, carrier: Mapping[str, str] | None) -> None:
-        self._span = using.start_span(**_consumer(claim, carrier))
+    def __init__(self, using: Any, claim: Claim, carrier: Mapping[str, str] | None, secret: Sequence[str] = ()) -> None:
+        self._redactor = Redactor(secret)
+        self._span = using.start_span(**_consumer(claim, carrier, self._redactor))
         self.carrier = _carrier_of(self._span)
 
     def end(self, failure: Failure | None) -> None:
         """The handler has ended; with a failure, if it did not end well."""
-        from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415
-
         if failure is not None:
-            told = {"type": failure.type, "message": failure.message, "stacktrace": failure.traceback}
-            self._span.add_event(
-                "exception", {f"exception.{name}": text for name, text in told.items() if text is not None}
-            )
-            self._span.set_status(Status(StatusCode.ERROR, failure.message))
+            _record(self._span, failure, self._redactor)
         self._span.end()
+
+
+@contextmanager
+def _current(using: Any, options: dict[str, Any], redactor: Redactor) -> Iterator[Any]:
+    """A span around a block. Tracing by itself would record what the block raises as it is."""
+    with using.start_as_current_span(**options, record_exception=False, set_status_on_exception=False) as span:
+        try:
+            yield span
+        except BaseException as error:
+            _record(span, failures.from_exception(error), redactor)
+            raise
+
+
+def _record(span: Any, failure: Failure, redactor: Redactor) -> None:
+    """The failure as an event, as the span's status and as ``error.type``, without its secrets."""
+    from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415
+
+    message = redactor.text(failure.message)
+    told = {
+        "exception.type": failure.type,
+        "exception.message": message,
+        "exception.stacktrace": None if failure.traceback is None else redactor.text(failure.traceback),
+    }
+    span.add_event("exception", {name: text for name, text in told.items() if text is not None})
+    span.set_attribute("error.type", failure.type or failure.code)
+    span.set_status(Status(StatusCode.ERROR, message))
 
 
 @contextmanager
@@ -104,17 +129,17 @@ def continuing(carrier: Mapping[str, str] | None) -> Iterator[None]:
         context.detach(token)
 
 
-def _consumer(claim: Claim, carrier: Mapping[str, str] | None) -> dict[str, Any]:
+def _consumer(claim: Claim, carrier: Mapping[str, str] | None, redactor: Redactor) -> dict[str, Any]:
     from opentelemetry.trace import Link, SpanKind, get_current_span  # noqa: PLC0415
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415
 
     job = claim.job
     attributes = _attributes("process", job.name, job.queue, job.id)
-    attributes["messaging.message.conversation_id"] = job.correlation_id or job.id
+    attributes["messaging.message.conversation_id"] = redactor.text(job.correlation_id or job.id)
     attributes["sloppyjobs.job.attempt"] = claim.attempt
     parent = None if carrier is None else TraceContextTextMapPropagator().extract(carrier)
     return {
-        "name": f"process {job.name}",
+        "name": f"process {job.queue}",
         "context": parent,
         "kind": SpanKind.CONSUMER,
         "attributes": attributes,
@@ -169,12 +194,13 @@ def _producer(new: Sequence[NewJob]) -> dict[str, Any]:
         attributes["messaging.batch.message_count"] = len(new)
     if first.schedule_id is not None:
         attributes["sloppyjobs.schedule.id"] = first.schedule_id
-    return {"name": f"send {first.name}", "kind": SpanKind.PRODUCER, "attributes": attributes}
+    return {"name": f"send {first.queue}", "kind": SpanKind.PRODUCER, "attributes": attributes}
 
 
 def _attributes(operation: str, name: str, queue: str, job_id: str | None) -> dict[str, Any]:
     attributes = {
         "messaging.system": "sloppyjobs",
+        "messaging.operation.name": operation,
         "messaging.operation.type": operation,
         "messaging.destination.name": queue,
         "sloppyjobs.job.name": name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import shutil
@@ -9,16 +10,23 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from sqlalchemy import create_engine
 
 from sloppyjobs import storage
 from sloppyjobs.storage.clock import Clock
 
 pytest.register_assert_rewrite("sloppyjobs.testing.conformance")
+
+if "mix_stderr" in inspect.signature(CliRunner).parameters:
+    # Before click 8.2 the two streams came either apart or as one, and not both ways at once.
+    CliRunner.__init__ = partialmethod(CliRunner.__init__, mix_stderr=False)
+    Result.output = property(lambda result: result.stdout + result.stderr)
 
 _numbers = itertools.count()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from webui.blueprint import create_blueprint
-from webui.policy import ACTIONS, AllowAll, BasicAuthPolicy, Policy, Resource, TokenPolicy
+from webui.policy import ACTIONS, AllowAll, BasicAuthPolicy, Link, Policy, Resource, TokenPolicy
 from webui.standalone import create_app
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ __all__ = [
     "ACTIONS",
     "AllowAll",
     "BasicAuthPolicy",
+    "Link",
     "Policy",
     "Resource",
     "TokenPolicy",

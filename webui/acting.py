@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from flask import Response, request, url_for
+from flask import Response, g, request, url_for
 
 from sloppyjobs import errors
-from webui.rendering import Flash, is_htmx, keep
+from webui import refusals
+from webui.rendering import Flash, is_htmx, keep, render
 from webui.ui import Ui, visit
 
 REASON_LENGTH = 2_000
 
 Show = Callable[..., Response]
+
+
+class Outcome(NamedTuple):
+    """What a command was answered: a message, and the page that it is shown on."""
+
+    flash: Flash
+    status: int
+    endpoint: str
+    values: dict[str, Any]
+
+
+def outcome() -> Outcome | None:
+    """What the command of this request was answered, if it was answered with ``answer``."""
+    found: Outcome | None = g.get("sloppyjobs_outcome")
+    return found
 
 
 def who() -> dict[str, Any]:
@@ -27,12 +43,18 @@ def attempt(command: Callable[[], Flash]) -> tuple[Flash, int]:
     try:
         return command(), 200
     except errors.InvalidTransition as error:
-        return Flash("warn", "Somebody was faster. Nothing was changed.", f"{error}."), 409
+        return Flash("warn", refusals.title(error), refusals.reason(error)), 409
 
 
 def answer(ui: Ui, flash: Flash, status: int, endpoint: str, show: Show, **values: Any) -> Response:
-    """The page at ``endpoint``: shown at once to a script, by redirect to everybody else."""
+    """The page at ``endpoint``: shown at once to a script, by redirect to everybody else.
+
+    Who may command but not see that page is told what was done, and no more.
+    """
     ui.snapshots.forget()
+    g.sloppyjobs_outcome = Outcome(flash, status, endpoint, values)
+    if visit().lacks(ui.routes[endpoint], values) is not None:
+        return render(ui, "done.html", title=flash.title, status=status, done=flash)
     if is_htmx():
         return ui.admin.together(lambda: show(ui, **values, flashes=(flash,), status=status))
     keep(ui, flash)

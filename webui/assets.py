@@ -1,9 +1,16 @@
-"""Static files under the blueprint's own ``/assets``, named by their content so that browsers keep them for ever."""
+"""Static files under the blueprint's own ``/assets``, named by their content so that browsers keep them for ever.
+
+The style sheets in ``css/`` are served as one ``sj.css``, the scripts in ``js/`` as one ``sj.js``, in the order of
+their names: files to read in the source, one request for a browser.
+"""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import mimetypes
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +18,9 @@ from flask import Response, request
 
 _SUFFIXES = {".css", ".js", ".svg"}
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_BUNDLES = {"css": "sj.css", "js": "sj.js"}
+_INDENTED = re.compile(rb"\n\s+")
+_COMMENTS = {"css": re.compile(rb"/\*.*?\*/", re.DOTALL), "js": re.compile(rb"^\s*//.*$", re.MULTILINE)}
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -21,6 +31,7 @@ class Asset(NamedTuple):
     digest: str
     content: bytes
     type: str
+    zipped: bytes
 
     @property
     def hashed(self) -> str:
@@ -33,8 +44,7 @@ class Assets:
     """The files of a folder; ``vendor/`` may be missing, and the pages do without."""
 
     def __init__(self, folder: Path) -> None:
-        found = (self._read(folder, path) for path in sorted(folder.rglob("*")) if path.suffix in _SUFFIXES)
-        self._by_name = {asset.name: asset for asset in found}
+        self._by_name = {name: _asset(name, content) for name, content in _contents(folder)}
         self._by_hashed = {asset.hashed: asset for asset in self._by_name.values()}
 
     def hashed(self, name: str) -> str | None:
@@ -50,8 +60,12 @@ class Assets:
             asset, cached = self._of_another_release(file), "no-cache"
         if asset is None:
             return None
-        response = Response(asset.content, mimetype=asset.type)
+        zipped = request.accept_encodings.quality("gzip") > 0
+        response = Response(asset.zipped if zipped else asset.content, mimetype=asset.type)
+        if zipped:
+            response.headers["Content-Encoding"] = "gzip"
         response.headers["Cache-Control"] = cached
+        response.vary.add("Accept-Encoding")
         response.set_etag(asset.digest)
         response.make_conditional(request)
         return response
@@ -60,8 +74,24 @@ class Assets:
         stem, _, suffix = file.rpartition(".")
         return self._by_name.get(f"{stem.rpartition('.')[0]}.{suffix}")
 
-    @staticmethod
-    def _read(folder: Path, path: Path) -> Asset:
-        content = path.read_bytes()
-        kind = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        return Asset(path.relative_to(folder).as_posix(), hashlib.sha256(content).hexdigest()[:12], content, kind)
+
+def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """What is served, by name."""
+    for part, name in _BUNDLES.items():
+        files = sorted((folder / part).glob(f"*.{part}"))
+        yield name, _bundle(part, [file.read_bytes() for file in files])
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in _SUFFIXES and path.parent.name not in _BUNDLES:
+            yield path.relative_to(folder).as_posix(), path.read_bytes()
+
+
+def _bundle(kind: str, contents: list[bytes]) -> bytes:
+    """One file of several. No string of ours spans lines, so that comments and indentation can go."""
+    return _INDENTED.sub(b"\n", _COMMENTS[kind].sub(b"", b"\n".join(contents)))
+
+
+def _asset(name: str, content: bytes) -> Asset:
+    suffix = f".{name.rpartition('.')[2]}"
+    kind = _TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    digest = hashlib.sha256(content).hexdigest()[:12]
+    return Asset(name, digest, content, kind, gzip.compress(content, mtime=0))

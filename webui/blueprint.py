@@ -8,18 +8,20 @@ from flask import Blueprint
 from flask.blueprints import BlueprintSetupState
 from flask.typing import ResponseReturnValue
 
-from webui import api, failures, gate, metrics, names, security
+from webui import api, compression, failures, gate, metrics, names, once, rendering, security
 from webui.policy import Policy
 from webui.routes import Route
 from webui.ui import JobsLike, Ui
-from webui.views import bulk, dead, frame, job, jobs, observing, overview, queues, recurring
+from webui.views import bulk, cause, dead, find, frame, job, jobs, observing, overview, queues, recurring, signing_out
 
 ROUTES: tuple[Route, ...] = (
     *overview.ROUTES,
     *jobs.ROUTES,
+    *find.ROUTES,
     *job.ROUTES,
     *bulk.ROUTES,
     *dead.ROUTES,
+    *cause.ROUTES,
     *queues.ROUTES,
     *recurring.ROUTES,
     *observing.ROUTES,
@@ -63,17 +65,21 @@ def build(ui: Ui, *, owns_root: bool = False) -> Blueprint:
     def unknown_addresses(state: BlueprintSetupState) -> None:
         # At the root of a host, the addresses that lead nowhere are the host's.
         if owns_root or (state.url_prefix or "/") != "/":
-            _add(state, ui, frame.NOWHERE)
+            for route in frame.NOWHERE:
+                _add(state, ui, route)
 
     blueprint.url_defaults(names.encode_values)
+    # The last of these is called first.
+    blueprint.after_request(compression.compress)
     blueprint.after_request(security.protect)
+    blueprint.after_request(rendering.sign)
     failures.register(blueprint, ui)
-    for route in ROUTES:
+    for route in map(once.guard, (*ROUTES, *(signing_out.ROUTES if ui.signs_out else ()))):
         ui.routes[route.endpoint] = route
-        blueprint.add_url_rule(route.rule, route.endpoint, route.bound(ui), methods=[route.method])
+        blueprint.add_url_rule(route.rule, route.endpoint, route.bound(ui), methods=route.methods)
     return blueprint
 
 
 def _add(state: BlueprintSetupState, ui: Ui, route: Route) -> None:
     ui.routes[route.endpoint] = route
-    state.add_url_rule(route.rule, route.endpoint, route.bound(ui), methods=[route.method])
+    state.add_url_rule(route.rule, route.endpoint, route.bound(ui), methods=route.methods)

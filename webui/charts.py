@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sloppyjobs.states import FINISHED
-from sloppyjobs.views import EventView, Stats, StatsBucket
+from sloppyjobs.views import Stats, StatsBucket
 
 MOST_BARS = 96
 
@@ -52,14 +51,20 @@ def throughput(stats: Stats) -> Chart:
     each = math.ceil(len(stats.buckets) / MOST_BARS) or 1
     groups = [stats.buckets[start : start + each] for start in range(0, len(stats.buckets), each)]
     starts = [group[0].start for group in groups]
-    steps = max(1, len(starts) // 6)
+    seconds = stats.bucket_seconds * each
     return Chart(
         lane(starts, [_total(group, "succeeded") for group in groups]),
         lane(starts, [_total(group, "failed") for group in groups]),
-        stats.bucket_seconds * each,
+        seconds,
         max(1, len(groups)),
-        tuple(starts[::steps]),
+        tuple(starts[:: _bars_per_label(len(starts), seconds)]),
     )
+
+
+def _bars_per_label(bars: int, seconds: int) -> int:
+    """A label for every day where there are several, so that none is left out; else six."""
+    day = 86_400 // seconds
+    return max(1, day if bars > 2 * day else bars // 6)
 
 
 def lane(starts: Sequence[datetime], values: Sequence[int]) -> Lane:
@@ -82,30 +87,3 @@ def round_up(value: int) -> int:
 
 def _total(buckets: Sequence[StatsBucket], field: str) -> int:
     return sum(getattr(bucket, field) for bucket in buckets)
-
-
-class Segment(NamedTuple):
-    """How long a job was in one state."""
-
-    status: str
-    x: float
-    width: float
-    seconds: float
-
-
-def segments(events: Sequence[EventView], until: datetime) -> list[Segment]:
-    """A job's life as a bar 300 wide, from its first event; states that took no time are left out."""
-    if len(events) < 2 and (not events or events[0].to_status in FINISHED):
-        return []
-    start = events[0].created_at
-    whole = max((until - start).total_seconds(), (events[-1].created_at - start).total_seconds())
-    if whole <= 0:
-        return []
-    found = []
-    ends = [*(event.created_at for event in events[1:]), until]
-    for event, end in zip(events, ends, strict=True):
-        seconds = (end - event.created_at).total_seconds()
-        if seconds > 0 and event.to_status not in FINISHED:
-            x = 300 * (event.created_at - start).total_seconds() / whole
-            found.append(Segment(event.to_status.value, round(x, 2), max(0.4, 300 * seconds / whole - 0.6), seconds))
-    return found

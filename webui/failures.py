@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Flask, Response, request
+from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-from werkzeug.exceptions import Forbidden, MethodNotAllowed, NotFound
+from werkzeug.exceptions import (
+    Forbidden,
+    HTTPException,
+    InternalServerError,
+    MethodNotAllowed,
+    NotFound,
+    RequestEntityTooLarge,
+    SecurityError,
+    default_exceptions,
+)
 
 from sloppyjobs import errors
-from webui.gate import Denied, NoPolicy
+from sloppyjobs.storage import sqlstate
+from webui import expired, refusals
+from webui.gate import Denied, NoPolicy, Unauthenticated
 from webui.rendering import render
-from webui.security import ForeignOrigin, FormExpired, SecretKeyMissing
+from webui.security import CHALLENGE, SAFE, BearerMissing, ForeignOrigin, FormExpired, SecretKeyMissing, has_secret
 from webui.ui import Ui
 
+TOO_MANY = 429
 _QUERY_CANCELED = "57014"
 _READ_ONLY = "25006"
+_REFUSED = re.compile(r"(?P<option>[a-z_]+)=.*?: (?P<accepted>[^:]+)", re.DOTALL)
 
 
 class Explained(NamedTuple):
@@ -35,7 +50,7 @@ TOO_LONG = Explained(
     503,
     errors.ReadTimeout.code,
     "That took too long",
-    "The query took longer than allowed and was stopped. Narrow the time range, or choose a queue.",
+    "The query was stopped because it took too long. Choose a shorter time range or one queue.",
     "scheduled",
     retry=True,
 )
@@ -48,7 +63,7 @@ def timed_out(error: BaseException) -> bool:
 
 def _state(error: BaseException) -> str | None:
     """PostgreSQL's word for what happened."""
-    return getattr(error.orig, "sqlstate", None) if isinstance(error, DBAPIError) else None
+    return sqlstate(error) if isinstance(error, DBAPIError) else None
 
 
 def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per error
@@ -59,73 +74,132 @@ def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per 
         case NoPolicy():
             return _no_policy(error)
         case errors.UnknownSchedule():
-            return Explained(404, error.code, "404: no such schedule", "It may have been deleted.", "search")
+            return Explained(
+                404, error.code, "404: no such schedule", "It may have been deleted, or its name has changed.", "search"
+            )
         case errors.UnknownQueue():
-            text = "Nobody has used or paused it yet, or you do not see it."
+            text = "No job has used it yet, or you are not allowed to see it."
             return Explained(404, error.code, "404: no such queue", text, "search")
+        case errors.UnknownCause():
+            text = "No job has died of it in the last 90 days, or it is in a queue that you do not see."
+            return Explained(404, error.code, "404: no such cause", text, "search")
         case errors.UnknownJob():
-            text = "It may have been purged, or it is in a queue that you do not see."
+            text = "It may have been removed by the retention, or you are not allowed to see its queue."
             return Explained(404, error.code, "404: no such job", text, "search")
         case errors.InvalidTransition():
-            return Explained(409, error.code, "Somebody was faster", f"{error}. Nothing was changed.")
+            return Explained(409, error.code, refusals.title(error), refusals.reason(error))
         case errors.SchemaMissing():
             command = 'sloppyjobs --database "$SLOPPYJOBS_DATABASE_URL" init'
-            text = "The database answers, but does not hold the tables yet. Create them once:"
+            text = "The database answers, but has no tables of sloppyjobs yet. Create them once:"
             return Explained(503, error.code, "The tables are missing", text, "database", command)
         case errors.SchemaVersionMismatch():
-            return Explained(503, error.code, "The tables have another version", f"{error}", "database")
+            return Explained(503, error.code, "The tables have another version", _sentence(error), "database")
         case errors.ReadTimeout():
             return TOO_LONG
+        case errors.StorageUnavailable():
+            return _database(error)
         case errors.InvalidOption():
-            return Explained(400, error.code, "That cannot be asked", f"{error}.")
-        case errors.JobsError():
-            return Explained(400, error.code, "That was refused", f"{error}.")
+            return Explained(400, error.code, "This request has a wrong value", _option(error))
         case SQLAlchemyError():
             return _database(error)
+        case errors.JobsError():
+            return Explained(400, error.code, "Refused", _sentence(error))
         case ForeignOrigin():
-            text = "The request came from a page of another site. Nothing was changed."
-            return Explained(403, "FOREIGN_ORIGIN", "403: not from here", text, "locks")
+            text = "The request came from a page of another site. Nothing was done."
+            return Explained(403, "FOREIGN_ORIGIN", "403: sent by another site", text, "locks")
         case FormExpired() | CSRFError():
-            text = "Reload the page and send it again. Nothing was changed."
+            text = "Nothing was done. Reload the page and send it again."
             return Explained(400, "FORM_EXPIRED", "The form has expired", text, "locks")
         case SecretKeyMissing():
-            text = "Forms are protected with the application's SECRET_KEY, and it has none. Set one:"
+            text = "Forms need the application's SECRET_KEY, and none is set. Set one:"
             command = 'app.config["SECRET_KEY"] = …'
             return Explained(500, "SECRET_KEY_MISSING", "No SECRET_KEY", text, "locks", command)
-        case MethodNotAllowed():
-            return Explained(405, "METHOD_NOT_ALLOWED", "405: not that way", "This address takes other requests.")
-        case Forbidden():
-            return Explained(403, "FORBIDDEN", "403: you may not see that", "Ask whoever looks after the policy.")
+        case BearerMissing() | Unauthenticated():
+            return _unauthenticated(error)
+        case HTTPException():
+            return _http(error)
         case _:
-            return Explained(404, "NOT_FOUND", "404: there is no such page", "Check the address.", "search")
+            return _http(InternalServerError())
+
+
+def _sentence(error: Exception) -> str:
+    """What the core says, as a sentence."""
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def _option(error: errors.InvalidOption) -> str:
+    """Which option is wrong and what it takes; what was given is on the page, or in the address."""
+    found = _REFUSED.fullmatch(str(error))
+    if found is None:
+        return _sentence(error)
+    if found["accepted"] == "is not in the future":
+        return "Choose a time in the future."
+    name = found["option"].replace("_", " ").capitalize()
+    joined = " " if found["accepted"].startswith(("must", "is ", "has ")) else ": "
+    return f"{name}{joined}{found['accepted'].rstrip('.')}."
+
+
+def _http(error: HTTPException) -> Explained:
+    match error:
+        case NotFound():
+            return Explained(
+                404, "NOT_FOUND", "404: no such page", "Check the address, or start from the overview.", "search"
+            )
+        case MethodNotAllowed():
+            return Explained(
+                405,
+                "METHOD_NOT_ALLOWED",
+                "405: method not allowed",
+                "This address does not answer this kind of request.",
+            )
+        case Forbidden():
+            return Explained(403, "FORBIDDEN", "403: you may not see this", "Ask whoever manages access.")
+        case RequestEntityTooLarge():
+            text = "The request is too large. Nothing was done. Send less at a time."
+            return Explained(413, "REQUEST_TOO_LARGE", "413: too large", text)
+        case SecurityError():
+            text = "The server does not answer to this host name. Add it to SLOPPYJOBS_WEBUI_HOSTS, or use another one."
+            return Explained(400, "HOST_NOT_TRUSTED", "400: unknown host name", text, "locks")
+        case InternalServerError():
+            text = "This is a fault of the server, not yours. The details are in its log."
+            return Explained(500, "INTERNAL_ERROR", "500: something went wrong", text)
+    status = error.code or 500
+    title = f"{status}: {error.name.lower()}"
+    return Explained(status, error.name.upper().replace(" ", "_"), title, "The server refused this request.")
+
+
+def _unauthenticated(error: BearerMissing | Unauthenticated) -> Explained:
+    if isinstance(error, Unauthenticated) and error.answer.status_code == TOO_MANY:
+        text = "Too many wrong tokens from this address. Wait a minute, then try again."
+        return Explained(TOO_MANY, "TOO_MANY_TRIES", "429: too many tries", text, "locks")
+    text = "The API takes bearer tokens: send one that is valid, as Authorization: Bearer …"
+    return Explained(401, "UNAUTHENTICATED", "401: a bearer token is needed", text, "locks")
 
 
 def _denied(error: Denied) -> Explained:
     if error.read_only:
-        text = f"This admin is read-only, so {error.action} is refused to everybody."
+        text = f"This admin is read-only: nobody can use {error.action} here."
         return Explained(403, "READ_ONLY", "403: read-only", text, "locks")
-    text = (
-        f"The action needs the permission {error.action}, and {error.actor} does not have it. "
-        "Ask whoever looks after the policy of this blueprint."
-    )
+    text = f"This needs the permission {error.action}, and {error.actor} does not have it. Ask whoever manages access."
     return Explained(403, "FORBIDDEN", "403: you may not do that", text, "locks")
 
 
 def _no_policy(error: NoPolicy) -> Explained:
-    text = f"This blueprint was made without {error.option}=, so everybody gets this answer. Pass one:"
+    text = f"This blueprint was created without {error.option}=, so everybody is refused. Pass one:"
     command = f"webui.create_blueprint(jobs, {error.option}=…)"
     return Explained(403, "NO_POLICY", "No policy, no pages", text, "hidden", command)
 
 
-def _database(error: SQLAlchemyError) -> Explained:
+def _database(error: Exception) -> Explained:
     if timed_out(error):
         return TOO_LONG
     if _state(error) == _READ_ONLY:
-        text = (
-            "It is a replica, or set so: it can be read, and nothing was changed. Give commands where the primary is."
-        )
+        text = "It is a replica, or set to read-only. Nothing was done. Use the admin of the primary."
         return Explained(403, "READ_ONLY_DATABASE", "403: this database is read-only", text, "locks")
-    text = "Jobs are safe; workers wait and go on by themselves. This page tries again by itself."
+    text = "Jobs are safe: workers wait and continue when it is back. This page tries again by itself."
+    if isinstance(error, errors.StorageUnavailable) and error.maybe_done:
+        text = "The connection was lost before the answer came. It may have been done: look before you press it again."
     return Explained(503, "DATABASE_DOWN", "The database does not answer", text, "database", retry=True)
 
 
@@ -138,26 +212,64 @@ HANDLED: tuple[type[Exception], ...] = (
     FormExpired,
     SecretKeyMissing,
     CSRFError,
-    Forbidden,
-    NotFound,
-    MethodNotAllowed,
+    BearerMissing,
+    Unauthenticated,
+    # By their codes, one by one: a host's handler for a code would win over ours for all of them.
+    *default_exceptions.values(),
 )
 
 
 def register(blueprint: Blueprint, ui: Ui) -> None:
     """Explain errors in this blueprint; the host's handlers are left alone."""
 
-    def handle(error: Exception) -> Response:
+    def handle(error: Exception) -> ResponseReturnValue:
+        if isinstance(error, FormExpired | CSRFError) and not ui.current_route().api and has_secret():
+            try:
+                return expired.again(ui)
+            except HANDLED as other:
+                error = other
         explained = explain(error)
-        route = ui.routes.get((request.endpoint or "").rpartition(".")[2])
-        if route is not None and route.api:
-            return as_json(explained)
-        return render(
-            ui, "error.html", title=explained.title, status=explained.status, live=explained.retry, error=explained
-        )
+        if ui.current_route().api:
+            answer = as_json(explained)
+        else:
+            # What was sent with POST cannot be tried again by a link.
+            shown = explained._replace(retry=explained.retry and request.method in SAFE)
+            answer = render(ui, "error.html", title=shown.title, status=shown.status, live=shown.retry, error=shown)
+        answer.headers.update(_headers(error))
+        return answer
 
     for kind in HANDLED:
         blueprint.register_error_handler(kind, handle)
+
+
+def register_alone(app: Flask) -> None:
+    """Explain what fails in the standalone application before a route is found: in plain words, without links."""
+
+    def handle(error: Exception) -> Response:
+        explained = explain(error)
+        if request.path.startswith("/api/"):
+            return as_json(explained)
+        answer = Response(f"{explained.title}\n{explained.text}\n", explained.status, mimetype="text/plain")
+        answer.headers.update(_headers(error))
+        return answer
+
+    for kind in default_exceptions.values():
+        app.register_error_handler(kind, handle)
+
+
+def _headers(error: Exception) -> dict[str, str]:
+    """What the answer to an error carries besides its words."""
+    if isinstance(error, MethodNotAllowed) and error.valid_methods:
+        return {"Allow": ", ".join(error.valid_methods)}
+    if isinstance(error, BearerMissing):
+        return {"WWW-Authenticate": CHALLENGE}
+    if isinstance(error, Unauthenticated):
+        said = error.answer.headers
+        if error.answer.status_code == TOO_MANY:
+            return {"Retry-After": said.get("Retry-After", "60")}
+        challenge = said.get("WWW-Authenticate", "")
+        return {"WWW-Authenticate": challenge if challenge.startswith("Bearer") else CHALLENGE}
+    return {}
 
 
 def as_json(explained: Explained) -> Response:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from sloppyjobs import errors
+from sloppyjobs.admin.filters import CHECKS
 from sloppyjobs.states import Status
 
 RANGES = {"1h": "Last hour", "24h": "Last 24 hours", "7d": "Last 7 days", "30d": "Last 30 days"}
@@ -17,6 +19,8 @@ _SPANS = {
     "30d": timedelta(days=30),
 }
 EXACT = ("queue", "name", "worker", "schedule", "correlation_id", "idempotency_key", "error_code")
+CAUSE = ("error_type", "error_frame")
+DATES = ("created_from", "created_to")
 LABELS = {
     "queue": "Queue",
     "name": "Name",
@@ -31,6 +35,8 @@ LABELS = {
     "created_from": "Created from",
     "created_to": "Created before",
 }
+NAMES = ("status", *EXACT, *CAUSE, "created_from", "created_to", "range", "since")
+"""The query parameters that ``parse`` reads, besides the order."""
 ORDERS = ("-created_at", "created_at")
 TIMED_ORDERS = ("run_at", "-run_at")
 _TIMED = frozenset({Status.SCHEDULED.value, Status.RETRYING.value})
@@ -40,9 +46,20 @@ class JobFilters(NamedTuple):
     """What a list of jobs is narrowed to. ``values`` are as they were typed, for links and forms."""
 
     values: Mapping[str, str]
-    query: Mapping[str, Any]
-    """For ``admin.list_jobs`` and ``admin.bulk``."""
+    accepted: Mapping[str, Any]
     order: str
+    refused: Mapping[str, str]
+    """What is wrong with a value, by its field: a sentence for the person who typed it."""
+
+    @property
+    def query(self) -> Mapping[str, Any]:
+        """For ``admin.list_jobs`` and ``admin.bulk``; ``InvalidOption`` where a value was refused.
+
+        Without it, a list or a command would be about more jobs than was asked for.
+        """
+        for name, why in self.refused.items():
+            raise errors.InvalidOption(f"{LABELS.get(name, 'Status')}: {why}")
+        return self.accepted
 
     @property
     def status(self) -> str:
@@ -63,26 +80,62 @@ class JobFilters(NamedTuple):
 
 
 def parse(given: Mapping[str, str], zone: ZoneInfo, now: datetime | None = None) -> JobFilters:
-    """The filters in a query string or a form; what makes no sense is left out, and the admin checks the rest."""
-    values = {name: given[name].strip() for name in (*EXACT, "created_from", "created_to") if given.get(name)}
-    values = {name: value for name, value in values.items() if value}
-    query: dict[str, Any] = {name: values[name] for name in EXACT if name in values}
+    """The filters in a query string or a form. What makes no sense is kept as it was typed, and refused."""
+    values = {name: given[name].strip() for name in (*EXACT, *CAUSE, *DATES) if given.get(name, "").strip()}
+    accepted: dict[str, Any] = {}
+    refused: dict[str, str] = {}
+    for name, value in values.items():
+        try:
+            accepted[name] = _date(value, zone) if name in DATES else CHECKS[name](name, value)
+        except errors.InvalidOption as error:
+            refused[name] = _sentence(error)
+    if all(name in accepted for name in DATES) and accepted["created_from"] > accepted["created_to"]:
+        refused["created_to"] = "Choose a time after “Created from”."
     status = given.get("status", "")
-    if status in {one.value for one in Status}:
-        values["status"] = query["status"] = status
-    for name in ("created_from", "created_to"):
-        if name in values:
-            query[name] = moment(values[name], zone)
+    if status:
+        values["status"] = accepted["status"] = status
+        if status not in {one.value for one in Status}:
+            refused["status"] = f"No status is called “{status[:40]}”."
+    _add_range(given, zone, now, values, accepted, refused)
+    order = given.get("order", "")
+    orders = ORDERS + (TIMED_ORDERS if _sortable_by_run_time(accepted) else ())
+    return JobFilters(values, accepted, order if order in orders else ORDERS[0], refused)
+
+
+def _add_range(
+    given: Mapping[str, str],
+    zone: ZoneInfo,
+    now: datetime | None,
+    values: dict[str, str],
+    accepted: dict[str, Any],
+    refused: dict[str, str],
+) -> None:
     span = given.get("range", "")
-    if span in RANGES and "created_from" not in values:
-        values["range"] = span
+    if not span:
+        return
+    values["range"] = span
+    if span not in RANGES:
+        refused["range"] = "Choose one of the ranges in the list."
+    elif "created_from" in values:
+        refused["range"] = "Choose a range or “Created from”, not both."
+    else:
         # The start is pinned in the links, because a cursor belongs to one list with fixed filters.
         since = moment(given["since"], zone) if given.get("since") else None
-        query["created_from"] = since or (now or datetime.now(UTC)) - _SPANS[span]
-        values["since"] = query["created_from"].isoformat()
-    order = given.get("order", "")
-    accepted = ORDERS + (TIMED_ORDERS if _sortable_by_run_time(query) else ())
-    return JobFilters(values, _only_given(query), order if order in accepted else ORDERS[0])
+        accepted["created_from"] = since or (now or datetime.now(UTC)) - _SPANS[span]
+        values["since"] = accepted["created_from"].isoformat()
+
+
+def _date(text: str, zone: ZoneInfo) -> datetime:
+    found = moment(text, zone)
+    if found is None:
+        raise errors.InvalidOption("write a date and a time, such as 2026-03-27T14:02")
+    return found
+
+
+def _sentence(error: errors.InvalidOption) -> str:
+    """What an option must be, without its name and its value, which stand above it."""
+    words = str(error).rpartition(": ")[2]
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def moment(text: str, zone: ZoneInfo) -> datetime | None:
@@ -97,7 +150,3 @@ def moment(text: str, zone: ZoneInfo) -> datetime | None:
 def _sortable_by_run_time(query: Mapping[str, Any]) -> bool:
     keyed = any(name in query for name in ("schedule", "correlation_id", "idempotency_key"))
     return query.get("status") in _TIMED and not keyed
-
-
-def _only_given(query: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in query.items() if value is not None}

@@ -11,6 +11,6 @@ def find(name: str) -> Path:
     """The folder ``templates`` or ``static``; ``FileNotFoundError`` says where it was looked for."""
     tried = (_PACKAGE / name, _PACKAGE.parent / name)
     for folder in tried:
-        if (folder / ("sloppyjobs" if name == "templates" else "sj.css")).exists():
+        if (folder / ("sloppyjobs" if name == "templates" else "css")).exists():
             return folder
     raise FileNotFoundError(f"the UI's {name} are missing; looked in {' and '.join(map(str, tried))}")

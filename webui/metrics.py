@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from flask import Response
@@ -10,8 +11,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from sloppyjobs.views import Overview, QueueView
-from webui.routes import Route
+from webui.attention import CODES
+from webui.routes import OTHERS, SIGNED_IN, Route
 from webui.ui import Ui, visit
+from webui.views.frame import nowhere
 
 QUEUES = 500
 
@@ -31,6 +34,18 @@ class _Collected(Collector):
         yield _single("sloppyjobs_workers_stale", "Workers that missed heartbeats", len(self._overview.stale_workers))
         late = len(self._overview.late_schedules)
         yield _single("sloppyjobs_schedules_late", "Schedules that should have fired, 5 at most", late)
+        yield _single("sloppyjobs_jobs_due", "Jobs that could run now, counted up to a bound", self._overview.due.value)
+        yield self._attention()
+
+    def _attention(self) -> Metric:
+        """A series for every code, also at 0, so that an alert can be written before it happens."""
+        family = GaugeMetricFamily("sloppyjobs_attention", "Things that need an operator, by kind", labels=["code"])
+        numbers = Counter(dict.fromkeys(CODES, 0))
+        for one in self._overview.attention:
+            numbers[one.code] += 1 + one.more
+        for code, number in sorted(numbers.items()):
+            family.add_metric([code], number)
+        return family
 
     def _statuses(self) -> Iterable[Metric]:
         jobs = GaugeMetricFamily("sloppyjobs_jobs", "Jobs by status, counted up to a bound", labels=["status"])
@@ -48,7 +63,7 @@ class _Collected(Collector):
             "processing": ("Running jobs", lambda queue: queue.processing.value),
             "workers": ("Live workers that take from it", lambda queue: queue.workers),
             "paused": ("1 while it is paused", lambda queue: int(queue.paused)),
-            "settled_per_minute": ("Attempts settled per minute", lambda queue: queue.throughput),
+            "settled_per_minute": ("Attempts finished per minute", lambda queue: queue.throughput),
         }
         for name, (help_text, read) in readings.items():
             family = GaugeMetricFamily(f"sloppyjobs_queue_{name}", help_text, labels=["queue"])
@@ -69,4 +84,7 @@ def show(ui: Ui) -> Response:
     return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
-ROUTES = (Route("/metrics", "metrics", show, "metrics.view", api=True),)
+ROUTES = (
+    Route("/metrics", "metrics", show, "metrics.view", api=True),
+    Route("/metrics", "metrics_nowhere", nowhere, SIGNED_IN, OTHERS, api=True),
+)

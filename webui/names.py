@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from flask import current_app
+
 _UNSAFE = re.compile(r"[~/\\]")
 _ESCAPED = re.compile(r"~([0-9A-F]{2})")
 _NAMED = ("id", "name")
@@ -25,10 +27,10 @@ def from_url(segment: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), segment)
 
 
-def encode_values(_endpoint: str, values: dict[str, Any]) -> None:
-    """For ``url_defaults``: names on their way into a URL."""
+def encode_values(endpoint: str, values: dict[str, Any]) -> None:
+    """For ``url_defaults``: names on their way into a path. In a query they are left as they are."""
     for key in _NAMED:
-        if isinstance(values.get(key), str):
+        if isinstance(values.get(key), str) and current_app.url_map.is_endpoint_expecting(endpoint, key):
             values[key] = to_url(values[key])
 
 

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import hmac
 import logging
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
-from flask import Response, request
+from flask import Response, request, session
 from flask.typing import ResponseReturnValue
 
-from webui.throttle import Throttle
+from webui import security
+from webui.throttle import LocalThrottle, Throttle, network
 
 log = logging.getLogger(__name__)
+
+NOT_GUESSED = 32
+"""Characters of a token that nobody guesses at any rate."""
+_LINKS, _LABEL = 8, 60
+_BROWSER = "_sloppyjobs_browser"
+"""Where the session keeps the name of a browser that has signed in."""
 
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
 VIEWS = ("overview", "job", "dead", "queue", "recurring", "worker", "lock", "audit", "metrics")
@@ -43,7 +52,11 @@ class Resource(NamedTuple):
 
 @runtime_checkable
 class Policy(Protocol):
-    """What a host implements. Every method is called inside the request."""
+    """What a host implements. Every method is called inside the request.
+
+    It may also have ``links()``, which returns labels and addresses (``Link``) for the top of every page: a way back to
+    the host, its logout. An address is http, https, or a path of the host's.
+    """
 
     def actor(self) -> Any:
         """Who is asking, or None for nobody; ``str()`` of it is written to the audit trail."""
@@ -60,6 +73,34 @@ class Policy(Protocol):
 
     def on_unauthenticated(self) -> ResponseReturnValue:
         """The answer where ``actor`` found nobody: a redirect to the host's login, or a challenge."""
+
+
+class Link(NamedTuple):
+    """A way out of these pages: back to the host, or its logout."""
+
+    label: str
+    url: str
+
+
+def links_of(policy: Policy | None) -> tuple[Link, ...]:
+    """The links of a policy that has some. An address of another kind is left out, and logged."""
+    given: Callable[[], Iterable[tuple[str, str]]] = getattr(policy, "links", tuple)
+    links = [Link(str(label).strip()[:_LABEL], str(url)) for label, url in given()]
+    for link in links:
+        if not _leads_out(link):
+            log.warning("the policy's link %r is left out: its address must be http, https or a path", link.label)
+    return tuple(link for link in links if _leads_out(link))[:_LINKS]
+
+
+def _leads_out(link: Link) -> bool:
+    try:
+        parts = urlsplit(link.url)
+    except ValueError:
+        return False
+    plain = link.url.isprintable() and not any(character in link.url for character in " \\")
+    elsewhere = parts.scheme in ("http", "https") and bool(parts.netloc)
+    here = not parts.scheme and not parts.netloc and bool(parts.path) and not link.url.startswith("//")
+    return bool(link.label) and plain and (elsewhere or here)
 
 
 class AllowAll:
@@ -86,7 +127,12 @@ class AllowAll:
 
 
 class BasicAuthPolicy:
-    """One user with a password, over HTTP Basic. Compared in constant time; failed tries are throttled."""
+    """One user with a password, over HTTP Basic. Compared in constant time; failed tries are throttled.
+
+    After ten wrong passwords in a minute an address is refused for the rest of it. One try in two seconds is looked at
+    all the same, so that the right password comes in and guessing stays slow. A browser that has signed in before is
+    exempt, so that nobody is locked out by others: its own tries are counted instead.
+    """
 
     def __init__(self, username: str, password: str, *, realm: str = "sloppyjobs") -> None:
         if not username or not password:
@@ -94,22 +140,33 @@ class BasicAuthPolicy:
         self._username = username
         self._password = password
         self._realm = realm
-        self._throttle = Throttle()
+        self.throttle = Throttle("password")
+        self._browsers = LocalThrottle()
 
     def actor(self) -> Any:
         """The user, when the password is right and tries are not throttled."""
         given = request.authorization
         if given is None or given.type != "basic":
             return None
-        key = request.remote_addr or ""
-        if self._throttle.closed(key):
-            return None
         right_name = _same(given.username or "", self._username)
         right_password = _same(given.password or "", self._password)
-        if right_name and right_password:
-            return self._username
-        self._throttle.failed(key)
-        return None
+        return self._username if self._admitted(right_name and right_password) else None
+
+    def _admitted(self, right: bool) -> bool:
+        client = network(request.remote_addr)
+        browser = session.get(_BROWSER) if security.has_secret() else None
+        if isinstance(browser, str):
+            if right and not self._browsers.closed(browser):
+                return True
+            if not right:
+                self._browsers.failed(browser)
+        if self.throttle.refuses(client):
+            return False
+        if not right:
+            self.throttle.failed(client)
+        elif browser is None and security.has_secret():
+            session[_BROWSER] = secrets.token_hex(8)
+        return right
 
     def can(self, actor: Any, action: str, resource: Resource) -> bool:
         """The one user may do everything."""
@@ -121,7 +178,7 @@ class BasicAuthPolicy:
 
     def on_unauthenticated(self) -> ResponseReturnValue:
         """The browser's own login, or 429 after too many wrong passwords."""
-        wait = self._throttle.closed(request.remote_addr or "")
+        wait = self.throttle.closed(network(request.remote_addr))
         if wait:
             return Response("Too many wrong passwords; wait and try again.\n", 429, {"Retry-After": str(wait)})
         challenge = f'Basic realm="{self._realm}", charset="UTF-8"'
@@ -129,7 +186,12 @@ class BasicAuthPolicy:
 
 
 class TokenPolicy:
-    """Bearer tokens for ``/api/v1`` and ``/metrics``: a token for each name; the name is the actor."""
+    """Bearer tokens for ``/api/v1`` and ``/metrics``: a token for each name; the name is the actor.
+
+    After ten wrong tokens in a minute an address is refused for the rest of it, but for one try in two seconds. A right
+    token of 32 characters or more is always let in: it cannot be guessed, and a script with an old token must not lock
+    out its neighbours.
+    """
 
     def __init__(
         self,
@@ -141,16 +203,24 @@ class TokenPolicy:
         self._tokens = {"api token": tokens} if isinstance(tokens, str) else dict(tokens)
         if not self._tokens or not all(self._tokens.values()):
             raise ValueError("TokenPolicy needs at least one token, and none that is empty")
+        self.throttle = Throttle("token")
         self._can = can
         self._scope = None if scope is None else tuple(scope)
 
     def actor(self) -> Any:
         """The name of the token that was sent."""
-        given = request.authorization
-        if given is None or given.type != "bearer" or not given.token:
+        given = security.bearer()
+        if given is None:
             return None
         # Every token is compared, so that the time does not say which one came close.
-        found = [name for name, token in self._tokens.items() if _same(given.token, token)]
+        found = [name for name, token in self._tokens.items() if _same(given, token)]
+        if found and len(given) >= NOT_GUESSED:
+            return found[0]
+        client = network(request.remote_addr)
+        if self.throttle.refuses(client):
+            return None
+        if not found:
+            self.throttle.failed(client)
         return found[0] if found else None
 
     def can(self, actor: Any, action: str, resource: Resource) -> bool:
@@ -162,8 +232,11 @@ class TokenPolicy:
         return self._scope
 
     def on_unauthenticated(self) -> ResponseReturnValue:
-        """A challenge."""
-        return Response("A bearer token is needed.\n", 401, {"WWW-Authenticate": 'Bearer realm="sloppyjobs"'})
+        """A challenge, or 429 after too many wrong tokens."""
+        wait = self.throttle.closed(network(request.remote_addr))
+        if wait:
+            return Response("Too many wrong tokens; wait and try again.\n", 429, {"Retry-After": str(wait)})
+        return Response("A bearer token is needed.\n", 401, {"WWW-Authenticate": security.CHALLENGE})
 
 
 def _same(given: str, expected: str) -> bool:

@@ -14,6 +14,9 @@ PUBLIC = "public"
 """For static files and probes: no policy is asked."""
 SIGNED_IN = "signed in"
 """For what concerns the viewer alone: any actor will do."""
+ANY, OTHERS = "any", "others"
+"""For addresses that lead nowhere: every method is answered, or every one but GET."""
+_METHODS = {ANY: ["GET", "POST", "PUT", "PATCH", "DELETE"], OTHERS: ["POST", "PUT", "PATCH", "DELETE"]}
 
 View = Callable[..., ResponseReturnValue]
 
@@ -28,10 +31,28 @@ class Route(NamedTuple):
     method: str = "GET"
     api: bool = False
     """Whether it takes bearer tokens, and nothing else."""
+    also: tuple[str, ...] = ()
+    """Further permissions that it needs, for what it shows."""
+    query: tuple[str, ...] = ()
+    """The query parameters that a page understands: all that its links to itself carry on."""
+    dry: bool = False
+    """Whether it changes nothing, although it is sent with POST."""
 
-    def needs(self, arguments: dict[str, Any]) -> str:
-        """The action that a request to this route is."""
-        return self.action.format(**arguments)
+    @property
+    def methods(self) -> list[str]:
+        """The methods that it answers."""
+        return _METHODS.get(self.method, [self.method])
+
+    @property
+    def leads_nowhere(self) -> bool:
+        """Whether it is there only to say so."""
+        return self.method in _METHODS
+
+    def needs(self, arguments: dict[str, Any]) -> tuple[str, ...]:
+        """The actions that the actor must be allowed."""
+        if self.action in (PUBLIC, SIGNED_IN):
+            return ()
+        return (self.action.format(**arguments), *self.also)
 
     def bound(self, ui: Ui) -> View:
         """The view for one blueprint, carrying its action where a test can read it."""

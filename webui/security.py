@@ -27,11 +27,16 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+CHALLENGE = 'Bearer realm="sloppyjobs"'
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class ForeignOrigin(Exception):
     """An unsafe request that a page elsewhere has sent."""
+
+
+class BearerMissing(Exception):
+    """A request to the API without a bearer token."""
 
 
 class FormExpired(Exception):
@@ -64,6 +69,18 @@ def check_origin() -> None:
     # The scheme is left out: behind a proxy that ends TLS it is not ours to know.
     if origin is not None and urlsplit(origin).netloc != request.host:
         raise ForeignOrigin(origin)
+
+
+def bearer() -> str | None:
+    """The token in ``Authorization: Bearer …``, as it was sent; None where there is none."""
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    return given.strip() or None if scheme.lower() == "bearer" else None
+
+
+def check_bearer() -> None:
+    """Refuse a request without a bearer token. No page elsewhere can make a browser send one."""
+    if bearer() is None:
+        raise BearerMissing
 
 
 def check_token() -> None:

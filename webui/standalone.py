@@ -4,56 +4,77 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from flask import Flask
+from flask import Flask, request
+from flask.sessions import SecureCookieSessionInterface
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from sloppyjobs import InvalidOption, Jobs
+from webui import failures, secret_key, security
 from webui.blueprint import build
 from webui.locating import locate
+from webui.loopback import LoopbackOnly
 from webui.policy import AllowAll, BasicAuthPolicy, Policy, TokenPolicy
 from webui.ui import JobsLike, Ui
 
 log = logging.getLogger(__name__)
 
 DEFAULT_URL = "sqlite:///sloppyjobs.db"
-LOOPBACK = ["localhost", "127.0.0.1", "[::1]"]
-SECRET_FILE = ".secret_key"  # noqa: S105 - a file's name
 
 
 class NotConfigured(RuntimeError):
     """The application refuses to start. The text says what to set."""
 
 
+class _SecureOverTls(SecureCookieSessionInterface):
+    """Marks the session's cookie ``Secure`` where the request came over https, as the configured proxies say."""
+
+    def get_cookie_secure(self, app: Flask) -> bool:
+        """For this response."""
+        return request.is_secure or super().get_cookie_secure(app)
+
+
 def create_app(environ: Mapping[str, str] | None = None, jobs: JobsLike | None = None) -> Flask:
     """The UI as an application of its own. Raises ``NotConfigured`` where credentials or the jobs are missing."""
     settings = os.environ if environ is None else environ
-    policy = _policy(settings)
+    policy, proxies, hosts = _policy(settings), _proxies(settings), _hosts(settings)
+    insecure = isinstance(policy, AllowAll)
     app = Flask("webui", static_folder=None, template_folder=None)
+    app.session_interface = _SecureOverTls()
     app.secret_key = _secret_key(settings)
     app.config.update(
         SESSION_COOKIE_NAME="sloppyjobs_session",
         SESSION_COOKIE_SAMESITE="Lax",
+        SESSION_COOKIE_HTTPONLY=True,
         MAX_CONTENT_LENGTH=1 << 20,
-        TRUSTED_HOSTS=_hosts(settings),
+        TRUSTED_HOSTS=None if insecure else hosts,
         SLOPPYJOBS_WEBUI_READ_ONLY=_is_set(settings, "READ_ONLY"),
     )
     token = settings.get("SLOPPYJOBS_WEBUI_TOKEN")
     api_policy = TokenPolicy(token) if token else None
-    ui = Ui(jobs or _jobs(settings), policy, api_policy, "sloppyjobs", read_only=False)
+    ui = Ui(
+        jobs or _jobs(settings), policy, api_policy, "sloppyjobs", read_only=False,
+        signs_out=isinstance(policy, BasicAuthPolicy),
+    )  # fmt: skip
     app.register_blueprint(build(ui, owns_root=True))
-    proxies = settings.get("SLOPPYJOBS_WEBUI_PROXIES", "0")
-    if not proxies.isdigit():
-        raise NotConfigured(f"SLOPPYJOBS_WEBUI_PROXIES={proxies!r} must be the number of proxies in front")
-    if int(proxies):
-        count = int(proxies)
-        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=count, x_proto=count, x_host=count)  # type: ignore[method-assign]
+    failures.register_alone(app)
+    app.after_request(security.protect)
+    if proxies:
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=proxies, x_proto=proxies, x_host=proxies)  # type: ignore[method-assign]
+    if insecure:
+        app.wsgi_app = LoopbackOnly(app.wsgi_app, hosts or ())  # type: ignore[method-assign]
     return app
+
+
+def _proxies(settings: Mapping[str, str]) -> int:
+    given = settings.get("SLOPPYJOBS_WEBUI_PROXIES", "0")
+    if not (given.isascii() and given.isdigit()):
+        raise NotConfigured(f"SLOPPYJOBS_WEBUI_PROXIES={given!r} must be the number of proxies in front")
+    return int(given)
 
 
 def _policy(settings: Mapping[str, str]) -> Policy:
@@ -62,7 +83,12 @@ def _policy(settings: Mapping[str, str]) -> Policy:
     if username and password:
         return BasicAuthPolicy(username, password)
     if _is_set(settings, "INSECURE"):
-        log.warning("SLOPPYJOBS_WEBUI_INSECURE=1: no authentication; only loopback host names are answered")
+        if _proxies(settings):
+            raise NotConfigured(
+                "SLOPPYJOBS_WEBUI_INSECURE=1 is for this machine only, and through a proxy anybody may come: "
+                "set SLOPPYJOBS_WEBUI_USERNAME and SLOPPYJOBS_WEBUI_PASSWORD, or leave out SLOPPYJOBS_WEBUI_PROXIES"
+            )
+        log.warning("SLOPPYJOBS_WEBUI_INSECURE=1: no authentication; only requests from this machine are answered")
         return AllowAll()
     raise NotConfigured(
         "set SLOPPYJOBS_WEBUI_USERNAME and SLOPPYJOBS_WEBUI_PASSWORD; "
@@ -71,11 +97,7 @@ def _policy(settings: Mapping[str, str]) -> Policy:
 
 
 def _hosts(settings: Mapping[str, str]) -> list[str] | None:
-    given = [host.strip() for host in settings.get("SLOPPYJOBS_WEBUI_HOSTS", "").split(",") if host.strip()]
-    if given:
-        return given
-    # Without authentication the host's name is checked, so that no web page can reach it by a name of its own.
-    return LOOPBACK if _is_set(settings, "INSECURE") else None
+    return [host.strip() for host in settings.get("SLOPPYJOBS_WEBUI_HOSTS", "").split(",") if host.strip()] or None
 
 
 def _is_set(settings: Mapping[str, str], name: str) -> bool:
@@ -101,28 +123,10 @@ def _secret_key(settings: Mapping[str, str]) -> str:
     given = settings.get("SECRET_KEY")
     if given:
         return given
-    file = _beside_the_database(settings.get("SLOPPYJOBS_DATABASE_URL") or DEFAULT_URL) / SECRET_FILE
     try:
-        if not file.exists():
-            _keep_secret(file)
-        return file.read_text().strip()
-    except OSError:
-        log.warning("no SECRET_KEY, and none can be kept in %s: forms expire at every restart", file.parent)
-        return secrets.token_hex(32)
-
-
-def _keep_secret(file: Path) -> None:
-    """Write a new key for this user alone. Whole or not at all: several server processes start at once."""
-    draft = file.with_name(f"{file.name}.{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
-        made.write(secrets.token_hex(32))
-    try:
-        os.link(draft, file)
-        log.info("made a SECRET_KEY and kept it in %s", file)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
+        return secret_key.kept_in(_beside_the_database(settings.get("SLOPPYJOBS_DATABASE_URL") or DEFAULT_URL))
+    except secret_key.UnsafeKey as error:
+        raise NotConfigured(str(error)) from error
 
 
 def _beside_the_database(url: str) -> Path:

@@ -1,24 +1,54 @@
-"""Failed logins, counted per client for a minute."""
+"""Failed logins, counted per client for a minute: in this process, and in the database for all of them.
+
+The database holds a bounded number of rows, because clients share them: see ``_row``. While it does not answer, each
+process counts for itself, so that an outage neither opens the door nor keeps it shut.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import ipaddress
+import logging
 import math
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Protocol
+
+from flask import current_app
+from sqlalchemy.exc import SQLAlchemyError
+
+from sloppyjobs.errors import JobsError
+
+log = logging.getLogger(__name__)
 
 WINDOW = 60.0
 TRIES = 10
 CLIENTS = 1024
+SPARED_SECONDS = 2.0
+"""Of a client that is refused, one try in so many seconds is looked at all the same."""
+ROWS = 8192
+"""Rows in the database for one kind of client, at most."""
 
 
-class Throttle:
+class FailureCounter(Protocol):
+    """What counts for all processes: ``jobs.admin``."""
+
+    def failures(self, client: str, window: float = ...) -> tuple[int, float]:
+        """How often a client failed, and the seconds until that is forgotten."""
+
+    def count_failure(self, client: str, window: float = ...) -> None:
+        """Count one failure more."""
+
+
+class LocalThrottle:
     """Closes for a client after ten failures in a minute, until the oldest of them is a minute old."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._failures: OrderedDict[str, list[float]] = OrderedDict()
+        self._spared: OrderedDict[str, float] = OrderedDict()
         self._lock = threading.Lock()
 
     def failed(self, client: str) -> None:
@@ -36,6 +66,86 @@ class Throttle:
             recent = self._recent(client)
         return 0 if len(recent) < TRIES else max(1, math.ceil(recent[0] + WINDOW - self._clock()))
 
+    def spares(self, client: str) -> bool:
+        """Whether this try of a refused client is looked at all the same; the next one is not, for a while.
+
+        Whoever knows the password comes in, although somebody else at the same address guesses; and guessing stays
+        slow, because right and wrong tries take turns.
+        """
+        now = self._clock()
+        with self._lock:
+            if now - self._spared.get(client, -math.inf) < SPARED_SECONDS:
+                return False
+            self._spared[client] = now
+            self._spared.move_to_end(client)
+            while len(self._spared) > CLIENTS:
+                self._spared.popitem(last=False)
+        return True
+
     def _recent(self, client: str) -> list[float]:
         since = self._clock() - WINDOW
         return [moment for moment in self._failures.get(client, ()) if moment > since]
+
+
+class Throttle:
+    """The same for all processes, once ``share`` has said where they count together."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._here = LocalThrottle()
+        self._together: Callable[[], FailureCounter] | None = None
+        self._reachable = True
+
+    def share(self, counter: Callable[[], FailureCounter]) -> None:
+        """Count there as well."""
+        self._together = counter
+
+    def failed(self, client: str) -> None:
+        """Count a failure."""
+        self._here.failed(client)
+        self._ask(lambda counter: counter.count_failure(_row(self._kind, client), WINDOW))
+
+    def closed(self, client: str) -> int:
+        """For how many more seconds the client is refused; 0 when it is not."""
+        wait = self._here.closed(client)
+        if wait:
+            return wait
+        number, seconds = self._ask(lambda counter: counter.failures(_row(self._kind, client), WINDOW)) or (0, 0.0)
+        return max(1, math.ceil(seconds)) if number >= TRIES else 0
+
+    def refuses(self, client: str) -> bool:
+        """Whether a try is not even looked at, because the client has failed too often and this one is not spared."""
+        return bool(self.closed(client)) and not self._here.spares(client)
+
+    def _ask(self, question: Callable[[FailureCounter], tuple[int, float] | None]) -> tuple[int, float] | None:
+        if self._together is None:
+            return None
+        try:
+            answer = question(self._together())
+        except (JobsError, SQLAlchemyError) as error:
+            if self._reachable:
+                log.warning("failed logins are counted in this process alone: %s", type(error).__name__)
+            self._reachable = False
+            return None
+        self._reachable = True
+        return answer
+
+
+def network(address: str | None) -> str:
+    """The client behind an address. Whoever has one IPv6 address has 2^64 of them: all of these are one client."""
+    try:
+        found = ipaddress.ip_address((address or "").partition("%")[0])
+    except ValueError:
+        return "a local socket"
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is None:
+            return str(ipaddress.ip_network((found, 64), strict=False))
+        found = found.ipv4_mapped
+    return str(found)
+
+
+def _row(kind: str, client: str) -> str:
+    """The row of a client, which others may share. Its number depends on the secret key: nobody can aim at a row."""
+    key = str(current_app.secret_key or "").encode()[:64]
+    digest = hashlib.blake2b(client.encode("utf-8", "replace"), key=key, digest_size=8).digest()
+    return f"{kind} {int.from_bytes(digest) % ROWS}"

@@ -35,15 +35,7 @@ class Times:
 
     def clock(self, moment: datetime | None) -> Markup | str:
         """The time of day, with the day where it is not today: ``13:56:26``, ``Fri 27 Mar, 13:56:26``."""
-        if moment is None:
-            return NOTHING
-        local, today = moment.astimezone(self.zone), self.now.astimezone(self.zone)
-        text = f"{local:%H:%M:%S}"
-        if local.date() != today.date():
-            text = f"{local:%a} {local.day} {local:%b}, {text}"
-        if local.year != today.year:
-            text = f"{local.year} {text}"
-        return self._element(moment, text)
+        return NOTHING if moment is None else self._element(moment, self._dated(moment, "%H:%M:%S"))
 
     def taken(self, moment: datetime) -> Markup:
         """When what is shown was read; not a reason to redraw a page."""
@@ -52,9 +44,26 @@ class Times:
         )
 
     def short(self, moment: datetime, span: float = 0.0) -> str:
-        """For an axis that spans so many seconds: hours and minutes, days where these would repeat."""
+        """Hours and minutes, with the day where it is not today: ``13:56``, ``Fri 27 Mar, 13:56``.
+
+        For an axis that spans so many seconds: the day alone where hours would repeat, else ``Fri 13:56``.
+        """
+        if not span:
+            return self._dated(moment, "%H:%M")
         local = moment.astimezone(self.zone)
-        return f"{local.day} {local:%b}" if span > _DAY_AND_A_BIT else f"{local:%H:%M}"
+        if span > _DAY_AND_A_BIT:
+            return f"{local.day} {local:%b}"
+        return f"{local:%H:%M}" if self._is_today(local) else f"{local:%a %H:%M}"
+
+    def _is_today(self, local: datetime) -> bool:
+        return local.date() == self.now.astimezone(self.zone).date()
+
+    def _dated(self, moment: datetime, form: str) -> str:
+        local = moment.astimezone(self.zone)
+        if self._is_today(local):
+            return local.strftime(form)
+        year = "" if local.year == self.now.astimezone(self.zone).year else f" {local.year}"
+        return f"{local:%a} {local.day} {local:%b}{year}, {local.strftime(form)}"
 
     def day(self, moment: datetime, zone: ZoneInfo | None = None) -> str:
         """For a table of fires: day and time with the zone's abbreviation."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
-from flask import current_app, g
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from flask import current_app, g, request
+from jinja2 import Environment, StrictUndefined
 
 from sloppyjobs.admin import Admin
 from webui import folders
@@ -14,9 +14,15 @@ from webui.assets import Assets
 from webui.policy import Policy, Resource
 from webui.routes import Route, changes
 from webui.snapshot import Snapshots
+from webui.template_loader import UnindentedLoader
+from webui.throttle import Throttle
 
 OF_NO_QUEUE = ("audit.view", "lock.view")
 """What tells of all queues at once."""
+
+
+LEFT = "_sloppyjobs_left"
+"""Where the session keeps that somebody has signed out."""
 
 
 class JobsLike(Protocol):
@@ -49,6 +55,11 @@ class Visit(NamedTuple):
             self.answers[action, id] = bool(self.policy.can(self.actor, action, resource))
         return self.answers[action, id]
 
+    def lacks(self, route: Route, arguments: dict[str, Any]) -> str | None:
+        """The first permission for a route that the actor does not have; None where nothing is missing."""
+        id = arguments.get("id") or arguments.get("name")
+        return next((action for action in route.needs(arguments) if not self.may(action, id=id)), None)
+
     def sees(self, queue: str) -> bool:
         """Whether jobs of this queue are visible."""
         return self.scope is None or queue in self.scope
@@ -63,17 +74,26 @@ class Ui:
     """One mounted blueprint. Nothing in it changes after it was made, except caches."""
 
     def __init__(
-        self, jobs: JobsLike, policy: Policy | None, api_policy: Policy | None, name: str, *, read_only: bool
+        self,
+        jobs: JobsLike,
+        policy: Policy | None,
+        api_policy: Policy | None,
+        name: str,
+        *,
+        read_only: bool,
+        signs_out: bool = False,
     ) -> None:
         self.jobs = jobs
         self.policy = policy
         self.api_policy = api_policy
         self.name = name
         self._read_only = read_only
+        self.signs_out = signs_out
+        """Whether signing in and out is ours; a host has its own."""
         self.assets = Assets(folders.find("static"))
         # An environment of our own: a host's delimiters, filters and templates cannot meet ours.
         self.templates = Environment(
-            loader=FileSystemLoader(folders.find("templates")),
+            loader=UnindentedLoader(folders.find("templates")),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -81,6 +101,10 @@ class Ui:
         )
         self.routes: dict[str, Route] = {}
         self.snapshots = Snapshots(lambda: self.admin)
+        for one in (policy, api_policy):
+            throttle = getattr(one, "throttle", None)
+            if isinstance(throttle, Throttle):
+                throttle.share(lambda: self.admin)
 
     @property
     def admin(self) -> Admin:
@@ -96,6 +120,10 @@ class Ui:
     def cookie(self) -> str:
         """The name of the cookie with a viewer's preferences."""
         return f"{self.name}_preferences"
+
+    def current_route(self) -> Route:
+        """The route of the request."""
+        return self.routes[(request.endpoint or "").rpartition(".")[2]]
 
     def begin(self, policy: Policy, actor: Any) -> Visit:
         """Remember who is asking for the length of this request."""

@@ -38,6 +38,7 @@ SLOPPY_E_JOBS_UNKNOWN_JOB
 ADVICE = {
     "JobsError": "Read the text: it says what was wrong and what is expected.",
     "UnknownJob": "Define or declare the name before enqueueing; or the job was purged.",
+    "UnknownCause": "The cause was forgotten after 90 days, or it is in a queue that the caller does not see.",
     "UnknownSchedule": "`sloppyjobs recurring` lists the names.",
     "UnknownQueue": "`sloppyjobs queues` lists the names.",
     "InvalidPayload": "Send what the job's `input` says, as JSON, and below the limit. A stored job with such a payload"
@@ -47,6 +48,8 @@ ADVICE = {
     "SchemaVersionMismatch": "Older tables: `sloppyjobs init` upgrades them. Newer tables: upgrade the library.",
     "SchemaMissing": "`sloppyjobs init`, or `jobs.storage.init()`.",
     "DriverMissing": "Install the extra that the text names, such as `sloppyjobs[postgres]`.",
+    "StorageUnavailable": "Try again when the database is back. Where `maybe_done` is true, look first whether the work"
+    " was done, or repeat it with the same `idempotency_key`.",
     "InvalidTransition": "Look at the job again: it has moved on since.",
     "LockConflict": "Try later, or leave the work to whoever holds the lock.",
     "HandlerFailed": "Read the traceback, repair the cause, and retry.",
@@ -54,6 +57,8 @@ ADVICE = {
     "JobAborted": "Nothing: a handler that ends by it stops as it was asked to.",
     "LeaseExpired": "Look whether the worker was killed (memory?) or could not reach the database; lengthen the `lease`"
     " where handlers keep the interpreter busy for that long.",
+    "RowUnreadable": "The text names the columns. Somebody, or another program, has written to the table. The job is"
+    " dead at once, and it alone: repair the row and retry the job, or delete it.",
     "StaleLease": "Nothing: the job was given to another worker meanwhile, and its outcome counts.",
     "InvalidSchedule": "Correct the expression, the zone or the instant.",
     "ReadTimeout": "Narrow the filters.",
@@ -61,6 +66,10 @@ ADVICE = {
 }
 
 STORED = {
+    "LOOP_ENDED": (
+        "A handler broke the event loop on which this coroutine ran.",
+        "Nothing: it is queued again while attempts are left. Find the handler that closes or breaks the loop.",
+    ),
     "RELEASED": ("A worker that was shutting down gave the job back.", "Nothing: the attempt does not count."),
     "SNOOZED": ("The handler asked to be called again later.", "Nothing: the attempt does not count."),
     "CANCELLED": ("The job was cancelled while it ran.", "Nothing; it was wanted."),

@@ -45,7 +45,7 @@ EVENTS = {
     "retry_scheduled": "It will be tried again, by its retry policy or because the handler asked for it.",
     "requeued": "It is tried again at once: its worker was lost, or gave it back.",
     "dead": "No attempts are left, or the failure is not one to retry.",
-    "retried": "An operator retried it, with a fresh budget of attempts.",
+    "retried": "An operator retried it, with its full number of attempts.",
     "run_now": "An operator had it run at once.",
     "paused": "An operator paused it.",
     "resumed": "An operator let it go on; it is where it was before.",

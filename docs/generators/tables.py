@@ -54,9 +54,10 @@ JOB = {
     "result": "What the handler returned, as JSON.",
     "progress_percent": "How far the handler says it is.",
     "progress_message": "And in words.",
+    "progress_fields": "And in fields of the application, as JSON.",
     "error_code": "The [code](errors.md) of the last failure.",
     "error_type": "The exception's class.",
-    "error_frame": "Module and function where it was raised.",
+    "error_frame": "The application's module and function in which it was raised.",
     "error_message": "The exception's text, cleaned and cut.",
     "paused_from": "The status to which `resume` brings it back.",
     "finished_at": "When it ended; retention counts from here.",
@@ -76,7 +77,7 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             "run_seconds": "How long the handler ran, by the worker's clock.",
             "error_code": "Why it did not succeed.",
             "error_type": "The exception's class.",
-            "error_frame": "Module and function where it was raised.",
+            "error_frame": "The application's module and function in which it was raised.",
             "error_message": "The exception's text, cleaned and cut.",
             "traceback": "The traceback, cleaned and cut.",
         },
@@ -103,6 +104,8 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             "created_at": "When it was first seen.",
             "paused_at": "Since when it is paused.",
             "paused_until": "Until when; none for ever.",
+            "paused_by": "Who paused it.",
+            "pause_reason": "Why.",
         },
     ),
     "recurring": (
@@ -215,6 +218,71 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         {
             "name": "The name of the job.",
             "key": "One of its secret keys. It stays when the definition names it no more, because old jobs hold it.",
+        },
+    ),
+    "throttles": (
+        "Wrong passwords and tokens of the last minute, counted for all server processes of the admin pages. No "
+        "address is written here: clients are spread over a fixed number of rows. A purge removes old ones.",
+        {
+            "client": "The kind of client, and the number of its row.",
+            "failures": "How often it failed since then.",
+            "since": "When the minute began.",
+        },
+    ),
+    "deaths": (
+        "Deaths of jobs that were dead and are no more, because they were retried or deleted. Pages and "
+        "`admin` add those that are dead now. A purge removes old ones.",
+        {
+            "cause": "A digest of the job's name, the error's class and the raising frame.",
+            "queue": "The queue of the jobs.",
+            "hour": "The hour in which they died.",
+            "name": "The name of the jobs.",
+            "error_type": "The class of the error.",
+            "error_frame": "The raising frame.",
+            "deaths": "How many.",
+            "first_at": "The first of them.",
+            "last_at": "The last of them.",
+        },
+    ),
+    "retry_runs": (
+        "Retries of a cause of death: a canary, or the rest at a rate. A purge removes old ones.",
+        {
+            "id": "Its id.",
+            "cause": "As in `sloppy_job_deaths`.",
+            "name": "The name of the jobs.",
+            "error_type": "The class of the error.",
+            "error_frame": "The raising frame.",
+            "queues": "The queues that its actor sees, as JSON; none for all.",
+            "kind": "`canary` or `rest`.",
+            "state": "`running`, `finished` or `stopped`.",
+            "rate": "Jobs per minute; none for all at once.",
+            "wanted": "How many jobs it is about.",
+            "retried": "How many of them were retried so far.",
+            "actor": "Who began it.",
+            "reason": "Why.",
+            "created_at": "When it began.",
+            "next_at": "When the next jobs are due.",
+            "ended_at": "When it ended.",
+            "ended_because": "Why it ended.",
+        },
+    ),
+    "retry_members": (
+        "The jobs of a retry run, in its order.",
+        {
+            "run_id": "The run.",
+            "number": "Its place in the run, from 1.",
+            "job_id": "The job.",
+            "attempt_count": "Its attempts before; more of them means that it was tried again.",
+        },
+    ),
+    "form_keys": (
+        "Forms of the admin pages that were sent in the last day: one that is sent twice is done once. A "
+        "purge removes old ones.",
+        {
+            "key": "A digest of the form's key, of who sent it, where to, and of what it said.",
+            "claimed_by": "The request that does what the form asks for.",
+            "created_at": "When it was sent.",
+            "answer": "What it was answered, as JSON; none while it is being done.",
         },
     ),
 }

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import NamedTuple
 
 from sloppyjobs import errors, options
 from sloppyjobs.definitions import Definitions
-from sloppyjobs.model import DEFAULT_RETRY, Job
+from sloppyjobs.model import DEFAULT_RETRY
 from sloppyjobs.retry import Retry
 from sloppyjobs.states import EDGES, FINISHED, Status, allowed
-from sloppyjobs.storage.commands import Decide, Step
+from sloppyjobs.storage.commands import Decide
+from sloppyjobs.storage.transitions import JobState, Step
 
 _MOST_ATTEMPTS = 2**31 - 1
 
@@ -75,36 +76,45 @@ def action_named(name: object) -> Action:
 def decision(action: Action, definitions: Definitions) -> Decide:
     """What the command means for a job: a step, None where its effect is there, or ``InvalidTransition``."""
 
-    def decide(job: Job, retry_json: str | None, now: datetime) -> Step | None:
+    def decide(job: JobState) -> Step | None:
         if job.status in action.done:
             return None
         target = action.target or job.paused_from or Status.QUEUED
         if job.status not in action.sources:
             raise _refused(action, job, target)
-        values: dict[str, Any] = {"paused_from": job.status.value if target is Status.PAUSED else None}
-        if action.name in ("retry", "run_now"):
-            values["run_at"] = now
+        budget = None
         if action.name == "retry":
-            budget = policy(job, retry_json, definitions).max_attempts
-            values["max_attempts"] = min(job.attempt_count + budget, _MOST_ATTEMPTS)
-        return Step(target, values, action.event)
+            attempts = policy(job, definitions).max_attempts
+            budget = min(job.attempt_count + attempts, _MOST_ATTEMPTS)
+        return Step(
+            target,
+            action.event,
+            paused_from=job.status if target is Status.PAUSED else None,
+            run_now=action.name in ("retry", "run_now"),
+            max_attempts=budget,
+        )
 
     return decide
 
 
-def policy(job: Job, retry_json: str | None, definitions: Definitions) -> Retry:
+def policy(job: JobState, definitions: Definitions) -> Retry:
     """The retry policy that was stored with the job, else its definition's, else the default."""
-    if retry_json is not None:
-        try:
-            return Retry.from_json(retry_json)
-        except errors.InvalidOption:
-            # A row that somebody damaged by hand can still be retried.
-            return DEFAULT_RETRY
+    if job.retry_policy is not None:
+        return _stored_policy(job.retry_policy)
     definition = definitions.get(job.name)
     return DEFAULT_RETRY if definition is None else definition.retry
 
 
-def _refused(action: Action, job: Job, target: Status) -> errors.InvalidTransition:
+@lru_cache(maxsize=256)
+def _stored_policy(text: str) -> Retry:
+    try:
+        return Retry.from_json(text)
+    except errors.InvalidOption:
+        # A row that somebody damaged by hand can still be retried.
+        return DEFAULT_RETRY
+
+
+def _refused(action: Action, job: JobState, target: Status) -> errors.InvalidTransition:
     possible = ", ".join(actions_for(job.status))
     if possible:
         advice = f"what it can take is {possible}"

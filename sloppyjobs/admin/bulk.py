@@ -1,9 +1,8 @@
-"""One command on many jobs: found first, then done in small transactions, each job fenced on its own."""
+"""One command on many jobs, in chunks: each is found, then done in one transaction, each job fenced on its own."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import msgspec
 
 from sloppyjobs import errors, options
 from sloppyjobs.admin.actions import Action, action_named, decision
+from sloppyjobs.admin.bulk_progress import Progress, digest_of, read_cursor, tally_of
 from sloppyjobs.admin.filters import job_filter, order_given
 from sloppyjobs.admin.showing import Showing
 from sloppyjobs.definitions import Definitions
@@ -18,22 +18,28 @@ from sloppyjobs.model import Job
 from sloppyjobs.states import Status
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.audit import Order, Outcome
-from sloppyjobs.storage.commands import Decide, Step
+from sloppyjobs.storage.commands import Decide
 from sloppyjobs.storage.listing import JobFilter
+from sloppyjobs.storage.transitions import JobState, Step
 from sloppyjobs.views import BulkResult
 
 LIMIT = 10_000
-BATCH = 100
+CHUNK = 500
 """Jobs in one transaction: few enough that nobody waits long for their locks."""
 LOOKS = 100
-"""Pages that are read to find the jobs. A filter that finds few among millions says that there may be more."""
+"""Pages that one call reads to find ``LIMIT`` jobs. A filter that finds few among millions is continued by a cursor."""
 SAMPLE = 10
-_PAGE = 500
 
 
-class _Matched(NamedTuple):
-    jobs: list[Job]
-    more: bool
+class Request(NamedTuple):
+    """A bulk command as it was asked for, checked."""
+
+    verb: Action
+    wanted: JobFilter
+    filter: Mapping[str, Any]
+    limit: int
+    at_once: int
+    order: Order
 
 
 class Bulk:
@@ -52,70 +58,105 @@ class Bulk:
         actor: str | None,
         reason: str | None,
         scope: Iterable[str] | None,
+        at_once: int | None,
+        cursor: str | None,
     ) -> BulkResult:
         """Find, then act or only tell; see ``Admin.bulk``."""
         verb = action_named(action)
-        most = options.whole("limit", limit, least=1, most=LIMIT)
-        wanted = _wanted(verb, filter, scope)
-        order = order_given(verb.name, actor, reason)
-        matched = self._match(wanted, most)
-        missing = len(wanted.ids) - len(matched.jobs) if wanted.ids is not None and not matched.more else 0
-        decide = decision(verb, self._definitions)
+        asked = Request(
+            verb,
+            _wanted(verb, filter, scope),
+            filter,
+            options.whole("limit", limit, least=1, most=LIMIT),
+            LIMIT if at_once is None else options.whole("at_once", at_once, least=1, most=LIMIT),
+            order_given(verb.name, actor, reason),
+        )
         if dry_run:
-            outcomes = self._preview(matched.jobs, decide)
-        else:
-            outcomes = self._act(matched.jobs, verb, decide, order, filter)
-        return self._result(verb, matched, outcomes, missing, dry_run)
+            if cursor is not None:
+                raise options.refuse("cursor", cursor, "continues a command; a dry run is always of the whole")
+            return self._preview(asked)
+        digest = digest_of(verb.name, asked.wanted)
+        begun = None if cursor is None else read_cursor(cursor, digest)
+        return self._act(asked, begun or Progress(digest=digest, mark=self._storage.begin_command()))
 
-    def _match(self, wanted: JobFilter, limit: int) -> _Matched:
-        """The oldest jobs that the filter finds, up to the limit."""
+    def _act(self, asked: Request, progress: Progress) -> BulkResult:
+        """Chunk by chunk, until the filter finds no more, or one of the bounds is met."""
+        fresh, touched = progress.after is None, list[Job]()
+        most = min(asked.limit, progress.matched + asked.at_once)
+        looks = _looks(asked.at_once)
+        more = progress.matched < asked.limit
+        while more and looks and progress.matched < most:
+            looks -= 1
+            found = self._find(asked.wanted, progress.after, min(CHUNK, most - progress.matched))
+            outcomes = self._command(asked, found.jobs, progress.mark)
+            progress = progress.with_chunk(outcomes, found.resume)
+            touched += _touched(found.jobs, outcomes)[: SAMPLE - len(touched)]
+            more = found.resume is not None
+        if fresh and not progress.matched and not more:
+            detail = {"filter": _plain(asked.filter), "matched": 0, **tally_of(())}
+            self._storage.record_audit(asked.order, "jobs", f"bulk {asked.verb.name}", detail)
+        unfinished = more and progress.matched < asked.limit
+        return BulkResult(
+            action=asked.verb.name,
+            dry_run=False,
+            matched=progress.matched,
+            more=more,
+            done=progress.done,
+            skipped=_with_missing(progress.skipped, asked.wanted, progress.matched, more=more),
+            sample_ids=tuple(job.id for job in touched),
+            next_cursor=progress.cursor() if unfinished else None,
+        )
+
+    def _command(self, asked: Request, jobs: Sequence[Job], mark: int) -> list[Outcome]:
+        if not jobs:
+            return []
+        decide = _fenced({job.id: job for job in jobs}, decision(asked.verb, self._definitions))
+
+        def detail(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+            return {"filter": _plain(asked.filter), "matched": len(jobs), **tally_of(outcomes)}
+
+        ids = [job.id for job in jobs]
+        return self._storage.command_jobs(ids, decide, asked.order, since=mark, detail=detail)
+
+    def _preview(self, asked: Request) -> BulkResult:
         jobs: list[Job] = []
-        after = None
+        after: tuple[Any, ...] | None = None
+        more = True
         for _ in range(LOOKS):
-            found = self._storage.find_jobs(wanted, "created_at", after, backward=False, limit=_PAGE)
-            jobs += [job for _, job in found.jobs]
-            after = found.resume
-            if after is None or len(jobs) > limit:
+            found = self._find(asked.wanted, after, min(CHUNK, asked.limit - len(jobs)))
+            jobs += found.jobs
+            after, more = found.resume, found.resume is not None
+            if not more or len(jobs) >= asked.limit:
                 break
-        return _Matched(jobs[:limit], after is not None or len(jobs) > limit)
-
-    def _preview(self, jobs: list[Job], decide: Decide) -> list[Outcome]:
-        now = self._storage.clock.now()
-        return [_foreseen(job, decide, now) for job in jobs]
-
-    def _act(
-        self, jobs: list[Job], verb: Action, decide: Decide, order: Order, filter: Mapping[str, Any]
-    ) -> list[Outcome]:
-        outcomes: list[Outcome] = []
-        try:
-            for start in range(0, len(jobs), BATCH):
-                batch = jobs[start : start + BATCH]
-                fenced = _fenced({job.id: job for job in batch}, decide)
-                outcomes += self._storage.command_jobs([job.id for job in batch], fenced, order)
-        finally:
-            # Also where a batch failed: those before it are done.
-            detail = {"filter": _plain(filter), "matched": len(jobs), **_tally(outcomes)}
-            self._storage.record_audit(order, "jobs", f"bulk {verb.name}", detail)
-        return outcomes
-
-    def _result(
-        self, verb: Action, matched: _Matched, outcomes: list[Outcome], missing: int, dry_run: bool
-    ) -> BulkResult:
-        tally = _tally(outcomes)
-        skipped = tally["skipped"] | ({"unknown, or outside the filter": missing} if missing else {})
-        touched = {outcome.job_id for outcome in outcomes if outcome.skipped is None}
-        first = [job for job in matched.jobs if job.id in touched][:SAMPLE]
+        decide = decision(asked.verb, self._definitions)
+        outcomes = [_foreseen(job, decide) for job in jobs]
+        tally = tally_of(outcomes)
+        first = _touched(jobs, outcomes)[:SAMPLE]
         showing = Showing(self._definitions, self._storage.redactions())
         return BulkResult(
-            action=verb.name,
-            dry_run=dry_run,
-            matched=len(matched.jobs),
-            more=matched.more,
+            action=asked.verb.name,
+            dry_run=True,
+            matched=len(jobs),
+            more=more,
             done=tally["done"],
-            skipped=skipped,
+            skipped=_with_missing(tally["skipped"], asked.wanted, len(jobs), more=more),
             sample_ids=tuple(job.id for job in first),
-            sample=tuple(showing.row(job) for job in first) if dry_run else (),
+            sample=tuple(showing.row(job) for job in first),
         )
+
+    def _find(self, wanted: JobFilter, after: tuple[Any, ...] | None, limit: int) -> _Chunk:
+        """The oldest jobs beyond a key that the filter finds, and the key after which to go on."""
+        found = self._storage.find_jobs(wanted, "created_at", after, backward=False, limit=limit)
+        return _Chunk([job for _, job in found.jobs], found.resume)
+
+
+class _Chunk(NamedTuple):
+    jobs: list[Job]
+    resume: tuple[Any, ...] | None
+
+
+def _looks(at_once: int) -> int:
+    return max(1, LOOKS * at_once // LIMIT)
 
 
 def _wanted(verb: Action, filter: Mapping[str, Any], scope: Iterable[str] | None) -> JobFilter:
@@ -135,35 +176,40 @@ def _wanted(verb: Action, filter: Mapping[str, Any], scope: Iterable[str] | None
 def _fenced(expected: Mapping[str, Job], decide: Decide) -> Decide:
     """The decision, for jobs that are still as they were when the filter found them."""
 
-    def fenced(job: Job, retry_json: str | None, now: datetime) -> Step | None:
+    def fenced(job: JobState) -> Step | None:
         seen = expected[job.id]
         if (job.status, job.attempt_count) != (seen.status, seen.attempt_count):
             raise errors.InvalidTransition(f"became {job.status} meanwhile")
-        return _in_short(job, lambda: decide(job, retry_json, now))
+        return _in_short(job, decide)
 
     return fenced
 
 
-def _foreseen(job: Job, decide: Decide, now: datetime) -> Outcome:
+def _foreseen(job: Job, decide: Decide) -> Outcome:
+    state = JobState(job.id, job.name, job.status, job.attempt_count, job.locked_by, job.paused_from)
     try:
-        step = _in_short(job, lambda: decide(job, None, now))
+        step = _in_short(state, decide)
     except errors.InvalidTransition as error:
         return Outcome(job.id, str(error))
     return Outcome(job.id, None if step is not None else f"already {job.status}")
 
 
-def _in_short(job: Job, decided: Any) -> Step | None:
+def _in_short(job: JobState, decide: Decide) -> Step | None:
     # The full sentence names the job; a tally counts jobs with the same reason.
     try:
-        step: Step | None = decided()
+        return decide(job)
     except errors.InvalidTransition:
         raise errors.InvalidTransition(f"is {job.status}") from None
-    return step
 
 
-def _tally(outcomes: list[Outcome]) -> dict[str, Any]:
-    skipped = Counter(outcome.skipped for outcome in outcomes if outcome.skipped is not None)
-    return {"done": len(outcomes) - skipped.total(), "skipped": dict(sorted(skipped.items()))}
+def _touched(jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> list[Job]:
+    touched = {outcome.job_id for outcome in outcomes if outcome.skipped is None}
+    return [job for job in jobs if job.id in touched]
+
+
+def _with_missing(skipped: Mapping[str, int], wanted: JobFilter, matched: int, *, more: bool) -> dict[str, int]:
+    missing = len(wanted.ids) - matched if wanted.ids is not None and not more else 0
+    return dict(skipped) | ({"unknown, or outside the filter": missing} if missing > 0 else {})
 
 
 def _plain(filter: Mapping[str, Any]) -> dict[str, Any]:

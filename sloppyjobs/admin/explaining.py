@@ -2,151 +2,263 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select
-
-from sloppyjobs.admin.workers import live_workers, works_on
+from sloppyjobs import errors
+from sloppyjobs.admin.job_facts import Facts
+from sloppyjobs.admin.sentences import At, Part, Relative, Sentence, Since, Write, plain, span
+from sloppyjobs.admin.workers import works_on
 from sloppyjobs.model import Job
-from sloppyjobs.states import FINISHED, Status
-from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.counting import Count
+from sloppyjobs.states import FINISHED, AttemptStatus, Status
 from sloppyjobs.views import CappedCount, Explanation, Reason, WorkerView
 
+OVERRUN_SECONDS = 5.0
+"""How much longer than its timeout a job may have been held before it counts as overrun.
 
-class Facts(NamedTuple):
-    """What bears on a job that has not finished."""
-
-    now: datetime
-    queue_paused: bool
-    queue_paused_until: datetime | None
-    workers: Sequence[WorkerView]
-    ahead: CappedCount
+An attempt begins with its claim, its timeout with the handler; the worker ends it a moment after that.
+"""
+NO_ERRORS = frozenset({errors.SNOOZED, errors.RELEASED, errors.CANCELLED})
+"""Codes that are stored like those of errors, though nothing has failed."""
 
 
-def facts_about(storage: SqlStorage, job: Job) -> Facts:
-    """The facts, in a bounded number of bounded reads."""
-    return storage.read(lambda c: _facts(storage, storage.bounded(c), job))
+class Told(NamedTuple):
+    """A reason before somebody has written it down."""
+
+    code: str
+    sentence: Sentence
+    until: datetime | None = None
 
 
-def _facts(storage: SqlStorage, connection: Connection, job: Job) -> Facts:
-    now = storage.now(connection)
-    queues = storage.tables.queues
-    query = select(queues.c.paused_at, queues.c.paused_until).where(queues.c.name == job.queue)
-    paused_at, until = connection.execute(query).one_or_none() or (None, None)
-    workers = live_workers(storage.recent_workers(connection), now)
-    ahead = storage.jobs_ahead(connection, job) if job.status is Status.QUEUED else Count(0, False)
-    return Facts(
-        now,
-        paused_at is not None and (until is None or until > now),
-        until,
-        workers,
-        CappedCount(ahead.number, ahead.more),
-    )
-
-
-def explain(job: Job, error: str | None, facts: Facts) -> Explanation:
+def explain(job: Job, error: str | None, facts: Facts, write: Write = plain) -> Explanation:
     """The answer for a job; ``error`` is its redacted error message."""
+    reasons = tuple(Reason(one.code, write(one.sentence, facts.now), one.until) for one in _told(job, error, facts))
+    return Explanation(job.id, job.status, reasons[0].text, reasons)
+
+
+def _told(job: Job, error: str | None, facts: Facts) -> Iterable[Told]:
     if job.status in FINISHED:
-        reasons = [_ended(job, error)]
+        yield _ended(job, error, facts)
     elif job.status is Status.PROCESSING:
-        reasons = [_running(job, facts)]
+        yield _running(job, facts)
     elif job.status is Status.PAUSED:
-        reasons = [_paused(job)]
+        yield _paused(job, facts)
     elif job.status is Status.WAITING:
-        reasons = [Reason("waiting", "It waits for other jobs to finish.")]
+        yield Told("waiting", ("It waits for other jobs to finish.",))
     elif job.status in (Status.SCHEDULED, Status.RETRYING):
-        reasons = [_not_due(job, facts), *_obstacles(job, facts)]
+        yield _not_due(job, facts)
+        yield from _obstacles(job, facts)
     else:
-        reasons = [*_obstacles(job, facts), *_in_line(job, facts)]
+        obstacles = list(_obstacles(job, facts))
+        yield from obstacles
+        yield from _in_line(job, facts, free=not obstacles)
+    yield from _stuck(job, facts)
     if job.attempt_count and job.status not in FINISHED:
-        reasons.append(_attempts(job, error))
-    return Explanation(job.id, job.status, reasons[0].text, tuple(reasons))
+        yield _attempts(job, error)
 
 
-def _ended(job: Job, error: str | None) -> Reason:
-    when = f" at {_shown(job.finished_at)}" if job.finished_at else ""
+# How it ended
+
+
+def _ended(job: Job, error: str | None, facts: Facts) -> Told:
     if job.status is Status.DEAD:
-        kind = job.error_type or job.error_code or "an unknown error"
-        text = f"It is dead: attempt {job.attempt_count} of {job.max_attempts} failed with {kind}"
-        return Reason("dead", f"{text}: {error}" if error else f"{text}.")
+        return _dead(job, error)
     if job.status is Status.SUCCEEDED:
-        attempts = "" if job.attempt_count == 1 else f" on attempt {job.attempt_count}"
-        return Reason("finished", f"It succeeded{attempts}{when}.")
-    if job.status is Status.CANCELLED:
-        return Reason("finished", f"It was cancelled{when}; it will not run.")
-    return Reason("finished", "It was deleted; it will not run, and a purge will remove it.")
-
-
-def _running(job: Job, facts: Facts) -> Reason:
-    until = job.locked_until
-    if until is not None and until < facts.now:
+        attempt = "" if job.attempt_count == 1 else f" on attempt {job.attempt_count}"
+        when: Sentence = (" at ", At(job.finished_at)) if job.finished_at else ()
+        return Told("finished", (f"It succeeded{attempt}", *when, "."))
+    code = job.status.value
+    how = _by_whom(code.capitalize(), job, facts)
+    ran = facts.attempt is not None and facts.attempt.error_code == errors.CANCELLED
+    if ran and facts.holder is not None and _may_still_run(job, facts.holder):
         text = (
-            f"Its lease has expired: {job.locked_by} had it until {_shown(until)} and was not heard of since. "
-            "The next sweep of a worker returns it to the queue, or to the dead."
+            f" It was running then: its handler may still be running on {facts.holder.id} until it returns. "
+            "Its result will be ignored, and no new attempt will start."
         )
-        return Reason("lease_expired", text, until)
-    text = f"It is running: {job.locked_by} holds it"
-    return Reason("running", f"{text} until {_shown(until)} and renews the lease." if until else f"{text}.", until)
+        return Told(code, (*how, text))
+    purge = "" if job.status is Status.CANCELLED else " A purge will remove it for good."
+    return Told(code, (*how, f" It will not run{' again' if ran else ''}.{purge}"))
 
 
-def _paused(job: Job) -> Reason:
-    back = job.paused_from or Status.QUEUED
-    return Reason("paused", f"It is paused; resumed, it is {back} again.")
+def _dead(job: Job, error: str | None) -> Told:
+    kind = job.error_type or job.error_code or "an unknown error"
+    number = f"attempt {job.attempt_count} of {job.max_attempts}"
+    if job.attempt_count >= job.max_attempts:
+        text = f"It is dead: {number} failed with {kind}"
+        return Told("dead", (f"{text}: {error}" if error else f"{text}.",))
+    text = f"It died on {number}: {_why_no_more(job, kind)}."
+    return Told("dead", (f"{text} Error: {error}" if error else text,))
 
 
-def _not_due(job: Job, facts: Facts) -> Reason:
-    if job.run_at <= facts.now:
-        return Reason(
-            "next",
-            f"It was due at {_shown(job.run_at)}; the next sweep of a worker puts it into the queue.",
-            job.run_at,
+def _why_no_more(job: Job, kind: str) -> str:
+    """Why a job died although it had attempts left."""
+    if job.error_code == errors.RowUnreadable.code:
+        return "its row is damaged, so it cannot be run"
+    if job.error_code == errors.InvalidPayload.code:
+        return "its payload is invalid, and an invalid payload is not retried"
+    if job.error_type is None:
+        return f"it failed with {kind} and was not retried"
+    return f"{kind} is not retried by this job's retry policy"
+
+
+def _by_whom(verb: str, job: Job, facts: Facts) -> Sentence:
+    """``Cancelled by ada at …: superseded.``"""
+    command, moment = facts.command, job.finished_at
+    actor = reason = None
+    if command is not None and command.event_type == job.status.value:
+        actor, reason, moment = command.actor, command.message, command.created_at
+    if actor is None and _by_handler(job, facts):
+        actor = "its handler"
+    by = f"{verb} by {actor}" if actor else verb
+    when: Sentence = (" at ", At(moment)) if moment else ()
+    return (by, *when, f": {_closed(reason)}" if reason else ".")
+
+
+def _by_handler(job: Job, facts: Facts) -> bool:
+    # This code is written where somebody else cancelled a running job.
+    last = facts.attempt
+    ended = last is not None and last.status == AttemptStatus.CANCELLED and last.error_code != errors.CANCELLED
+    return ended and job.status is Status.CANCELLED
+
+
+def _closed(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def _may_still_run(job: Job, worker: WorkerView) -> bool:
+    """Whether the worker lives, and has not said since the job ended that it runs nothing.
+
+    By the first heartbeat after the end it learns of it; by the second, or a second later, it knows whether the
+    handler has returned.
+    """
+    if job.finished_at is None or not worker.live:
+        return worker.live
+    knows = worker.heartbeat_at > job.finished_at + timedelta(seconds=2 * worker.heartbeat_seconds + 2)
+    return worker.running + worker.stuck > 0 or not knows
+
+
+def _stuck(job: Job, facts: Facts) -> Iterable[Told]:
+    """A handler that was told to stop at its timeout, and may not have."""
+    worker = facts.holder
+    if facts.attempt is None or facts.attempt.error_code != errors.JobTimeout.code:
+        return
+    if worker is not None and worker.trouble is not None:
+        text = (
+            f"Attempt {job.attempt_count} was told to stop at its timeout. Its handler may still be running on "
+            f"{worker.id}: {worker.trouble}."
         )
-    wait = _span((job.run_at - facts.now).total_seconds())
-    if job.status is Status.RETRYING:
-        text = f"It is not due: attempt {job.attempt_count + 1} starts in {wait}, at {_shown(job.run_at)}."
-    else:
-        text = f"It is not due: it runs in {wait}, at {_shown(job.run_at)}."
-    return Reason("not_due", text, job.run_at)
+        yield Told("still_running", (text,))
 
 
-def _obstacles(job: Job, facts: Facts) -> Iterable[Reason]:
-    if facts.queue_paused:
-        until = facts.queue_paused_until
-        end = f"until {_shown(until)}" if until else "until somebody resumes it"
-        yield Reason("queue_paused", f"Its queue {job.queue!r} is paused {end}.", until)
+# What keeps it
+
+
+def _running(job: Job, facts: Facts) -> Told:
+    holder = facts.holder
+    if job.locked_until is None:
+        return Told("running", (f"It is running: {job.locked_by} holds it.",))
+    until = job.locked_until
+    if until < facts.now:
+        lease: Sentence = (f"The lease of {job.locked_by} ended ", Relative(until), ", at ", At(until))
+        return Told("lease_expired", (*lease, f", and was not renewed. {_taken_over(job, facts)}"), until)
+    if holder is not None and not holder.live:
+        return Told("worker_gone", (*_gone(holder), *_lease(until), f". {_then(job, facts)}"), until)
+    started = None if facts.attempt is None else facts.attempt.started_at
+    if started is None:
+        return Told("running", (f"It is running on {job.locked_by}.", *_lease_kept(until, holder)), until)
+    if job.timeout is not None and (facts.now - started).total_seconds() > job.timeout + OVERRUN_SECONDS:
+        text = f", longer than its timeout of {span(job.timeout)}, and {job.locked_by} has not ended it."
+        return Told("overrun", ("It has run for ", Since(started), text, *_lease_kept(until, holder)), until)
+    begun: Sentence = (f"It is running on {job.locked_by}, started ", Relative(started), ".")
+    return Told("running", (*begun, *_lease_kept(until, holder)), until)
+
+
+def _gone(worker: WorkerView) -> Sentence:
+    if worker.liveness == "stopped":
+        when: Sentence = (" ", Relative(worker.stopped_at)) if worker.stopped_at else ()
+        return (f"Worker {worker.id} stopped", *when, ", but this job was not finished.")
+    return (f"Worker {worker.id} stopped responding ", Relative(worker.heartbeat_at), ".")
+
+
+def _lease(until: datetime) -> Sentence:
+    return (" Its lease ends ", Relative(until), ", at ", At(until))
+
+
+def _lease_kept(until: datetime, holder: WorkerView | None) -> Sentence:
+    if holder is None:
+        return (" Its lease ends at ", At(until), " unless it is renewed.")
+    closing = " The worker is shutting down." if holder.liveness == "draining" else ""
+    return (" The worker renews its lease, which now ends at ", At(until), f".{closing}")
+
+
+def _then(job: Job, facts: Facts) -> str:
+    """What follows when a lease ends."""
+    if job.attempt_count >= job.max_attempts:
+        return f"Then the job is dead: this is attempt {job.attempt_count} of {job.max_attempts}."
+    who = "another worker" if facts.workers else "the next worker that starts"
+    return f"Then {who} takes the job over as attempt {job.attempt_count + 1} of {job.max_attempts}."
+
+
+def _taken_over(job: Job, facts: Facts) -> str:
+    what = "returns the job to its queue"
+    if job.attempt_count >= job.max_attempts:
+        what = f"makes the job dead: this was attempt {job.attempt_count} of {job.max_attempts}"
+    return f"{_next_check(facts)} {what}."
+
+
+def _next_check(facts: Facts) -> str:
+    return "The next check by a worker" if facts.workers else "No worker is live now; the first one that starts"
+
+
+def _paused(job: Job, facts: Facts) -> Told:
+    back = (job.paused_from or Status.QUEUED).value.capitalize()
+    how: Sentence = ("Paused.",)
+    if facts.command is not None and facts.command.event_type == "paused" and facts.command.actor:
+        how = _by_whom("Paused", job, facts)
+    return Told("paused", (*how, f" Resuming returns it to {back}."))
+
+
+def _not_due(job: Job, facts: Facts) -> Told:
+    due = job.run_at
+    if due <= facts.now:
+        return Told("next", ("It was due at ", At(due), f". {_next_check(facts)} moves it to its queue."), due)
+    # Due, not "runs": its queue may be paused, or have no worker.
+    what = f"attempt {job.attempt_count + 1}" if job.status is Status.RETRYING else "it"
+    return Told("not_due", (f"It is not due yet: {what} is due ", Relative(due), ", at ", At(due), "."), due)
+
+
+def _obstacles(job: Job, facts: Facts) -> Iterable[Told]:
+    if facts.pause is not None:
+        until = facts.pause.until
+        end: Part = At(until) if until else "somebody resumes it"
+        by = f" (by {facts.pause.by})" if facts.pause.by else ""
+        why = f" Reason: {_closed(facts.pause.reason)}" if facts.pause.reason else ""
+        yield Told("queue_paused", (f"Its queue {job.queue!r} is paused until ", end, f"{by}.{why}"), until)
     on_queue = [worker for worker in facts.workers if works_on(worker, job.queue)]
     if not on_queue:
-        others = f"; {len(facts.workers)} live on other queues" if facts.workers else ""
-        yield Reason("no_worker", f"No live worker takes jobs from its queue {job.queue!r}{others}.")
+        number = len(facts.workers)
+        others = f" {number} live worker{'s take' if number > 1 else ' takes'} jobs from other queues only."
+        yield Told("no_worker", (f"No live worker for its queue {job.queue!r}.{others if number else ''}",))
     elif not any(job.name in worker.names for worker in on_queue):
-        who = "the live worker" if len(on_queue) == 1 else f"any of the {len(on_queue)} live workers"
-        yield Reason("no_handler", f"No handler for {job.name!r} is known to {who} of its queue {job.queue!r}.")
+        one = len(on_queue) == 1
+        who = "The live worker" if one else f"None of the {len(on_queue)} live workers"
+        has = "has no handler" if one else "has a handler"
+        yield Told("no_handler", (f"{who} of its queue {job.queue!r} {has} for {job.name!r}.",))
 
 
-def _in_line(job: Job, facts: Facts) -> Iterable[Reason]:
+def _in_line(job: Job, facts: Facts, *, free: bool) -> Iterable[Told]:
+    """Its place in the queue; ``free`` when nothing else keeps it from running."""
     if facts.ahead:
         noun = "job is" if facts.ahead == CappedCount(1) else "jobs are"
-        yield Reason("jobs_ahead", f"{facts.ahead} {noun} ahead of it in its queue {job.queue!r}.")
-    else:
-        yield Reason("next", f"It is next in its queue {job.queue!r}: the next free worker takes it.")
+        yield Told("jobs_ahead", (f"{facts.ahead} {noun} ahead of it in its queue {job.queue!r}.",))
+    elif free:
+        yield Told("next", (f"It is next in its queue {job.queue!r}: the next free worker takes it.",))
 
 
-def _attempts(job: Job, error: str | None) -> Reason:
-    text = f"{job.attempt_count} of {job.max_attempts} attempts are used"
-    return Reason("attempts", f"{text}; the last error was: {error}" if error else f"{text}.")
-
-
-def _shown(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _span(seconds: float) -> str:
-    """A duration in its two largest units."""
-    left = timedelta(seconds=max(1, round(seconds)))
-    minutes, s = divmod(left.seconds, 60)
-    hours, m = divmod(minutes, 60)
-    parts = [f"{n} {unit}" for n, unit in ((left.days, "d"), (hours, "h"), (m, "min"), (s, "s")) if n]
-    return " ".join(parts[:2])
+def _attempts(job: Job, error: str | None) -> Told:
+    text = f"Attempts used: {job.attempt_count} of {job.max_attempts}."
+    if error is None:
+        return Told("attempts", (text,))
+    what = "Last attempt" if job.error_code in NO_ERRORS else "Last error"
+    return Told("attempts", (f"{text} {what}: {error}",))

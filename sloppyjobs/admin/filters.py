@@ -9,7 +9,7 @@ from typing import Any
 from sloppyjobs import options
 from sloppyjobs.payload import clean_text
 from sloppyjobs.states import Status
-from sloppyjobs.storage.audit import Order
+from sloppyjobs.storage.audit import AuditFilter, Order
 from sloppyjobs.storage.listing import TIMED, JobFilter
 
 SHOWN = tuple(status for status in Status if status is not Status.DELETED)
@@ -39,6 +39,21 @@ def job_filter(given: Mapping[str, Any], scope: Iterable[str] | None = None) -> 
         if start in checked and end in checked and checked[start] > checked[end]:
             raise options.refuse(start, given[start], f"is after {end}={given[end]!r}")
     return JobFilter(statuses=statuses, scope=scope_of(scope), **checked)
+
+
+def audit_filter(target: object, actor: object, action: object, start: object, end: object) -> AuditFilter:
+    """What a page of the audit trail is narrowed to; None means not given."""
+    created_from = None if start is None else moment("created_from", start)
+    created_to = None if end is None else moment("created_to", end)
+    if created_from is not None and created_to is not None and created_from > created_to:
+        raise options.refuse("created_from", start, f"is after created_to={end!r}")
+    return AuditFilter(
+        target=options.key("target", target),
+        actor=options.key("actor", actor),
+        action=options.key("action", action),
+        created_from=created_from,
+        created_to=created_to,
+    )
 
 
 def order_of(order: object, wanted: JobFilter) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -11,11 +11,16 @@ from sloppyjobs.admin.filters import order_given, scope_of
 from sloppyjobs.model import Job
 from sloppyjobs.occurrences import Recurring
 from sloppyjobs.recurring import Schedules
+from sloppyjobs.states import Status
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.audit import Order
-from sloppyjobs.views import JobView, Page
+from sloppyjobs.storage.recent_runs import Ran
+from sloppyjobs.views import JobView, Occurrence, Page
 
 T = TypeVar("T")
+
+LAST = 12
+"""Occurrences of each schedule that a list shows."""
 
 
 class ScheduleAdmin:
@@ -37,6 +42,23 @@ class ScheduleAdmin:
     def get_recurring(self, name: str) -> Recurring:
         """One schedule; ``UnknownSchedule`` where there is none of that name."""
         return self._schedules.get(name)
+
+    def last_occurrences(
+        self, schedules: Sequence[Recurring], *, queues: Iterable[str] | None = None
+    ) -> Mapping[str, tuple[Occurrence, ...]]:
+        """The last 12 jobs of each of these schedules, by its name, latest first; ``queues`` as everywhere."""
+        self._storage.ensure_schema()
+        scope = scope_of(queues)
+        ids = [one.id for one in schedules]
+        found = self._storage.read(lambda c: self._storage.last_runs(self._storage.bounded(c), ids, LAST))
+        return {
+            one.name: tuple(
+                _occurrence(ran)
+                for ran in found.get(one.id, ())
+                if ran.status in tuple(Status) and (scope is None or ran.queue in scope)
+            )
+            for one in schedules
+        }
 
     def pause_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Recurring:
         """Let a schedule not fire until it is resumed. Jobs that it enqueued go on."""
@@ -79,3 +101,14 @@ class ScheduleAdmin:
     def _in_transaction(self, work: Callable[[Connection], T]) -> T:
         self._storage.ensure_schema()
         return self._storage.write(work)
+
+
+def _occurrence(ran: Ran) -> Occurrence:
+    return Occurrence(
+        at=ran.occurrence_at,
+        job_id=ran.id,
+        status=Status(ran.status),
+        manual=ran.idempotency_key is None,
+        run_seconds=ran.run_seconds,
+        ended=ran.attempt_status,
+    )

@@ -9,19 +9,28 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from sloppyjobs import errors, options
+from sloppyjobs import errors
 from sloppyjobs.admin.actions import ACTIONS, actions_for, decision
 from sloppyjobs.admin.bulk import Bulk
-from sloppyjobs.admin.explaining import explain, facts_about
-from sloppyjobs.admin.filters import job_filter, moment, order_given, order_of, scope_of
+from sloppyjobs.admin.causes import CauseAdmin
+from sloppyjobs.admin.explaining import explain
+from sloppyjobs.admin.filters import audit_filter, job_filter, order_given, order_of, scope_of
+from sloppyjobs.admin.finding import FindAdmin
+from sloppyjobs.admin.form_keys import FormAdmin
+from sloppyjobs.admin.job_facts import facts_about
+from sloppyjobs.admin.overview import overview, unhandled
 from sloppyjobs.admin.paging import Paging
 from sloppyjobs.admin.paging import page_size as checked_size
+from sloppyjobs.admin.queues import QueueAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
+from sloppyjobs.admin.sentences import Write, plain
 from sloppyjobs.admin.showing import Showing, status_of
-from sloppyjobs.admin.summaries import dead_group, overview, queue_views, stats, worker_views
+from sloppyjobs.admin.summaries import queue_views, stats
+from sloppyjobs.admin.throttling import ThrottleAdmin
 from sloppyjobs.admin.upkeep import UpkeepAdmin
-from sloppyjobs.admin.workers import within
+from sloppyjobs.admin.workers import worker_views
 from sloppyjobs.definitions import Definitions
+from sloppyjobs.ids import parts_of_short
 from sloppyjobs.recurring import Schedules
 from sloppyjobs.states import Status
 from sloppyjobs.storage import SqlStorage
@@ -29,7 +38,6 @@ from sloppyjobs.views import (
     AttemptView,
     AuditEntry,
     BulkResult,
-    DeadGroup,
     EventView,
     Explanation,
     JobRow,
@@ -40,6 +48,7 @@ from sloppyjobs.views import (
     Page,
     QueueView,
     Stats,
+    Unhandled,
     WorkerView,
 )
 
@@ -47,8 +56,11 @@ Moment = datetime | str
 S = TypeVar("S")
 T = TypeVar("T")
 
+SHORT_ID_LIMIT = 20_000
+"""How many jobs are looked through for a shortened id: more than are created in the second that it names."""
 
-class Admin(UpkeepAdmin, ScheduleAdmin):
+
+class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, FormAdmin, FindAdmin):
     """Reads and commands for operators. Get it as ``jobs.admin``.
 
     Every list is a ``Page`` walked by opaque cursors; ``page_size`` is from 1 to 500. ``InvalidOption`` names
@@ -82,6 +94,8 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
         error_code: str | None = None,
+        error_type: str | None = None,
+        error_frame: str | None = None,
         created_from: Moment | None = None,
         created_to: Moment | None = None,
         run_from: Moment | None = None,
@@ -94,8 +108,9 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
         """Jobs, newest first. Without ``status`` every status but ``deleted``, which is shown when asked for.
 
         ``order`` is ``created_at`` or ``-created_at``; for scheduled and retrying jobs also ``run_at`` or
-        ``-run_at``. ``worker`` is the holder of a running job. Ranges include their start, not their end.
-        ``scope`` limits the list to these queues, whatever else is asked.
+        ``-run_at``. ``worker`` is the holder of a running job. ``error_type`` and ``error_frame`` are
+        those of a cause of death. Ranges include their start, not their end. ``scope`` limits the list to these
+        queues, whatever else is asked.
         """
         given = {
             "status": status,
@@ -111,18 +126,40 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
             "run_from": run_from,
             "run_to": run_to,
         }
+        cause = {"error_type": error_type, "error_frame": error_frame}
+        given.update((key, value) for key, value in cause.items() if value is not None)
         wanted = job_filter(given, scope)
         order = order_of(order, wanted)
         size = checked_size(page_size)
         paging = Paging("jobs", (datetime, str), [wanted, order])
         position = paging.position(cursor)
-        found = self._storage.find_jobs(wanted, order, position.after, backward=position.backward, limit=size)
+        found = self._storage.find_jobs(
+            wanted, order, position.after, backward=position.backward, limit=size, details=True
+        )
         showing = self._showing()
-        return paging.page([(key, showing.row(job)) for key, job in found.jobs], position, found.resume)
+        rows = [(key, showing.row(job, found.details.get(job.id))) for key, job in found.jobs]
+        return paging.page(rows, position, found.resume)
 
     def get_job(self, id: str) -> JobView:
         """The job, with previews of payload, result and metadata; ``UnknownJob`` where there is none."""
         return self._showing().view(*self._storage.job_row(id))
+
+    def whole_id(self, text: str) -> str:
+        """The id that a shortened one (``job_01kg9f9c…x7q2``) stands for; any other text is returned as it is.
+
+        ``UnknownJob`` where no job has such an id, or more than one.
+        """
+        parts = parts_of_short(text)
+        if parts is None:
+            return text
+        found = self._storage.ids_between(*parts, limit=SHORT_ID_LIMIT)
+        if len(found) == 1:
+            return found[0]
+        raise errors.UnknownJob(
+            f"no job has an id like {text}"
+            if not found
+            else f"{text} may be {' or '.join(found[:5])}: give the whole id"
+        )
 
     def attempts(self, id: str, *, cursor: str | None = None, page_size: int = 50) -> Page[AttemptView]:
         """The executions of a job, oldest first; ``UnknownJob`` where there is none."""
@@ -147,11 +184,14 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
         read = partial(self._storage.job_logs, id)
         return self._page(paging, read, lambda one: (one.id,), partial(self._showing().log, name), cursor, page_size)
 
-    def explain(self, id: str) -> Explanation:
-        """Why the job is not running, or how it ended: the answer first. ``UnknownJob`` for an unknown id."""
+    def explain(self, id: str, *, write: Write = plain) -> Explanation:
+        """Why the job is not running, or how it ended: the answer first. ``UnknownJob`` for an unknown id.
+
+        ``write`` makes text of each sentence; the default writes instants in UTC.
+        """
         job = self._storage.known_job(id)
-        error = self._showing().text(job.name, job.error_message)
-        return explain(job, error, facts_about(self._storage, job))
+        shown = partial(self._showing().text, job.name)
+        return explain(job, shown(job.error_message), facts_about(self._storage, job, shown), write)
 
     @staticmethod
     def actions(job: JobRow | Status | str) -> tuple[str, ...]:
@@ -161,7 +201,7 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
     # Commands on one job
 
     def retry(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
-        """Queue a dead job again with a fresh budget of attempts; their numbers go on."""
+        """Queue a dead job with its full number of attempts again; the numbering continues."""
         return self._command("retry", id, actor, reason)
 
     def cancel(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
@@ -186,16 +226,6 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
 
     # Commands on many jobs
 
-    def dead_groups(self, limit: int = 50, *, queues: Iterable[str] | None = None) -> tuple[DeadGroup, ...]:
-        """Dead jobs by cause, most frequent first. ``limit`` is from 1 to 500.
-
-        With ``queues``, the causes of these queues' jobs among the newest dead jobs of all.
-        """
-        most = options.whole("limit", limit, least=1, most=500)
-        showing = self._showing()
-        groups = [dead_group(cause, showing) for cause in self._storage.dead_causes(most, scope_of(queues))]
-        return tuple(sorted(groups, key=lambda group: group.count.value, reverse=True))
-
     def bulk(
         self,
         action: str,
@@ -206,17 +236,25 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
         actor: str | None = None,
         reason: str | None = None,
         scope: Iterable[str] | None = None,
+        at_once: int | None = None,
+        cursor: str | None = None,
     ) -> BulkResult:
         """Command every job that the filter finds, oldest first, up to ``limit`` (1 to 10,000).
 
         ``action`` is ``retry``, ``cancel``, ``delete``, ``run_now``, ``pause`` or ``resume``. The keys of the
         filter are the filters of ``list_jobs``, ``ids``, and ``error_type`` and ``error_frame`` (a cause of
-        dead jobs; None for jobs without); an empty filter and unknown keys are refused. Jobs that cannot take
-        the action are skipped and counted by reason. ``dry_run`` writes nothing and shows what would happen, with a
-        sample.
+        dead jobs, found fastest with the ``name``; None for jobs without); an empty filter and unknown keys are
+        refused. Jobs that cannot take the action are skipped and counted by reason. ``dry_run`` writes nothing and
+        shows what would happen, with a sample.
+
+        The work is done in chunks, each a short transaction with its events and its audit entry. ``at_once`` bounds
+        what this one call does: while the result has a ``next_cursor``, call again with the same arguments and
+        ``cursor``. Its numbers then include the calls before. A job that was changed since the first call, by this
+        command or by anybody else, is left alone: repeating a call, or continuing one that was interrupted, never
+        does anything twice.
         """
         work = Bulk(self._storage, self._definitions)
-        return work.run(action, filter, limit, dry_run, actor, reason, scope)
+        return work.run(action, filter, limit, dry_run, actor, reason, scope, at_once, cursor)
 
     # Queues
 
@@ -230,45 +268,15 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
         page = self._page(paging, read, lambda one: (one.name,), _as_is, cursor, page_size)
         return msgspec.structs.replace(page, items=tuple(queue_views(self._storage, page.items)))
 
-    def get_queue(self, name: str) -> QueueView:
-        """One queue; ``UnknownQueue`` where nobody has used or paused it yet."""
-        rows = self._storage.queue_rows([options.text("name", name)], None, backward=False, limit=1)
-        if not rows:
-            raise errors.UnknownQueue(f"no queue is called {name!r}; nobody has used or paused it yet")
-        return queue_views(self._storage, rows)[0]
-
-    def pause_queue(
-        self,
-        name: str,
-        until: Moment | None = None,
-        *,
-        actor: str | None = None,
-        reason: str | None = None,
-    ) -> QueueView:
-        """Let no job of the queue start, until an instant or a resume. The queue need not exist yet."""
-        queue = options.text("name", name)
-        end = None if until is None else moment("until", until)
-        if end is not None and end <= self._storage.clock.now():
-            raise options.refuse("until", until, "is not in the future")
-        order = order_given("pause_queue", actor, reason)
-        self._storage.set_queue_paused(queue, True, end, order)
-        return self.get_queue(queue)
-
-    def resume_queue(self, name: str, *, actor: str | None = None, reason: str | None = None) -> QueueView:
-        """End the pause of a queue."""
-        queue = self.get_queue(name).name
-        order = order_given("resume_queue", actor, reason)
-        self._storage.set_queue_paused(queue, False, None, order)
-        return self.get_queue(queue)
-
     # Everything else
 
-    def overview(self, *, queues: Iterable[str] | None = None) -> Overview:
+    def overview(self, *, queues: Iterable[str] | None = None, minutes: int = 60) -> Overview:
         """The state of everything at a glance, in a fixed number of bounded queries.
 
-        With ``queues``, only of these: their jobs, their schedules, and the workers that take from them.
+        With ``queues``, only of these: their jobs, their schedules, and the workers that take from them. ``minutes``
+        is the span in which a job counts as ``fresh``.
         """
-        return overview(self._storage, self._definitions, self._showing(), scope_of(queues))
+        return overview(self._storage, self._definitions, self._showing(), scope_of(queues), minutes)
 
     def stats(
         self,
@@ -278,12 +286,14 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
         *,
         queues: Iterable[str] | None = None,
         ago: int = 0,
+        compare: bool = False,
     ) -> Stats:
-        """Settlements of the last ``minutes``: by the minute up to a day, by the hour up to 30 days.
+        """What happened in the last ``minutes``: by the minute up to a day, by the hour up to 30 days.
 
         ``queues`` limits them to these, whatever ``queue`` asks for. ``ago``: the same span, but so many minutes ago.
+        ``compare`` fills ``previous``, the sum over the span before.
         """
-        return stats(self._storage, minutes, queue, name, scope_of(queues), ago)
+        return stats(self._storage, minutes, queue, name, scope_of(queues), ago, compare=compare)
 
     def list_workers(
         self, *, cursor: str | None = None, page_size: int = 50, queues: Iterable[str] | None = None
@@ -294,8 +304,15 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
             paging, self._storage.worker_rows, lambda one: (one.heartbeat_at, one.id), _as_is, cursor, page_size
         )
         scope = scope_of(queues)
-        views = (within(view, scope) for view in worker_views(self._storage, page.items))
-        return msgspec.structs.replace(page, items=tuple(view for view in views if view is not None))
+        return msgspec.structs.replace(page, items=tuple(worker_views(self._storage, page.items, scope)))
+
+    def unhandled(self) -> tuple[Unhandled, ...]:
+        """Queued jobs, by queue and name, that no live worker of their queue has a handler for.
+
+        They stay queued until such a worker starts. Queues without any live worker are not told here, but by
+        ``overview().idle_queues``. At most 50 queues are looked at.
+        """
+        return unhandled(self._storage)
 
     def list_locks(self, *, cursor: str | None = None, page_size: int = 50) -> Page[LockView]:
         """Named locks, by name."""
@@ -321,18 +338,21 @@ class Admin(UpkeepAdmin, ScheduleAdmin):
         target: str | None = None,
         actor: str | None = None,
         *,
+        action: str | None = None,
+        created_from: Moment | None = None,
+        created_to: Moment | None = None,
         cursor: str | None = None,
         page_size: int = 50,
     ) -> Page[AuditEntry]:
-        """Who commanded what, latest first; of one target (a job id, a queue's name), or by one actor."""
-        of_target = options.key("target", target)
-        by_actor = options.key("actor", actor)
+        """Who commanded what, latest first; of one target (a job id, a queue's name), by one actor, of one action.
+
+        The range includes its start, not its end.
+        """
+        wanted = audit_filter(target, actor, action, created_from, created_to)
         size = checked_size(page_size)
-        paging = Paging("audit", (int,), [of_target, by_actor])
+        paging = Paging("audit", (int,), wanted)
         position = paging.position(cursor)
-        rows, resume = self._storage.audit_entries(
-            of_target, by_actor, position.after, backward=position.backward, limit=size
-        )
+        rows, resume = self._storage.audit_entries(wanted, position.after, backward=position.backward, limit=size)
         showing = self._showing()
         return paging.page([((row.id,), showing.audit(row)) for row in rows], position, resume)
 

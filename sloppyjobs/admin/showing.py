@@ -11,8 +11,10 @@ from sloppyjobs import telemetry
 from sloppyjobs.admin.actions import actions_for
 from sloppyjobs.definitions import Definitions
 from sloppyjobs.model import Attempt, Event, Job
+from sloppyjobs.payload_summary import summary
 from sloppyjobs.redact import Redactor
 from sloppyjobs.states import Status
+from sloppyjobs.storage.listing import Details, LastAttempt
 from sloppyjobs.views import AttemptView, AuditEntry, EventView, JobRow, JobView, LogView
 
 FIELDS_LIMIT = 4_096
@@ -47,19 +49,36 @@ class Showing:
         value = None if stored is None else self.redactor(name).json(stored, limit=FIELDS_LIMIT).value
         return value if isinstance(value, dict) else {}
 
-    def row(self, job: Job) -> JobRow:
+    def row(self, job: Job, details: Details | None = None) -> JobRow:
         """A job for a list."""
-        return JobRow(**self._fields(job))
+        if details is None:
+            return JobRow(**self._fields(job))
+        return JobRow(
+            **self._fields(job),
+            payload_preview=summary(self.redactor(job.name), details.payload_start),
+            **details.last._asdict(),
+        )
 
-    def view(self, job: Job, payload: str, result: str | None) -> JobView:
+    def view(
+        self,
+        job: Job,
+        payload: str,
+        result: str | None,
+        schedule_name: str | None,
+        last: LastAttempt,
+    ) -> JobView:
         """A job with previews of what it carries."""
         redactor = self.redactor(job.name)
-        metadata = redactor.value(telemetry.without_trace(job).metadata)
+        metadata = redactor.bounded(telemetry.without_trace(job).metadata)
+        progress = redactor.bounded(job.progress_fields)
         return JobView(
             **self._fields(job),
+            **last._asdict(),
             payload_preview=redactor.json(payload),
             result_preview=None if result is None else redactor.json(result),
             metadata=metadata if isinstance(metadata, dict) else {},
+            progress_fields=progress if isinstance(progress, dict) else {},
+            schedule_name=schedule_name,
         )
 
     def _fields(self, job: Job) -> dict[str, Any]:
@@ -155,6 +174,7 @@ _SHOWN_REDACTED = (
     "principal",
     "progress_message",
     "error_message",
+    "damage",
 )
 
 

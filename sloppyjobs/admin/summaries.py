@@ -1,4 +1,4 @@
-"""Overview, queues, causes and counters: summaries of bounded cost."""
+"""Queues, causes and counters: summaries of bounded cost."""
 
 from __future__ import annotations
 
@@ -7,100 +7,42 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection
 
 from sloppyjobs import options
 from sloppyjobs.admin.showing import Showing
-from sloppyjobs.admin.workers import live_workers, within, worker_view, works_on
-from sloppyjobs.definitions import Definitions
-from sloppyjobs.occurrences import effective_queue
-from sloppyjobs.states import FINISHED, Status
+from sloppyjobs.admin.workers import live_workers, works_on
+from sloppyjobs.causes import cause_id
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.causes import CauseSummary
 from sloppyjobs.storage.counting import WINDOW, Count
-from sloppyjobs.storage.observing import SCHEDULES, StatusLoad
 from sloppyjobs.views import (
     CappedCount,
     DeadGroup,
-    Fire,
-    Overview,
     QueueView,
     Stats,
     StatsBucket,
-    StatusCount,
-    WorkerView,
 )
 
-FEW = 5
-"""Dead groups, late schedules and next fires in an overview."""
-MANY = 50
-"""Queues and workers that need attention in an overview."""
-FRESH = timedelta(hours=1)
-"""A job of this age is new in an overview."""
 THROUGHPUT_MINUTES = 5
 _RATE_STEP = timedelta(seconds=10)  # a rate that moved with every reading would make every poll look like news
 MINUTES_OF_A_DAY = 1_440
 MOST_MINUTES = 30 * MINUTES_OF_A_DAY
 
 
-def overview(storage: SqlStorage, definitions: Definitions, showing: Showing, queues: Sequence[str] | None) -> Overview:
-    """Everything at a glance, or what concerns some queues."""
-    storage.ensure_schema()
-    return storage.read(lambda c: _overview(storage, storage.bounded(c), definitions, showing, queues))
-
-
-def _overview(
-    storage: SqlStorage,
-    connection: Connection,
-    definitions: Definitions,
-    showing: Showing,
-    scope: Sequence[str] | None,
-) -> Overview:
-    now = storage.now(connection)
-    loads = storage.status_loads(connection, now - FRESH, scope)
-    queues = storage.queues_in_use(connection, scope)
-    workers = [within(worker_view(row, now), scope) for row in storage.recent_workers(connection)]
-    seen = [worker for worker in workers if worker is not None]
-    live = [worker for worker in seen if worker.liveness == "running"]
-    used = [queue.name for queue in queues if queue.queued is not None]
-    late, coming = storage.schedules_due(connection, now, FEW if scope is None else SCHEDULES)
-    return Overview(
-        taken_at=now,
-        statuses=tuple(_status_count(status, loads[status], now) for status in Status),
-        idle_queues=tuple(name for name in used if not any(works_on(worker, name) for worker in live))[:MANY],
-        paused_queues=tuple(queue.name for queue in queues if is_paused(queue, now))[:MANY],
-        stale_workers=tuple(worker for worker in seen if worker.liveness == "stale")[:MANY],
-        live_workers=len(live),
-        slots=sum(worker.concurrency for worker in live),
-        late_schedules=_fires(late, definitions, scope),
-        next_fires=_fires(coming, definitions, scope),
-        dead_groups=tuple(dead_group(cause, showing) for cause in storage.recent_causes(connection, FEW, scope)),
-    )
-
-
-def _status_count(status: Status, load: StatusLoad, now: datetime) -> StatusCount:
-    active = status not in FINISHED and load.oldest is not None
-    age = max(0.0, (now - load.oldest).total_seconds()) if active and load.oldest is not None else None
-    return StatusCount(status, capped(load.jobs), age, None if load.fresh is None else capped(load.fresh))
-
-
-def _fires(found: Sequence[Any], definitions: Definitions, scope: Sequence[str] | None) -> tuple[Fire, ...]:
-    fires = []
-    for at, schedule, job_name, queue, defaults in found:
-        if scope is None or effective_queue(queue, defaults, definitions.get(job_name)) in scope:
-            fires.append(Fire(schedule, job_name, at))
-    return tuple(fires[:FEW])
-
-
 def dead_group(cause: CauseSummary, showing: Showing) -> DeadGroup:
     """A cause as it is shown."""
-    example = cause.example
+    example, past = cause.example, cause.past
     return DeadGroup(
+        cause=cause_id(cause.cause[2], cause.cause[0], cause.cause[1]),
         error_type=cause.cause[0],
         error_frame=cause.cause[1],
+        name=cause.cause[2],
         count=capped(cause.jobs),
-        first_seen=cause.first_seen,
-        last_seen=cause.last_seen,
+        first_seen=cause.first_seen if past is None else min(cause.first_seen, past.first_at),
+        last_seen=cause.last_seen if past is None else max(cause.last_seen, past.last_at),
+        deaths=cause.jobs.number + (0 if past is None else past.deaths),
         example_id=example.id,
         example_name=example.name,
         example_queue=example.queue,
@@ -133,6 +75,8 @@ def _queue_views(storage: SqlStorage, connection: Connection, rows: Sequence[Any
                 paused=paused,
                 paused_at=row.paused_at if paused else None,
                 paused_until=row.paused_until if paused else None,
+                paused_by=row.paused_by if paused else None,
+                pause_reason=row.pause_reason if paused else None,
                 depth=capped(load.queued),
                 oldest_queued_seconds=None if due is None else max(0.0, (now - due).total_seconds()),
                 processing=_share(running, row.name),
@@ -154,17 +98,6 @@ def is_paused(row: Any, now: datetime) -> bool:
     return row.paused_at is not None and (row.paused_until is None or row.paused_until > now)
 
 
-def worker_views(storage: SqlStorage, rows: Sequence[Any]) -> list[WorkerView]:
-    """Workers with their liveness and the jobs they hold."""
-
-    def work(connection: Connection) -> list[WorkerView]:
-        held = storage.running_by(connection, "locked_by")
-        now = storage.now(connection)
-        return [worker_view(row, now, held.get(row.id, 0)) for row in rows]
-
-    return storage.read(lambda c: work(storage.bounded(c)))
-
-
 def stats(
     storage: SqlStorage,
     minutes: object,
@@ -172,8 +105,10 @@ def stats(
     name: str | None,
     scope: Sequence[str] | None,
     ago: object,
+    *,
+    compare: bool = False,
 ) -> Stats:
-    """Settlements over time; see ``Admin.stats``."""
+    """What happened over time; see ``Admin.stats``."""
     span = options.whole("minutes", minutes, least=1, most=MOST_MINUTES)
     back = timedelta(minutes=options.whole("ago", ago, least=0, most=MOST_MINUTES))
     queues = scope
@@ -187,8 +122,13 @@ def stats(
         last = _floor(storage.now(connection) - back, step)
         number = -(-span // (step // timedelta(minutes=1)))
         first = last - step * (number - 1)
-        rows = storage.settled_by_minute(connection, first, last + step, queues, of_name)
-        return _folded(rows, [first + step * place for place in range(number)], step)
+        start = first - step * number if compare else first
+        rows = storage.settled_by_minute(connection, start, last + step, queues, of_name)
+        found = _folded(rows, [first + step * place for place in range(number)], step)
+        if not compare:
+            return found
+        before = _folded(rows, [start + step * place for place in range(number)], step)
+        return msgspec.structs.replace(found, previous=before.total)
 
     return storage.read(lambda c: work(storage.bounded(c)))
 

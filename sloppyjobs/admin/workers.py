@@ -7,15 +7,49 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
+from sqlalchemy import Connection
 
+from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.claims import ALL_QUEUES
-from sloppyjobs.views import CappedCount, WorkerView
+from sloppyjobs.storage.recent_runs import Held
+from sloppyjobs.storage.workers import stuck_in
+from sloppyjobs.views import CappedCount, RunningJob, WorkerView
 
 MISSED = 3
 """Heartbeats that a worker may miss before it counts as stale."""
+SHOWN_JOBS = 3
+"""Running jobs that are shown of each worker."""
+QUEUE_WORKERS = 20
+"""Workers that are shown of a queue."""
 
 
-def worker_view(row: Any, now: datetime, held: int = 0) -> WorkerView:
+def worker_views(storage: SqlStorage, rows: Sequence[Any], queues: Sequence[str] | None) -> list[WorkerView]:
+    """Workers with their liveness and the jobs they run; with ``queues``, what concerns these."""
+
+    def work(connection: Connection) -> list[WorkerView]:
+        held = storage.running_jobs(connection, [row.id for row in rows], queues, SHOWN_JOBS)
+        now = storage.now(connection)
+        views = (within(worker_view(row, now, held.get(row.id, ())), queues) for row in rows)
+        return [view for view in views if view is not None]
+
+    return storage.read(lambda c: work(storage.bounded(c)))
+
+
+def workers_of(storage: SqlStorage, queue: str) -> list[WorkerView]:
+    """The first live workers that take jobs from a queue, with what they run from it."""
+
+    def work(connection: Connection) -> list[WorkerView]:
+        now = storage.now(connection)
+        taking = [one for one in live_workers(storage.recent_workers(connection), now) if works_on(one, queue)]
+        shown = taking[:QUEUE_WORKERS]
+        held = storage.running_jobs(connection, [one.id for one in shown], (queue,), SHOWN_JOBS)
+        return [msgspec.structs.replace(one, **_load(held.get(one.id, ()))) for one in shown]
+
+    storage.ensure_schema()
+    return storage.read(lambda c: work(storage.bounded(c)))
+
+
+def worker_view(row: Any, now: datetime, held: Sequence[Held] = ()) -> WorkerView:
     """A worker's row as it is shown."""
     return WorkerView(
         id=row.id,
@@ -31,8 +65,14 @@ def worker_view(row: Any, now: datetime, held: int = 0) -> WorkerView:
         heartbeat_seconds=row.heartbeat_seconds,
         stopped_at=row.stopped_at,
         running=row.running,
-        held=CappedCount(held),
+        stuck=stuck_in(row.status),
+        **_load(held),
     )
+
+
+def _load(held: Sequence[Held]) -> dict[str, Any]:
+    jobs = (RunningJob(id=one.id, name=one.name, queue=one.queue, started_at=one.started_at) for one in held)
+    return {"held": CappedCount(held[0].total if held else 0), "jobs": tuple(jobs)}
 
 
 def liveness(row: Any, now: datetime) -> str:
@@ -41,7 +81,7 @@ def liveness(row: Any, now: datetime) -> str:
         return "stopped"
     if row.heartbeat_at <= now - timedelta(seconds=MISSED * row.heartbeat_seconds):
         return "stale"
-    return "draining" if row.status == "draining" else "running"
+    return "draining" if row.status.startswith("draining") else "running"
 
 
 def live_workers(rows: Iterable[Any], now: datetime) -> list[WorkerView]:

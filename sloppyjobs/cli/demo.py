@@ -17,11 +17,11 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from sloppyjobs import demo as shop
+from sloppyjobs import demo_history
 from sloppyjobs.cli import output
 from sloppyjobs.cli.overview import render_status
 from sloppyjobs.cli.params import Span
-from sloppyjobs.cli.schema import make_folder
-from sloppyjobs.cli.target import Target, pass_target
+from sloppyjobs.cli.target import Target, pass_target, sqlite_file
 from sloppyjobs.cli.web import server_command, web_factory
 from sloppyjobs.errors import JobsError
 from sloppyjobs.jobs import Jobs
@@ -48,7 +48,7 @@ def demo(target: Target, count: int, rate: float | None, duration: float | None,
     """
     if target.app is not None:
         raise click.UsageError("demo brings an application of its own: name a database with --database")
-    make_folder(target)
+    _make_folder(target)
     jobs = shop.create_jobs(target.connected().storage)
     jobs.storage.init()
     if count:
@@ -68,12 +68,21 @@ def demo(target: Target, count: int, rate: float | None, duration: float | None,
     click.echo(f"enqueued {written:,} more jobs")
 
 
+def _make_folder(target: Target) -> None:
+    """The folder of a demo's SQLite file, which need not be there yet; the one above it must."""
+    file = sqlite_file(target.connected())
+    if file is not None and file.parent.parent.is_dir():
+        file.parent.mkdir(exist_ok=True)
+
+
 def _fill(jobs: Jobs, count: int) -> None:
     out = output.console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=out, disable=not out.is_terminal, transient=True) as bar:
         task = bar.add_task("sample jobs", total=count)
+        demo_history.add_history(jobs)
         shop.fill(jobs, count, advance=lambda number: bar.advance(task, number))
+        demo_history.add_trouble(jobs)
     click.echo(f"filled with about {count:,} jobs of every state, and {len(jobs.admin.list_recurring())} schedules")
 
 

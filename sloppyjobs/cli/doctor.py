@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import click
+from msgspec.structs import replace
 from rich.console import Console
 
 from sloppyjobs.cli import output
@@ -24,6 +25,7 @@ def doctor(target: Target, as_json: bool) -> None:
     found = diagnose(target.jobs.storage)
     if not any(one.check == "schema" and one.status == FAIL for one in found):
         found += _operation(target)
+    found = [replace(one, hint=target.as_typed(one.hint)) if one.hint else one for one in found]
     ok = not any(one.status == FAIL for one in found)
     output.emit({"ok": ok, "checks": found}, as_json, lambda out: _render(out, target, found))
     if not ok:
@@ -38,15 +40,36 @@ def _operation(target: Target) -> Iterator[Finding]:
         yield Finding("queues", FAIL, detail, "start `sloppyjobs --app module:jobs worker` for these queues")
     else:
         yield Finding("queues", OK, "every queue with jobs has a worker")
+    yield from _handlers(target)
     if seen.paused_queues:
         hint = "end a pause with `sloppyjobs queues resume NAME`"
         yield Finding("pauses", WARN, f"paused: {_names(seen.paused_queues)}", hint)
     if seen.stale_workers:
-        detail = f"not heard of, and not stopped: {_names([worker.id for worker in seen.stale_workers])}"
+        detail = f"stopped responding: {_names([worker.id for worker in seen.stale_workers])}"
         yield Finding("workers", WARN, detail, "they crashed or lost the database; their jobs come back by themselves")
-    else:
+    for worker in seen.stuck_workers:
+        status = FAIL if worker.stuck >= worker.concurrency else WARN
+        hint = (
+            "their handlers go on after a timeout or a cancellation: restart the worker, and let them heed ctx.signal"
+        )
+        yield Finding("workers", status, f"{worker.hostname}:{worker.pid}: {worker.trouble}", hint)
+    if not seen.stale_workers and not seen.stuck_workers:
         yield Finding("workers", OK, f"{seen.live_workers} live")
     yield from _schedules(target, [fire.schedule for fire in seen.late_schedules])
+
+
+def _handlers(target: Target) -> Iterator[Finding]:
+    found = target.admin.unhandled()
+    if not found:
+        yield Finding("handlers", OK, "every queued job has a live worker that knows its name, or no worker at all")
+        return
+    lanes = [f"{one.name} ({one.count} in {one.queue})" for one in found]
+    detail = f"jobs wait, and no live worker of their queue has a handler for: {_names(lanes)}"
+    hint = (
+        "start a worker whose code defines these names, or restart one that runs older code; "
+        "`sloppyjobs workers` shows what each knows, `sloppyjobs cancel --name NAME` gives the jobs up"
+    )
+    yield Finding("handlers", FAIL, detail, hint)
 
 
 def _schedules(target: Target, late: list[str]) -> Iterator[Finding]:

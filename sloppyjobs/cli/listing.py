@@ -10,6 +10,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from sloppyjobs import ids
 from sloppyjobs.cli import output
 from sloppyjobs.cli.paging import more
 from sloppyjobs.cli.params import as_json, filtered, paged, settled
@@ -18,7 +19,10 @@ from sloppyjobs.redact import Preview
 from sloppyjobs.views import AttemptView, EventView, Explanation, JobRow, JobView, LogView, Page
 
 WIDE = 100
-"""From how many columns on a list of jobs shows everything."""
+"""From how many columns on a list of jobs shows whole ids."""
+_CUT = ("NAME", "QUEUE", "NOTE")
+_NARROW = ((17, 17), (10, 10), (12, 14), (8, 9), (3, 4), (5, 5), (8, None))
+"""The least and the most width of each column below that."""
 _ORDERS = ("created_at", "-created_at", "run_at", "-run_at")
 
 
@@ -67,7 +71,7 @@ def _stream(pages: Iterator[Page[JobRow]]) -> None:
     between = "\n"
     for page in pages:
         for job in page:
-            click.echo(between + msgspec.json.encode(job).decode(), nl=False)
+            click.echo(between + output.json_line(job), nl=False)
             between = ",\n"
     click.echo('\n], "next_cursor": null, "previous_cursor": null}')
 
@@ -78,17 +82,16 @@ def render_jobs(out: Console, jobs: tuple[JobRow, ...], now: datetime, first: bo
         if first:
             output.nothing(out, jobs, "jobs")
         return
-    headings = ["ID", "STATUS", "NAME", "QUEUE", "AGE"]
-    wide = out.width >= WIDE
-    if wide:
-        headings += ["TRIES", "NOTE"]
-    made = output.table(*headings, whole=("ID", "STATUS", "AGE", "TRIES"), cut=("NAME", "QUEUE"))
-    if not wide:
-        # Ids and statuses come first; together this is the width of a small terminal.
-        made.columns[2].max_width, made.columns[3].max_width = 16, 12
+    made = output.table(
+        "ID", "STATUS", "NAME", "QUEUE", "AGE", "TRIES", "NOTE", whole=("ID", "STATUS", "AGE", "TRIES"), cut=_CUT
+    )
+    narrow = out.width < WIDE
+    if narrow:
+        for column, (least, most) in zip(made.columns, _NARROW, strict=True):
+            column.min_width, column.max_width = least, most
     for job in jobs:
-        cells = (
-            job.id,
+        made.add_row(
+            ids.shortened(job.id) if narrow else job.id,
             output.word(job.status),
             output.plain(job.name),
             output.plain(job.queue),
@@ -96,7 +99,6 @@ def render_jobs(out: Console, jobs: tuple[JobRow, ...], now: datetime, first: bo
             f"{job.attempt_count}/{job.max_attempts}",
             _note(job, now),
         )
-        made.add_row(*cells[: len(headings)])
     made.show_header = first
     out.print(made)
 
@@ -105,10 +107,11 @@ def _note(job: JobRow, now: datetime) -> str:
     """What is worth knowing of a job in its state."""
     if job.status in ("scheduled", "retrying"):
         return f"due {output.ago(job.run_at, now)}"
-    if job.status == "processing" and job.progress is not None:
-        return f"{job.progress:.0f} % {output.plain(job.progress_message, 40)}".strip()
+    if job.status == "processing":
+        percent = "" if job.progress is None else f"{job.progress:.0f} % "
+        return f"{percent}{output.plain(job.progress_message, 40)}".strip()
     if job.status == "dead":
-        return output.plain(job.error_type or job.error_code, 60)
+        return output.plain((job.error_type or job.error_code or "").rpartition(".")[2], 60)
     return ""
 
 
@@ -122,6 +125,7 @@ def show(target: Target, id: str, as_json: bool) -> None:
     Payload, result, errors and logs are redacted.
     """
     admin = target.admin
+    id = admin.whole_id(id)
     job = admin.get_job(id)
     history = {
         "attempts": admin.attempts(id, page_size=100).items,
@@ -148,6 +152,7 @@ def _job_fields(job: JobView, now: datetime) -> Iterator[tuple[str, str | None]]
     yield "queue", output.plain(job.queue)
     paused = f" from {job.paused_from}" if job.paused_from else ""
     yield "status", output.word(job.status) + paused
+    yield "damage", None if job.damage is None else output.plain(job.damage, 1_000)
     yield "can", ", ".join(action.replace("_", "-") for action in job.actions) or "nothing"
     yield "attempts", f"{job.attempt_count} of {job.max_attempts}"
     yield "priority", str(job.priority) if job.priority else None
@@ -157,8 +162,7 @@ def _job_fields(job: JobView, now: datetime) -> Iterator[tuple[str, str | None]]
     yield "finished", output.stamp(job.finished_at, now)
     yield "held by", None if job.locked_by is None else output.plain(job.locked_by)
     yield "until", output.stamp(job.locked_until, now)
-    if job.progress is not None:
-        yield "progress", f"{job.progress:.0f} % {output.plain(job.progress_message)}"
+    yield "progress", _progress(job)
     yield "occurrence", output.stamp(job.occurrence_at, now)
     for name in ("schedule_id", "idempotency_key", "correlation_id", "principal"):
         value = getattr(job, name)
@@ -167,6 +171,13 @@ def _job_fields(job: JobView, now: datetime) -> Iterator[tuple[str, str | None]]
     if job.error_code is not None:
         yield "error", f"{output.plain(job.error_type or job.error_code)}: {output.plain(job.error_message, 1_000)}"
         yield "raised at", output.plain(job.error_frame) if job.error_frame else None
+
+
+def _progress(job: JobView) -> str | None:
+    percent = "" if job.progress is None else f"{job.progress:.0f} %"
+    fields = " ".join(f"{name}={output.inline(value)}" for name, value in job.progress_fields.items())
+    parts = [percent, output.plain(job.progress_message), f"[dim]{output.plain(fields, 1_000)}[/]" if fields else ""]
+    return " ".join(filter(None, parts)) or None
 
 
 def _heading(out: Console, text: str) -> None:
@@ -223,7 +234,7 @@ def _render_logs(out: Console, logs: tuple[LogView, ...]) -> None:
     _heading(out, "logs")
     made = output.table("WHEN", "#", "LEVEL", "MESSAGE", whole=("WHEN",))
     for line in logs:
-        extra = " ".join(f"{key}={value}" for key, value in line.fields.items())
+        extra = " ".join(f"{key}={output.inline(value)}" for key, value in line.fields.items())
         made.add_row(
             f"{line.created_at:%H:%M:%S}",
             str(line.attempt_number),
@@ -239,7 +250,7 @@ def _render_logs(out: Console, logs: tuple[LogView, ...]) -> None:
 @pass_target
 def explain(target: Target, id: str, as_json: bool) -> None:
     """Say why a job is not running, or how it ended."""
-    explanation = target.admin.explain(id)
+    explanation = target.admin.explain(target.admin.whole_id(id))
     output.emit(explanation, as_json, lambda out: _render_explanation(out, explanation, target.now()))
 
 

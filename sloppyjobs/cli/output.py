@@ -21,7 +21,7 @@ PIPE_WIDTH = 2_000
 LONGEST_CELL = 200
 
 # What moves a terminal's cursor, changes its colours, or turns the direction of writing around.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 STATUS_STYLES: Mapping[str, str] = {
     "scheduled": "cyan",
@@ -67,8 +67,18 @@ def emit(value: Any, as_json: bool, render: Callable[[Console], None]) -> None:
 
 
 def to_json(value: Any) -> str:
-    """Indented JSON; instants in ISO 8601."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    """Indented JSON; instants in ISO 8601. Control characters are written as JSON's escapes, for a terminal's sake."""
+    return _CONTROL.sub(_json_escape, msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def json_line(value: Any) -> str:
+    """The same on one line."""
+    return _CONTROL.sub(_json_escape, msgspec.json.encode(value).decode())
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    # Such characters stand in JSON's texts only; between them there are no other controls than line ends.
+    return f"\\u{ord(found[0]):04x}"
 
 
 def table(*headings: str, whole: Iterable[str] = (), right: Iterable[str] = (), cut: Iterable[str] = ()) -> Table:
@@ -111,6 +121,11 @@ def plain(text: object, longest: int = LONGEST_CELL) -> str:
     return escape(harmless(line if len(line) <= longest else line[: longest - 1] + "…"))
 
 
+def inline(value: object) -> str:
+    """A value of a field: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
 def block(text: object) -> str:
     """Text of several lines from the database, harmless in a terminal."""
     return escape(harmless(str(text)))
@@ -135,7 +150,7 @@ def duration(seconds: float | None) -> str:
 
 def age(seconds: float | None) -> str:
     """How long something has been so, in whole units."""
-    return "" if seconds is None else duration(float(round(seconds)))
+    return "" if seconds is None else duration(max(0.0, float(round(seconds))))
 
 
 def ago(moment: datetime | None, now: datetime) -> str:

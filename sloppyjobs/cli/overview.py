@@ -11,7 +11,7 @@ from rich.console import Console
 from sloppyjobs.cli import output
 from sloppyjobs.cli.paging import listing, more
 from sloppyjobs.cli.params import as_json, paged
-from sloppyjobs.cli.target import Target, pass_target
+from sloppyjobs.cli.target import Target, as_typed, pass_target
 from sloppyjobs.views import AuditEntry, DeadGroup, Fire, LockView, Overview, Page, StatsBucket, WorkerView
 
 
@@ -35,25 +35,29 @@ def render_status(out: Console, overview: Overview, hour: StatsBucket) -> None:
     out.print(counted)
     out.print()
     out.print(
-        f"last hour: {hour.succeeded:,} succeeded, {hour.failed:,} failed attempts, {hour.dead:,} dead, "
+        f"last hour: {hour.succeeded:,} succeeded, {hour.failed:,} failed attempts, {hour.dead:,} deaths, "
         f"{hour.cancelled:,} cancelled"
     )
-    out.print(f"workers: {overview.live_workers} live" + _named(overview.stale_workers))
-    for label, names, style in (
-        ("no worker takes from", overview.idle_queues, "bold red"),
-        ("paused queues", overview.paused_queues, "yellow"),
-    ):
-        if names:
-            out.print(f"[{style}]{label}:[/] {', '.join(map(output.plain, names))}")
-    _render_fires(out, "late schedules", overview.late_schedules, overview.taken_at, "bold red")
+    out.print(f"workers: {overview.live_workers} live, {overview.slots:,} slots")
+    _render_attention(out, overview)
     _render_fires(out, "next", overview.next_fires[:3], overview.taken_at, "bold")
     if overview.dead_groups:
         out.print()
         _render_groups(out, overview.dead_groups, overview.taken_at)
 
 
-def _named(stale: tuple[WorkerView, ...]) -> str:
-    return f", [bold red]{len(stale)} not heard of[/]" if stale else ""
+def _render_attention(out: Console, overview: Overview) -> None:
+    """What needs an operator, in the words of the admin page; dead jobs have a table of their own."""
+    for one in overview.attention:
+        if one.code == "dead":
+            continue
+        style = {"bad": "bold red", "warn": "yellow"}.get(one.level, "bold")
+        facts = [f"{one.count} queued"] if one.code in ("queue_without_worker", "queue_paused") else []
+        facts += [output.ago(one.since, overview.taken_at)] if one.since else []
+        advice = f"{one.advice[:-1]}: {as_typed(f'`{one.command}`')}" if one.command else one.advice
+        more = f" And {one.more} more." if one.more else ""
+        told = f" ({', '.join(facts)})" if facts else ""
+        out.print(f"[{style}]{output.plain(one.text)}[/]{told} [dim]→ {output.plain(advice)}{more}[/]")
 
 
 def _render_fires(out: Console, label: str, fires: tuple[Fire, ...], now: datetime, style: str) -> None:
@@ -69,7 +73,7 @@ def _render_fires(out: Console, label: str, fires: tuple[Fire, ...], now: dateti
 def dead(target: Target, limit: int, as_json: bool) -> None:
     """Group dead jobs by their cause.
 
-    A cause is the class of the error and the place that raised it.
+    A cause is the job, the class of the error and the place in the application that raised it.
     """
     groups = target.admin.dead_groups(limit)
     output.emit({"items": groups}, as_json, lambda out: _render_groups(out, groups, target.now()))
@@ -80,7 +84,7 @@ def _render_groups(out: Console, groups: tuple[DeadGroup, ...], now: datetime) -
         return
     made = output.table("DEAD", "CAUSE", "LAST", "EXAMPLE", whole=("EXAMPLE",), right=("DEAD",))
     for group in groups:
-        cause = output.plain(group.error_type or group.error_code or "unknown")
+        cause = f"{output.plain(group.name)}: {output.plain(group.error_type or group.error_code or 'unknown')}"
         place = f"\n[dim]{output.plain(group.error_frame)}[/]" if group.error_frame else ""
         message = f"\n{output.plain(group.error_message, 100)}" if group.error_message else ""
         made.add_row(
@@ -90,7 +94,7 @@ def _render_groups(out: Console, groups: tuple[DeadGroup, ...], now: datetime) -
 
 
 def _render_workers(out: Console, page: Page[WorkerView], now: datetime) -> None:
-    if output.nothing(out, page.items, "workers; start one with `sloppyjobs --app module:jobs worker`"):
+    if output.nothing(out, page.items, as_typed("workers; start one with `sloppyjobs --app module:jobs worker`")):
         return
     made = output.table(
         "WORKER", "STATE", "HOST", "QUEUES", "JOBS", "HEARD", whole=("WORKER", "STATE"), right=("JOBS",)
@@ -98,7 +102,7 @@ def _render_workers(out: Console, page: Page[WorkerView], now: datetime) -> None
     for one in page:
         made.add_row(
             output.plain(one.id),
-            output.word(one.liveness),
+            output.word(one.liveness) + (f"\n[yellow]{one.trouble}[/]" if one.trouble else ""),
             f"{output.plain(one.hostname)}:{one.pid}",
             output.plain(", ".join(one.queues)),
             f"{one.held}/{one.concurrency}",

@@ -28,7 +28,7 @@ def _render(out: Console, page: Page[QueueView], now: datetime) -> None:
             _workers(queue),
             f"{queue.throughput:.1f}",
             output.age(queue.oldest_queued_seconds),
-            _state(queue, now),
+            _state(queue, now) + _because(queue),
         )
     out.print(made)
 
@@ -44,6 +44,12 @@ def _state(queue: QueueView, now: datetime) -> str:
     return f"[yellow]paused[/]{end}"
 
 
+def _because(queue: QueueView) -> str:
+    by = f"by {queue.paused_by}" if queue.paused_by else None
+    said = ", ".join(part for part in (queue.pause_reason, by) if part)
+    return f" ({output.plain(said)})" if said else ""
+
+
 queues = listing_group(
     "queues", "List queues, pause and resume them.", "List queues.", lambda admin: admin.list_queues, _render
 )
@@ -57,6 +63,7 @@ queues = listing_group(
     metavar="INSTANT",
     help="When the pause ends by itself: an instant, or 30m for thirty minutes from now.",
 )
+@click.option("--create", is_flag=True, help="Pause a queue that nobody has used yet.")
 @signed
 @as_json
 @pass_target
@@ -64,12 +71,13 @@ def pause(
     target: Target,
     name: str,
     until: datetime | timedelta | None,
+    create: bool,
     actor: str | None,
     reason: str | None,
     as_json: bool,
 ) -> None:
     """Let no job of a queue start; those that run go on."""
-    queue = target.admin.pause_queue(name, at(until, target.now), actor=actor, reason=reason)
+    queue = target.admin.pause_queue(name, at(until, target.now), create=create, actor=actor, reason=reason)
     output.emit(queue, as_json, lambda out: _say(out, queue, target.now()))
 
 

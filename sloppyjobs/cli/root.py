@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import click
 
 from sloppyjobs import __version__
-from sloppyjobs.cli.target import Target
-from sloppyjobs.errors import JobsError
+from sloppyjobs.cli.target import Target, as_typed
+from sloppyjobs.errors import JobsError, StorageUnavailable
+from sloppyjobs.log_lines import one_line
 
 
 class Entry(NamedTuple):
@@ -49,6 +50,7 @@ COMMANDS: Mapping[str, Entry] = {
     "run-now": Entry(_STEER, "commands", "run_now", "Queue scheduled, retrying or paused jobs at once."),
     "queues": Entry(_STEER, "queues", "queues", "List queues, pause and resume them."),
     "recurring": Entry(_STEER, "recurring", "recurring", "List schedules, and steer them."),
+    "enqueue": Entry(_RUN, "enqueue", "enqueue", "Enqueue a job of the application."),
     "worker": Entry(_RUN, "worker", "worker", "Run jobs until SIGTERM or Ctrl-C."),
     "tick": Entry(_RUN, "worker", "tick", "Enqueue what is due by the schedules, once."),
     "web": Entry(_RUN, "web", "web", "Serve the admin pages."),
@@ -89,8 +91,10 @@ class Root(click.Group):
         """Run the command; an error of the library or of the database becomes one line on stderr."""
         try:
             return super().invoke(ctx)
+        except StorageUnavailable as error:
+            raise Refused(_unavailable(ctx, error)) from error
         except JobsError as error:
-            raise Refused(refusal(error)) from error
+            raise Refused(as_typed(refusal(error))) from error
         except ModuleNotFoundError as error:
             raise _missing_module(error) from error
         except Exception as error:
@@ -101,12 +105,13 @@ class Root(click.Group):
 
 def refusal(error: JobsError) -> str:
     """What the error says, and its code, by which it can be looked up."""
-    return str(error) if error.code == JobsError.code else f"{error} [{error.code}]"
+    text = one_line(str(error))
+    return text if error.code == JobsError.code else f"{text} [{error.code}]"
 
 
 _DRIVERS = {
     "psycopg": "pip install 'sloppyjobs[postgres]'",
-    "psycopg2": "this library uses psycopg 3: pip install 'sloppyjobs[postgres]', and a postgresql:// URL",
+    "psycopg2": "pip install psycopg2-binary, or pip install 'sloppyjobs[postgres]' and use a postgresql:// URL",
     "pymysql": "pip install 'sloppyjobs[mysql]'",
     "mssql_python": "pip install 'sloppyjobs[sqlserver]'",
 }
@@ -117,12 +122,18 @@ def _missing_module(error: ModuleNotFoundError) -> Exception:
     return error if remedy is None else Refused(f"the database driver {error.name} is not installed; {remedy}")
 
 
+def _unavailable(ctx: click.Context, error: StorageUnavailable) -> str:
+    doubt = "; it may have been done all the same, so look before you repeat it" if error.maybe_done else ""
+    return f"{_database_error(ctx, error)}{doubt} [{error.code}]"
+
+
 def _database_error(ctx: click.Context, error: Exception) -> str:
     where = ctx.obj.where() if isinstance(ctx.obj, Target) else "the database"
     cause = getattr(error, "orig", None) or error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     said = lines[0] if lines else type(cause).__name__
-    if type(error).__name__ in ("OperationalError", "InterfaceError"):
+    said = ctx.obj.harmless(said) if isinstance(ctx.obj, Target) else said
+    if type(error).__name__ in ("OperationalError", "InterfaceError", "StorageUnavailable"):
         return f"cannot use {where}: {said}"
     return f"{where} refused: {type(cause).__name__}: {said}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from sloppyjobs.cli.target import Target, pass_target, sqlite_file
+from sloppyjobs.cli.target import Target, pass_target
 
 
 @click.command()
@@ -14,7 +14,6 @@ def init(target: Target) -> None:
 
     Safe to repeat, and to run from several places at once.
     """
-    make_folder(target)
     version = target.connected().storage.init()
     click.echo(f"{target.where()} has the tables of schema version {version}")
 
@@ -38,10 +37,3 @@ def sql(target: Target, dialect: str | None) -> None:
 
         storage = from_url({"sqlite": "sqlite://", "postgresql": "postgresql://localhost/any"}[dialect])
     click.echo(storage.ddl().strip())
-
-
-def make_folder(target: Target) -> None:
-    """The folder of a SQLite file, which SQLite does not make by itself."""
-    file = sqlite_file(target.connected())
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)

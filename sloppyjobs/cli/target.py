@@ -69,8 +69,20 @@ class Target:
     def where(self) -> str:
         """The database in words, without its password."""
         if self.given is not None:
-            return self.given.storage.engine.url.render_as_string(hide_password=True)
+            from sloppyjobs.storage.addresses import shown  # noqa: PLC0415
+
+            return shown(self.given.storage.engine.url)
         return "the database"
+
+    def harmless(self, text: str) -> str:
+        """What the database says, without the secrets that it may repeat."""
+        if self.given is None:
+            from sloppyjobs.redact import Redactor  # noqa: PLC0415
+
+            return Redactor().text(text)
+        from sloppyjobs.storage.addresses import without_secrets  # noqa: PLC0415
+
+        return without_secrets(text, self.given.storage.engine.url)
 
     def remedy(self) -> str:
         """The command that makes the database."""
@@ -78,6 +90,10 @@ class Target:
         if self.database == DEFAULT_DATABASE:
             return "create it with `sloppyjobs init`, or name another with --database or --app"
         return f"create it with `sloppyjobs {option} init`"
+
+    def as_typed(self, text: str) -> str:
+        """The text with the commands in it as the user of this program types them."""
+        return text
 
     def close(self) -> None:
         """Give the connections back."""
@@ -149,6 +165,12 @@ def _jobs_of(found: Any, spec: str) -> Jobs:
 
 def _bad_app(text: str) -> click.BadParameter:
     return click.BadParameter(text, param_hint="--app")
+
+
+def as_typed(text: str) -> str:
+    """As ``Target.as_typed`` of the target in force."""
+    context = click.get_current_context(silent=True)
+    return context.obj.as_typed(text) if context is not None and isinstance(context.obj, Target) else text
 
 
 pass_target = click.make_pass_decorator(Target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,9 +13,12 @@ from rich.console import Console
 
 from sloppyjobs.cli import output
 from sloppyjobs.cli.params import Names, Span, as_json
+from sloppyjobs.cli.reloading import is_child, watch_and_restart
 from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.logs import JobFilter, JsonFormatter, TextFormatter
 
+_SUMMED_UP = ("succeeded", "retrying", "dead")
+"""Outcomes that a summary always names; others only where there are any."""
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -36,6 +40,12 @@ _LEVELS = ("debug", "info", "warning", "error")
 )
 @click.option("--prefetch", type=click.IntRange(0, 10_000), help="Jobs held ready.  [default: as their run time says]")
 @click.option("--until-idle", is_flag=True, help="Run what is due now, one job after the other, and stop.")
+@click.option(
+    "--reload", is_flag=True, help="Start anew when a Python file below this folder changes; for development."
+)
+@click.option(
+    "--exit-if-unavailable", is_flag=True, help="Exit if the database cannot be used at the start, and do not wait."
+)
 @click.option("--no-recurring", is_flag=True, help="Leave the schedules to others.")
 @click.option("--no-maintenance", is_flag=True, help="Leave cleanup and purge to others.")
 @click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True, help="How much to say.")
@@ -57,6 +67,7 @@ def worker(
     /,
     processes: int,
     until_idle: bool,
+    reload: bool,
     no_recurring: bool,
     no_maintenance: bool,
     log_level: str,
@@ -70,6 +81,7 @@ def worker(
     """Run jobs until SIGTERM or Ctrl-C.
 
     Then it drains: running jobs may finish, and what does not finish in time is given back without costing an attempt.
+    A database that cannot be used yet is waited for.
     """
     if target.app is None and target.given is None:
         raise click.UsageError(
@@ -77,6 +89,10 @@ def worker(
         )
     if until_idle and processes > 1:
         raise click.UsageError("--until-idle runs one job after the other, so that one process is enough")
+    if reload and until_idle:
+        raise click.UsageError("--reload works on until it is stopped, --until-idle does not: choose one")
+    if reload and not is_child():
+        click.get_current_context().exit(watch_and_restart(Path.cwd()))
     _log_to_stderr(log_level, log_format)
     settings |= {
         "lease": lease,
@@ -91,7 +107,7 @@ def worker(
     target.jobs.create_worker(**settings)
     if not target.jobs.definitions.handled():
         raise click.UsageError(f"{target.app} defines no job with a handler, so that a worker would do nothing")
-    target.jobs.storage.ensure_schema()
+    _check_schema(target, wait=not (until_idle or settings["exit_if_unavailable"]))
     if until_idle:
         _work_off(target, settings)
         return
@@ -106,6 +122,17 @@ def worker(
     click.get_current_context().exit(code)
 
 
+def _check_schema(target: Target, *, wait: bool) -> None:
+    """Refuse missing tables here, once and not by every process; an outage is left to those, which wait."""
+    from sloppyjobs.worker.arrival import is_unavailable  # noqa: PLC0415
+
+    try:
+        target.jobs.storage.ensure_schema()
+    except Exception as error:
+        if not wait or not is_unavailable(error):
+            raise
+
+
 def _log_to_stderr(level: str, form: str) -> None:
     """Log to stderr, unless the application has made other arrangements."""
     handler = logging.StreamHandler(sys.stderr)
@@ -116,11 +143,10 @@ def _log_to_stderr(level: str, form: str) -> None:
 
 def _work_off(target: Target, settings: dict[str, Any]) -> None:
     """What handlers enqueue is worked off too, unless it is due later."""
-    worker = target.jobs.create_worker(**settings)
-    executed = 0
-    while ran := worker.run_once():
-        executed += ran
-    click.echo(f"attempts made: {executed}; nothing else is due")
+    ended = target.jobs.create_worker(**settings).run_until_idle()
+    shown = [word for word in ended if word not in _SUMMED_UP]
+    parts = ", ".join(f"{ended[word]} {word}" for word in (*_SUMMED_UP, *sorted(shown)))
+    click.echo(f"attempts made: {ended.total()} ({parts}); nothing else is due")
 
 
 def _work(target: Target, settings: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 from flask import Flask
 from flask.cli import ScriptInfo
@@ -14,12 +16,19 @@ LEFT_OUT = ("completion", "demo", "web")
 """They are about ``sloppyjobs`` itself, or bring an application of their own."""
 
 
+_COMMAND = re.compile(r"`sloppyjobs(?: --(?:database|app) [^\s`]+)*(?=[\s`])")
+
+
 class AppTarget(Target):
     """The jobs of an application."""
 
     def remedy(self) -> str:
         """The command that makes the database."""
         return "create it with `flask jobs init`"
+
+    def as_typed(self, text: str) -> str:
+        """``flask jobs …`` instead of ``sloppyjobs …``; the application and its database are known."""
+        return _COMMAND.sub("`flask jobs", text)
 
 
 class FlaskCommands(Root):

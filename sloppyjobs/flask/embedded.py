@@ -118,7 +118,8 @@ class EmbeddedWorker:
         outage, stopping = Outage("starting the embedded worker"), self._stopping
         while not stopping.is_set():
             try:
-                worker = self._jobs.create_worker(**self._settings)
+                # The waiting is done here.
+                worker = self._jobs.create_worker(**{"exit_if_unavailable": True, **self._settings})
                 worker.start()
             except (InvalidOption, TypeError):
                 log.exception("the embedded worker cannot have these settings; there will be none")

@@ -8,6 +8,7 @@ from flask import Flask, current_app, has_app_context
 from sqlalchemy import Connection
 
 from sloppyjobs import errors, payload
+from sloppyjobs.autogenerate import register_where_migrations_may_run
 from sloppyjobs.flask.binding import NAME, AppJobs, Binding
 from sloppyjobs.flask.commands import FlaskCommands
 from sloppyjobs.flask.embedded import enabled_settings
@@ -54,6 +55,7 @@ class SloppyJobs(Jobs):
             raise errors.InvalidOption(
                 f"bind_key={bind_key!r}: a bind key needs its Flask-SQLAlchemy: init_app(app, db)"
             )
+        register_where_migrations_may_run()
         bound = AppJobs(self, Binding(app, db, bind_key, storage))
         app.extensions[NAME] = bound
         self._applications += 1

@@ -7,6 +7,8 @@ from typing import Any
 
 from flask import current_app, has_app_context
 
+from sloppyjobs.autogenerate import is_ours
+
 IncludeObject = Callable[[Any, str | None, str, bool, Any], bool]
 
 _DEFAULT_PREFIX = "sloppy_"
@@ -15,8 +17,8 @@ _DEFAULT_PREFIX = "sloppy_"
 def include_object(object: Any, name: str | None, type_: str, reflected: bool, compare_to: Any) -> bool:
     """Alembic's ``include_object``: False for tables of ours that autogenerate finds in the database.
 
-    For Flask-Migrate: ``Migrate(app, db, include_object=sloppyjobs.flask.include_object)``. The prefix of the tables is
-    that of the application in force. A host that has a filter of its own calls this one in it.
+    Not needed for Flask-Migrate, where autogenerate leaves our tables alone by itself. For other tools that compare a
+    database with metadata and take such a function. The prefix of the tables is that of the application in force.
     """
     return include_object_for(_prefix())(object, name, type_, reflected, compare_to)
 
@@ -26,13 +28,9 @@ def include_object_for(prefix: str) -> IncludeObject:
 
     def include(object: Any, name: str | None, type_: str, reflected: bool, compare_to: Any) -> bool:  # noqa: ARG001
         found_only = type_ == "table" and reflected and compare_to is None
-        return not (found_only and name is not None and _is_ours(name, prefix))
+        return not (found_only and name is not None and is_ours(name, prefix))
 
     return include
-
-
-def _is_ours(name: str, prefix: str) -> bool:
-    return name in (f"{prefix}jobs", f"{prefix}recurring_jobs") or name.startswith(f"{prefix}job_")
 
 
 def _prefix() -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import URL, Engine, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import URL, Engine
 
-from sloppyjobs import errors
+from sloppyjobs.storage import urls
 from sloppyjobs.storage.clock import Clock, FakeClock
+from sloppyjobs.storage.dialects.postgres_drivers import sqlstate
 from sloppyjobs.storage.storage import SqlStorage
 
 if TYPE_CHECKING:
-    from sloppyjobs.storage.dialects.postgres import PostgresStorage
+    from sloppyjobs.storage.dialects.postgres import PlainPostgresStorage
     from sloppyjobs.storage.dialects.sqlite import SqliteStorage
 
-__all__ = ["Clock", "FakeClock", "SqlStorage", "from_url", "postgres", "sqlite"]
+__all__ = ["Clock", "FakeClock", "SqlStorage", "from_url", "postgres", "sqlite", "sqlstate"]
 
 Target = str | URL | Engine
 
@@ -24,34 +24,25 @@ def sqlite(target: Target, **options: Any) -> SqliteStorage:
     """Jobs in a SQLite file: ``clock``, ``prefix``, ``synchronous`` ("FULL", "NORMAL", "EXTRA")."""
     from sloppyjobs.storage.dialects.sqlite import SqliteStorage  # noqa: PLC0415
 
-    return SqliteStorage(target, **options)
+    return SqliteStorage(urls.checked(target), **options)
 
 
-def postgres(target: Target, **options: Any) -> PostgresStorage:
-    """Jobs in PostgreSQL through psycopg 3: ``clock``, ``prefix``, ``schema``, ``notify``."""
-    from sloppyjobs.storage.dialects.postgres import PostgresStorage  # noqa: PLC0415
+def postgres(target: Target, **options: Any) -> PlainPostgresStorage:
+    """Jobs in PostgreSQL: ``clock``, ``prefix``, ``schema``, ``notify``, ``answer_timeout``.
 
-    return PostgresStorage(target, **options)
+    Fastest by psycopg 3; any driver works. ``answer_timeout`` is for how many seconds a statement on a connection of
+    the library's own making waits for a sign of life (10; None: for ever) before the connection is given up; by
+    psycopg 3 only.
+    """
+    from sloppyjobs.storage.dialects import postgres_drivers  # noqa: PLC0415
+    from sloppyjobs.storage.dialects.postgres import PlainPostgresStorage, PostgresStorage  # noqa: PLC0415
 
-
-_FACTORIES = {"sqlite": sqlite, "postgresql": postgres, "postgres": postgres}
+    checked = urls.checked(target)
+    fast = postgres_drivers.driver_name(checked) == postgres_drivers.FAST
+    return PostgresStorage(checked, **options) if fast else PlainPostgresStorage(checked, **options)
 
 
 def from_url(target: Target, **options: Any) -> SqlStorage:
-    """The storage that fits a SQLAlchemy URL or engine."""
-    if isinstance(target, Engine):
-        name = target.dialect.name
-    else:
-        try:
-            name = make_url(target).get_backend_name()
-        except ArgumentError as error:
-            raise errors.InvalidOption(
-                f"{target!r} is not a database URL; it looks like sqlite:///app.db or postgresql://user@host/database"
-            ) from error
-    try:
-        factory = _FACTORIES[name]
-    except KeyError:
-        raise errors.InvalidOption(
-            f"database {name!r} is not supported; use a sqlite:/// or postgresql:// URL, or an engine of these"
-        ) from None
-    return factory(target, **options)
+    """The storage that fits a SQLAlchemy URL or engine. Raises ``InvalidOption`` for one that does not work here."""
+    checked = urls.checked(target)
+    return (sqlite if urls.backend(checked) == "sqlite" else postgres)(checked, **options)

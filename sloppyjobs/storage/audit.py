@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Row, insert, select, update
 
 from sloppyjobs import errors
-from sloppyjobs.storage.commands import Decide
+from sloppyjobs.storage.commands import Decide, Taken, possible_id
 from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.walking import Key, Sieve, Walk, Walked, Walking
+
+_OVERLAP = timedelta(hours=1)
 
 
 class Order(NamedTuple):
@@ -21,6 +23,16 @@ class Order(NamedTuple):
     action: str
     actor: str | None = None
     reason: str | None = None
+
+
+class AuditFilter(NamedTuple):
+    """What the trail is narrowed to. Values are checked already."""
+
+    target: str | None = None
+    actor: str | None = None
+    action: str | None = None
+    created_from: datetime | None = None
+    created_to: datetime | None = None
 
 
 class Outcome(NamedTuple):
@@ -36,30 +48,60 @@ class Auditing(Walking):
     def command_job(self, job_id: str, decide: Decide, order: Order) -> bool:
         """Command one job; False when there was nothing to do, and then nothing is written."""
         self.ensure_schema()
+        tried: list[datetime] = []
 
         def work(connection: Connection) -> bool:
-            before, step = self.command(connection, job_id, decide, actor=order.actor, message=order.reason)
-            if step is None:
-                return False
-            detail = {"from": before.status.value, "to": step.target.value}
+            [taken] = self._command(connection, [possible_id(job_id)], decide, order, None, tried)
+            if taken.refused is not None:
+                raise taken.refused
+            if taken.step is None or taken.before is None:
+                return taken.repeated
+            detail = {"from": taken.before.status.value, "to": taken.step.target.value}
             self._write_audit(connection, order, "job", job_id, detail)
             return True
 
         return self.write(work)
 
-    def command_jobs(self, ids: Sequence[str], decide: Decide, order: Order) -> list[Outcome]:
-        """Command several jobs in one transaction, each fenced on its own."""
-        # In id order, so that two of these never wait for each other in a ring.
-        return self.write(lambda c: [self._command_one(c, job_id, decide, order) for job_id in sorted(ids)])
+    def command_jobs(
+        self,
+        ids: Sequence[str],
+        decide: Decide,
+        order: Order,
+        *,
+        since: int,
+        detail: Callable[[Sequence[Outcome]], Mapping[str, Any]],
+    ) -> list[Outcome]:
+        """Command several jobs in one transaction, each fenced on its own, and audit them as one entry.
 
-    def _command_one(self, connection: Connection, job_id: str, decide: Decide, order: Order) -> Outcome:
-        try:
-            before, step = self.command(connection, job_id, decide, actor=order.actor, message=order.reason)
-        except errors.UnknownJob:
-            return Outcome(job_id, "unknown")
-        except errors.InvalidTransition as error:
-            return Outcome(job_id, str(error))
-        return Outcome(job_id, None if step is not None else f"already {before.status}")
+        Jobs that have an event after ``since`` (see ``begin_command``) are left alone. When the answer to COMMIT is
+        lost, what was done is recognised as done, and not done again.
+        """
+        tried: list[datetime] = []
+
+        def work(connection: Connection) -> list[Outcome]:
+            taken = self._command(connection, ids, decide, order, since, tried)
+            outcomes = [_outcome(one) for one in taken]
+            if not any(one.repeated for one in taken):
+                self._write_audit(connection, order, "jobs", f"bulk {order.action}", detail(outcomes))
+            return outcomes
+
+        return self.write(work)
+
+    def begin_command(self) -> int:
+        """The mark from which a command on many jobs counts what others change meanwhile."""
+        self.ensure_schema()
+        return self.write(self.event_mark)
+
+    def _command(
+        self,
+        connection: Connection,
+        ids: Sequence[str],
+        decide: Decide,
+        order: Order,
+        since: int | None,
+        tried: list[datetime],
+    ) -> list[Taken]:
+        return self.command(connection, ids, decide, actor=order.actor, message=order.reason, since=since, tried=tried)
 
     def record_audit(
         self,
@@ -85,7 +127,12 @@ class Auditing(Walking):
             was_paused = was_at is not None and (was_until is None or was_until > now)
             if was_paused is paused and (not paused or was_until == until):
                 return False
-            values = {"paused_at": (was_at if was_paused else now) if paused else None, "paused_until": until}
+            values = {
+                "paused_at": (was_at if was_paused else now) if paused else None,
+                "paused_until": until,
+                "paused_by": order.actor if paused else None,
+                "pause_reason": order.reason if paused else None,
+            }
             connection.execute(update(queues).where(queues.c.name == name).values(values))
             detail = {"until": until.isoformat()} if until is not None else {}
             self._write_audit(connection, order, "queue", name, detail)
@@ -96,35 +143,41 @@ class Auditing(Walking):
         return self.write(work)
 
     def audit_entries(
-        self, target: str | None, actor: str | None, after: Key | None, *, backward: bool, limit: int
+        self, wanted: AuditFilter, after: Key | None, *, backward: bool, limit: int
     ) -> tuple[list[Row[Any]], Key | None]:
         """Entries beyond a key, latest first or backward, and the key after which to go on."""
         self.ensure_schema()
-        return self.read(lambda c: self._audit_entries(self.bounded(c), target, actor, after, backward, limit))
+        return self.read(lambda c: self._audit_entries(self.bounded(c), wanted, after, backward, limit))
 
     def _audit_entries(
-        self,
-        connection: Connection,
-        target: str | None,
-        actor: str | None,
-        after: Key | None,
-        backward: bool,
-        limit: int,
+        self, connection: Connection, wanted: AuditFilter, after: Key | None, backward: bool, limit: int
     ) -> tuple[list[Row[Any]], Key | None]:
         audit = self.tables.audit
-        walk = self.audit_walk(target, actor)
+        walk = self.audit_walk(wanted)
         walked: Walked = self.walk(connection, [walk], after=after, descending=not backward, limit=limit)
         ids = [key[0] for key in walked.found]
-        query = select(audit).where(audit.c.id.in_(ids))
-        found = {row.id: row for row in connection.execute(query)} if ids else {}
-        return [found[number] for number in ids if number in found], walked.resume
+        # The last entry that was looked at says whether the range lies behind already.
+        last = [] if walked.resume is None else [walked.resume[0]]
+        query = select(audit).where(audit.c.id.in_([*ids, *last]))
+        found = {row.id: row for row in connection.execute(query)} if ids or last else {}
+        rows = [found[number] for number in ids if number in found]
+        over = any(_beyond(found[number].created_at, wanted, backward) for number in last if number in found)
+        return rows, None if over else walked.resume
 
-    def audit_walk(self, target: str | None, actor: str | None) -> Walk:
-        """The walk over the entries of a target, an actor, or all."""
+    def audit_walk(self, wanted: AuditFilter) -> Walk:
+        """The walk over the entries of a target, or all; what else is asked sifts them, within the walk's bound."""
         c = self.tables.audit.c
-        where = () if target is None else (c.target == target,)
-        sieves: tuple[Sieve, ...] = () if actor is None else ((c.actor, lambda given: given == actor),)
-        return Walk(where, (c.id,), sieves)
+        where = () if wanted.target is None else (c.target == wanted.target,)
+        sieves: list[Sieve] = []
+        if wanted.actor is not None:
+            sieves.append((c.actor, lambda given: given == wanted.actor))
+        if wanted.action is not None:
+            sieves.append((c.action, lambda given: given == wanted.action))
+        if wanted.created_from is not None:
+            sieves.append((c.created_at, lambda given: given >= wanted.created_from))
+        if wanted.created_to is not None:
+            sieves.append((c.created_at, lambda given: given < wanted.created_to))
+        return Walk(where, (c.id,), tuple(sieves))
 
     def _write_audit(
         self,
@@ -145,3 +198,20 @@ class Auditing(Walking):
                 detail=msgspec.json.encode(detail).decode() if detail else None,
             )
         )
+
+
+def _beyond(moment: datetime, wanted: AuditFilter, backward: bool) -> bool:
+    """Whether no entry further on is in the range. Numbers and times agree but for what transactions overlap."""
+    if backward:
+        return wanted.created_to is not None and moment > wanted.created_to + _OVERLAP
+    return wanted.created_from is not None and moment < wanted.created_from - _OVERLAP
+
+
+def _outcome(taken: Taken) -> Outcome:
+    if isinstance(taken.refused, errors.UnknownJob):
+        return Outcome(taken.job_id, "unknown")
+    if taken.refused is not None:
+        return Outcome(taken.job_id, str(taken.refused))
+    if taken.step is None and not taken.repeated and taken.before is not None:
+        return Outcome(taken.job_id, f"already {taken.before.status}")
+    return Outcome(taken.job_id)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_column, select, text
+from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_column, select, text, tuple_
 
+from sloppyjobs.causes import cause_id
 from sloppyjobs.model import Job
 from sloppyjobs.states import Status
-from sloppyjobs.storage.counting import WINDOW, Count, Counting, Scope
+from sloppyjobs.storage.counting import CAP, WINDOW, Count, Counting, Scope
+from sloppyjobs.storage.deaths import Cause, PastDeaths
 from sloppyjobs.storage.job_tables import in_list
-from sloppyjobs.storage.listing import Listing, same_value
+from sloppyjobs.storage.listing import Details, Listing, same_value
 
 SEEN = 100
 """Jobs at either end of a cause among which its first and last death are looked for."""
@@ -21,12 +23,11 @@ RECENT = 500
 DEATHS = 5_000
 """Dead jobs that all causes count together."""
 
-Cause = tuple[str | None, str | None]
-"""The class of an error and the frame that raised it."""
-
+LISTED = 2_000
+"""Dead jobs of one cause, those created last, that its page looks at."""
 
 # Everything but null is at least the empty text, and that is a range of the index.
-_CAUSES = """
+_PLACES = """
 WITH RECURSIVE kinds (kind) AS (
   SELECT (SELECT min(error_type) FROM {dead} AND error_type >= '')
   UNION ALL
@@ -44,19 +45,42 @@ bare (frame) AS (
   UNION ALL
   SELECT (SELECT min(error_frame) FROM {dead} AND error_type IS NULL AND error_frame > bare.frame)
   FROM bare WHERE bare.frame IS NOT NULL
+)"""
+_NAMES = """,
+{cte} ({given}job_name) AS (
+  SELECT {given}(SELECT min(name) FROM {dead} AND {match}) {source}
+  UNION ALL
+  SELECT {given}(SELECT min(name) FROM {dead} AND {match} AND name > {cte}.job_name)
+  FROM {cte} WHERE job_name IS NOT NULL
+)"""
+_MATCHES = (
+    ("whole", "kind, frame, ", "FROM frames WHERE frame IS NOT NULL", "error_type = kind AND error_frame = frame"),
+    ("placeless", "kind, ", "FROM kinds WHERE kind IS NOT NULL", "error_type = kind AND error_frame IS NULL"),
+    ("classless", "frame, ", "FROM bare WHERE frame IS NOT NULL", "error_type IS NULL AND error_frame = frame"),
+    ("unknown", "", "", "error_type IS NULL AND error_frame IS NULL"),
 )
-SELECT kind, frame FROM (
-  SELECT kind, frame FROM frames WHERE frame IS NOT NULL
+"""Which classes and frames there are, and how jobs of each are found: ``= NULL`` finds nothing."""
+_FOUND = """
+SELECT kind, frame, job_name FROM (
+  SELECT kind, frame, job_name FROM whole WHERE job_name IS NOT NULL
   UNION ALL
-  SELECT kind, NULL FROM kinds
-  WHERE kind IS NOT NULL AND EXISTS (SELECT 1 FROM {dead} AND error_type = kinds.kind AND error_frame IS NULL)
+  SELECT kind, NULL, job_name FROM placeless WHERE job_name IS NOT NULL
   UNION ALL
-  SELECT NULL, frame FROM bare WHERE frame IS NOT NULL
+  SELECT NULL, frame, job_name FROM classless WHERE job_name IS NOT NULL
   UNION ALL
-  SELECT NULL, NULL WHERE EXISTS (SELECT 1 FROM {dead} AND error_type IS NULL AND error_frame IS NULL)
+  SELECT NULL, NULL, job_name FROM unknown WHERE job_name IS NOT NULL
 ) AS causes
 LIMIT :most
 """
+
+
+def causes_sql(dead: str) -> str:
+    """The statement that jumps from each cause to the next along the index; ``dead`` is the table and its condition."""
+    names = (
+        _NAMES.format(cte=cte, given=given, source=source, match=match, dead=dead)
+        for cte, given, source, match in _MATCHES
+    )
+    return _PLACES.format(dead=dead) + "".join(names) + _FOUND
 
 
 class CauseSummary(NamedTuple):
@@ -67,17 +91,65 @@ class CauseSummary(NamedTuple):
     first_seen: datetime
     last_seen: datetime
     example: Job
+    past: PastDeaths | None = None
+    """The deaths of jobs that were retried or deleted since, where they were asked for."""
+
+
+class Death(NamedTuple):
+    """A job that is dead, and since when."""
+
+    id: str
+    queue: str
+    died_at: datetime
+
+
+class DeadOfCause(NamedTuple):
+    """The dead jobs of one cause: how many, those created last, and when the first of them died."""
+
+    jobs: Count
+    deaths: list[Death]
+    first_at: datetime | None
 
 
 class DeadCauses(Counting, Listing):
     """Why jobs died."""
 
+    def dead_cause(self, connection: Connection, cause: str, most: int) -> Cause | None:
+        """What a cause consists of, where it is among the first ``most`` of which jobs are dead now."""
+        found = self._causes(connection, most)
+        return next((one for one in found if cause_id(one[2], one[0], one[1]) == cause), None)
+
+    def dead_of(self, connection: Connection, cause: Cause, queues: Scope = None) -> DeadOfCause:
+        """The dead jobs of one cause, of all queues or of some."""
+        c = self.tables.jobs.c
+        died = func.coalesce(c.finished_at, c.updated_at).label("died")
+        query = self._dead(select(c.id, c.queue, died), self._of(cause), newest=True).limit(LISTED + 1)
+        looked = [Death(*row) for row in connection.execute(query)]
+        seen = [one for one in looked[:LISTED] if queues is None or one.queue in queues]
+        if len(looked) <= LISTED or queues is not None:
+            return DeadOfCause(
+                Count(len(seen), len(looked) > LISTED), seen, min((one.died_at for one in seen), default=None)
+            )
+        [(count, _)] = self._counts(connection, [(self._moments(cause), CAP)])
+        [[ends]] = self._each(connection, [self._deaths(cause, newest=False)])
+        return DeadOfCause(count, seen, min(ends[0], *(one.died_at for one in seen)))
+
     def dead_causes(self, limit: int, queues: Scope = None) -> list[CauseSummary]:
         """Up to ``limit`` causes; where some queues only are asked for, those of the newest dead jobs."""
         self.ensure_schema()
-        if queues is not None:
-            return self.read(lambda c: self.recent_causes(self.bounded(c), limit, queues, WINDOW))
-        return self.read(lambda c: self._summaries(self.bounded(c), limit))
+
+        def work(connection: Connection) -> list[CauseSummary]:
+            self.bounded(connection)
+            if queues is None:
+                return self._with_past(connection, self._summaries(connection, limit), None)
+            return self._with_past(connection, self.recent_causes(connection, limit, queues, WINDOW), queues)
+
+        return self.read(work)
+
+    def _with_past(self, connection: Connection, found: list[CauseSummary], queues: Scope) -> list[CauseSummary]:
+        ids = [cause_id(one.cause[2], one.cause[0], one.cause[1]) for one in found]
+        past = self.past_deaths(connection, ids, queues)
+        return [one._replace(past=past.get(id)) for one, id in zip(found, ids, strict=True)]
 
     def recent_causes(
         self, connection: Connection, limit: int, queues: Scope = None, window: int = RECENT
@@ -86,20 +158,31 @@ class DeadCauses(Counting, Listing):
         c = self.tables.jobs.c
         died = func.coalesce(c.finished_at, c.updated_at)
         seen = literal_column("1") if queues is None else case((c.queue.in_(queues), 1), else_=0)
-        newest = select(c.error_type, c.error_frame, c.id, seen.label("seen"), died.label("died"))
+        newest = select(c.error_type, c.error_frame, c.name, c.id, seen.label("seen"), died.label("died"))
         newest = newest.where(literal_column(in_list(Status.DEAD)))
         looked = newest.order_by(c.created_at.desc(), c.id.desc()).limit(window + 1).subquery()
-        cause = (looked.c.error_type, looked.c.error_frame)
+        cause = (looked.c.error_type, looked.c.error_frame, looked.c.name)
         columns = (func.count(), func.min(looked.c.died), func.max(looked.c.died), func.max(looked.c.id), looked.c.seen)
         rows = connection.execute(select(*cause, *columns).group_by(*cause, looked.c.seen)).all()
-        more = sum(row[2] for row in rows) > window
-        found = sorted((row for row in rows if row[6]), key=lambda row: (-row[2], row[5]))[:limit]
-        examples = self._jobs_by_id(connection, [row[5] for row in found])
+        more = sum(row[3] for row in rows) > window
+        found = sorted((row for row in rows if row[7]), key=lambda row: (-row[3], row[6]))[:limit]
+        examples = self._jobs_by_id(connection, [row[6] for row in found])
         return [
-            CauseSummary((row[0], row[1]), Count(row[2], more), row[3], row[4], examples[row[5]])
+            CauseSummary((row[0], row[1], row[2]), Count(row[3], more), row[4], row[5], examples[row[6]])
             for row in found
-            if row[5] in examples
+            if row[6] in examples
         ]
+
+    def dead_jobs(
+        self, connection: Connection, ids: Sequence[str]
+    ) -> dict[str, tuple[Job, Details, tuple[float | None, str] | None]]:
+        """These jobs, each with what a list shows of it, how long its last attempt ran, and on which worker."""
+        jobs = self._details_by_id(connection, ids)
+        c = self.tables.attempts.c
+        last = [(job.id, job.attempt_count) for job, _ in jobs.values()]
+        query = select(c.job_id, c.run_seconds, c.worker_id).where(tuple_(c.job_id, c.attempt_number).in_(last))
+        ran = {row[0]: (row[1], row[2]) for row in connection.execute(query)} if last else {}
+        return {id: (job, details, ran.get(id)) for id, (job, details) in jobs.items()}
 
     def _summaries(self, connection: Connection, limit: int) -> list[CauseSummary]:
         causes = self._causes(connection, limit)
@@ -119,20 +202,20 @@ class DeadCauses(Counting, Listing):
     def _causes(self, connection: Connection, limit: int) -> list[Cause]:
         """The causes there are, in one statement that jumps from each to the next along the index."""
         name = connection.dialect.identifier_preparer.format_table(self.tables.jobs)
-        found = connection.execute(text(_CAUSES.format(dead=f"{name} WHERE status = 'dead'")), {"most": limit})
-        return [(row[0], row[1]) for row in found]
+        found = connection.execute(text(causes_sql(f"{name} WHERE status = 'dead'")), {"most": limit})
+        return [(row[0], row[1], row[2]) for row in found]
 
     # Statements
 
     def _dead(self, query: Select[Any], where: Sequence[ColumnElement[bool]], *, newest: bool) -> Select[Any]:
         c = self.tables.jobs.c
-        order = (c.error_type, c.error_frame, c.created_at, c.id)
+        order = (c.error_type, c.error_frame, c.name, c.created_at, c.id)
         query = query.where(literal_column("status = 'dead'"), *where)
         return query.order_by(*(column.desc() if newest else column for column in order))
 
-    def _of(self, cause: Cause) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    def _of(self, cause: Cause) -> tuple[ColumnElement[bool], ...]:
         c = self.tables.jobs.c
-        return same_value(c.error_type, cause[0]), same_value(c.error_frame, cause[1])
+        return same_value(c.error_type, cause[0]), same_value(c.error_frame, cause[1]), c.name == cause[2]
 
     def _moments(self, cause: Cause) -> Select[Any]:
         return self._dead(select(self.tables.jobs.c.created_at.label("first")), self._of(cause), newest=False)

@@ -7,6 +7,7 @@ this worker lacks cost anything. Inside and across lanes the order is priority, 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -23,18 +24,22 @@ from sqlalchemy import (
 )
 
 from sloppyjobs import errors
-from sloppyjobs.model import Claim, Ended, Settlement
+from sloppyjobs.model import Claim, Ended, Job, Settlement
 from sloppyjobs.states import Decision, Failure, Lost, Status, decide, event_type
 from sloppyjobs.storage import rows
+from sloppyjobs.storage.damaged_rows import read_claims, read_jobs
 from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.instants import as_stored
 from sloppyjobs.storage.settlement import Fence, Settling
 
 SWEEP_LIMIT = 500
 ALL_QUEUES = "*"
+LEASE_LENGTHS = 10_000
+"""Microseconds by which leases differ."""
+FOUND_AGAIN = 1000
+"""Running jobs of a worker that are looked through for those of a claim whose answer was lost."""
 
 Lane = tuple[str, str]
-
-_ATTEMPT = rows.CLAIM_FIELDS.index("attempt_count")
 
 
 class ClaimRequest(NamedTuple):
@@ -67,7 +72,7 @@ class Claiming(Settling):
         lost: Sequence[Ended] = ()
         promoted = 0
         if lease_ends is not None and lease_ends < now:
-            lost = self.write(lambda c: self._expire(c, limit))
+            lost = self._expire_leases(limit)
         if due is not None and due <= now:
             promoted = self.write(lambda c: self._promote(c, limit))
         upcoming = [moment for moment in (lease_ends, due) if moment is not None]
@@ -76,38 +81,88 @@ class Claiming(Settling):
         return Sweep(len(lost), promoted, next_in, lost)
 
     def claim(self, request: ClaimRequest) -> list[Claim]:
-        """Take up to ``limit`` queued jobs: rows, attempts and events in one transaction."""
+        """Take up to ``limit`` queued jobs: rows, attempts and events in one transaction.
+
+        A claim of this worker whose answer was lost is looked for first, and what it had taken is the answer.
+        """
         self.ensure_schema()
-        lanes = self.read(lambda c: self._open_lanes(c, request))
-        return self.write(lambda c: self._claim(c, request, lanes)) if lanes else []
+        return self._turn((), request)[1]
 
     def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], Sequence[Claim]]:
         """One turn of a worker: settle what has finished and claim anew, in one transaction."""
-        lanes = self.read(lambda c: self._open_lanes(c, request)) if request else []
-        if not lanes and not settlements:
+        return self._turn(settlements, request)
+
+    def _turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], list[Claim]]:
+        lost = None if request is None else self.unanswered.take_claim(request.worker_id)
+        asked = lost or (None if request is None else self.told_apart(request))
+        lanes = self.read(lambda c: self._open_lanes(c, asked)) if asked else []
+        if not lanes and not settlements and lost is None:
             return set(), []
 
-        def work(connection: Connection) -> tuple[set[str], list[Claim]]:
+        def work(connection: Connection, rerun: bool) -> tuple[set[str], list[Claim]]:
             accepted = self._settle(connection, settlements) if settlements else set()
-            return accepted, self._claim(connection, request, lanes) if request and lanes else []
+            claims = self._claimed_before(connection, asked) if asked and (lost or rerun) else []
+            return accepted, claims or (self._claim(connection, asked, lanes) if asked and lanes else [])
 
-        return self.write(work)
+        return self.settling(settlements, work, asked)
+
+    def told_apart(self, request: ClaimRequest) -> ClaimRequest:
+        """The request with a lease that is longer by some microseconds, at random.
+
+        By its length what was claimed is found again when the answer is lost, also where several claim under one
+        worker's id. A lease by an injected clock is as long as was asked for.
+        """
+        if self._test_clock is not None:
+            return request
+        return request._replace(lease=request.lease + random.randrange(1, LEASE_LENGTHS) / 1e6)  # noqa: S311
+
+    def _claimed_before(self, connection: Connection, request: ClaimRequest) -> list[Claim]:
+        """What this very request has claimed, if it has, and holds still."""
+        jobs, c = self.tables.jobs, self.tables.jobs.c
+        query = select(*rows.columns(jobs, rows.CLAIM_FIELDS)).where(
+            _status_is("processing"), c.locked_until > self.now(connection), c.locked_by == request.worker_id
+        )
+        lease = timedelta(seconds=request.lease)
+        found = connection.execute(query.order_by(c.locked_until.desc()).limit(FOUND_AGAIN)).all()
+        ours = [row for row in found if self._test_clock is None and row.locked_until - row.updated_at == lease]
+        ours.sort(key=lambda row: (-row.priority, row.run_at, row.created_at, row.id))
+        worker_id, ids = request.worker_id, [row.id for row in ours]
+        return read_claims(self, connection, ids, worker_id, lambda: rows.claims(ours, worker_id))
 
     # Sweeping
 
     def _look(self, connection: Connection) -> tuple[datetime | None, datetime | None, datetime]:
         query = self.prepared("look", self._soonest)
-        lease_ends, due, now = query.rows(cursor_of(connection), {})[0]
-        return self.from_driver(lease_ends), self.from_driver(due), self.by_clock(now)
+        *heads, now = query.rows(cursor_of(connection), {})[0]
+        # The head of an index may be a damaged row, which must not stop the sweep of all others.
+        lease_ends, due = (self._now_type.process_result_value(head, self.engine.dialect) for head in heads)
+        return lease_ends, due, self.by_clock(now)
+
+    def _expire_leases(self, limit: int) -> list[Ended]:
+        """Settle the attempts whose leases have expired; also those of a run that was committed unheard."""
+        before: dict[Fence, tuple[Ended, Any]] = {}
+
+        def work(connection: Connection) -> list[Ended]:
+            ends = self._ends(connection, [id for id, _ in before]) if before else {}
+            # By the instant our own run is told from that of somebody who swept after it had failed.
+            ours = [one for fence, (one, end) in before.items() if ends.get(fence) == end]
+            lost = self._expire(connection, limit)
+            if lost:
+                ends = self._ends(connection, [one.job.id for one in lost])
+                before.update({_fence(one): (one, ends[_fence(one)]) for one in lost})
+            return [*ours, *lost]
+
+        return self.write(work)
 
     def _expire(self, connection: Connection, limit: int) -> list[Ended]:
         c = self.tables.jobs.c
         query = select(*rows.columns(self.tables.jobs, rows.JOB_FIELDS))
         query = query.where(_status_is("processing"), c.locked_until < self.now(connection))
         query = self.locked(query.order_by(c.locked_until).limit(limit), skip=True)
+        expired = read_jobs(self, connection, query)
         lost = [
-            Ended(rows.job(row), Settlement(row.id, row.attempt_count, row.locked_by, _lost(row)))
-            for row in connection.execute(query)
+            Ended(job, Settlement(job.id, job.attempt_count, job.locked_by, _lost(job)))  # type: ignore[arg-type]
+            for job in expired
         ]
         accepted = self._settle(connection, [one.settlement for one in lost]) if lost else set()
         return [one for one in lost if one.job.id in accepted]
@@ -171,15 +226,25 @@ class Claiming(Settling):
             for queue, name in lanes
             for head in heads.rows(cursor, {"of_queue": queue, "of_name": name, "now": moment, "most": request.limit})
         ]
-        # Tuples of (-priority, run_at, created_at, id): their order is the order of the claim.
-        chosen = [head[3] for head in sorted(found)[: request.limit]]
+        chosen = [head[3] for head in _in_order(found)[: request.limit]]
         if not chosen:
             return []
-        until = now + timedelta(seconds=request.lease)
-        claimed = self._take(cursor, request.worker_id, chosen, moment, self.to_driver(until))
-        by_id = {row[0]: row for row in claimed}
-        self._open_attempts(cursor, request.worker_id, [(id, by_id[id][_ATTEMPT]) for id in chosen], moment)
-        return rows.claims([by_id[id] for id in chosen], request.worker_id, self.from_driver)
+        until = self.to_driver(now + timedelta(seconds=request.lease))
+        values = {"ids": self.list_param(chosen), "worker": request.worker_id, "now": moment, "until": until}
+        self.prepared("take jobs", self._take_jobs).run(cursor, values)
+        claims = self._taken(connection, request.worker_id, chosen)
+        self._open_attempts(cursor, request.worker_id, [(claim.id, claim.attempt) for claim in claims], moment)
+        return claims
+
+    def _taken(self, connection: Connection, worker_id: str, ids: Sequence[str]) -> list[Claim]:
+        """The claims of jobs that have just become ours, in this order."""
+        query = self.prepared("claimed rows", self._claimed_rows)
+
+        def read() -> list[Claim]:
+            by_id = {row[0]: row for row in query.rows(cursor_of(connection), {"ids": self.list_param(ids)})}
+            return rows.claims([by_id[id] for id in ids], worker_id, self.from_driver)
+
+        return read_claims(self, connection, ids, worker_id, read)
 
     def _open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
         """The attempt and the event of every job that was taken."""
@@ -187,19 +252,13 @@ class Claiming(Settling):
         self.prepared("open attempt", self._open_attempt).many(cursor, attempts)
         self.prepared("record claim", self._record_claim).many(cursor, attempts)
 
-    def _take(self, cursor: Any, worker_id: str, ids: Sequence[str], moment: Any, until: Any) -> list[tuple[Any, ...]]:
-        """Make the jobs ours; returns their rows, as ``CLAIM_FIELDS``."""
-        values = {"ids": self.list_param(ids), "worker": worker_id, "now": moment, "until": until}
-        self.prepared("take jobs", self._take_jobs).run(cursor, values)
-        return self.prepared("claimed rows", self._claimed_rows).rows(cursor, {"ids": self.list_param(ids)})
-
     # Statements
 
     def _soonest(self) -> Select[Any]:
         """The end of the first lease and the first due time, which are the heads of two indexes; and the clock."""
         c = self.tables.jobs.c
-        leases = select(c.locked_until).where(_status_is("processing")).order_by(c.locked_until)
-        due = select(c.run_at).where(_status_in("scheduled", "retrying")).order_by(c.run_at, c.id)
+        leases = select(as_stored(c.locked_until)).where(_status_is("processing")).order_by(c.locked_until)
+        due = select(as_stored(c.run_at)).where(_status_in("scheduled", "retrying")).order_by(c.run_at, c.id)
         heads = [query.limit(literal_column("1")).scalar_subquery() for query in (leases, due)]
         return select(*heads, self.clock_column())
 
@@ -245,6 +304,7 @@ class Claiming(Settling):
                 updated_at=bindparam("now"),
                 progress_percent=null(),
                 progress_message=null(),
+                progress_fields=null(),
             )
         )
 
@@ -307,8 +367,21 @@ def _queued_event(job_id: str, source: Status, moment: Any) -> dict[str, Any]:
     }
 
 
-def _lost(row: Any) -> Decision:
-    until = row.locked_until.isoformat(timespec="seconds")
-    message = f"{row.locked_by} held the job until {until} and was not heard of since"
+def _fence(one: Ended) -> Fence:
+    return one.job.id, one.settlement.attempt
+
+
+def _in_order(heads: list[Any]) -> list[Any]:
+    """Heads of lanes, (-priority, run_at, created_at, id), in the order of the claim."""
+    try:
+        return sorted(heads)
+    except TypeError:
+        # Among them is a damaged row, with bytes where the others have text.
+        return sorted(heads, key=lambda head: tuple(map(str, head)))
+
+
+def _lost(job: Job) -> Decision:
+    until = "?" if job.locked_until is None else job.locked_until.isoformat(timespec="seconds")
+    message = f"{job.locked_by} held the job until {until} and was not heard of since"
     failure = Failure(errors.LeaseExpired.code, message, type="sloppyjobs.errors.LeaseExpired")
-    return decide(row.attempt_count, row.max_attempts, Lost(failure))
+    return decide(job.attempt_count, job.max_attempts, Lost(failure))

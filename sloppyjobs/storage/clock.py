@@ -6,7 +6,7 @@ import threading
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from sloppyjobs.errors import InvalidOption
+from sloppyjobs import options
 
 
 class Clock(Protocol):
@@ -20,9 +20,9 @@ class Clock(Protocol):
 class FakeClock:
     """A clock that stands still until a test moves it."""
 
-    def __init__(self, start: datetime) -> None:
+    def __init__(self, start: datetime | str) -> None:
         self._lock = threading.Lock()
-        self._now = _aware(start)
+        self._now = options.instant("start", start)
 
     def now(self) -> datetime:
         """The instant at which the clock stands."""
@@ -31,18 +31,14 @@ class FakeClock:
 
     def advance(self, by: float | timedelta) -> datetime:
         """Move forward by seconds or a ``timedelta``, and return the new instant."""
-        step = by if isinstance(by, timedelta) else timedelta(seconds=by)
+        seconds = options.seconds("by", by, least=-options.LONGEST)
+        step = by if isinstance(by, timedelta) else timedelta(seconds=seconds)
         with self._lock:
             self._now += step
             return self._now
 
-    def set(self, instant: datetime) -> None:
+    def set(self, instant: datetime | str) -> None:
         """Jump to an instant, backwards too."""
+        moment = options.instant("instant", instant)
         with self._lock:
-            self._now = _aware(instant)
-
-
-def _aware(instant: datetime) -> datetime:
-    if instant.tzinfo is None:
-        raise InvalidOption(f"a clock needs an aware datetime; {instant!r} has no time zone")
-    return instant
+            self._now = moment

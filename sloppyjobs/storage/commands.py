@@ -1,38 +1,40 @@
-"""What an operator may do to a job: single, fenced walks along the edges of the state machine."""
+"""What an operator may do to jobs: fenced walks along the edges of the state machine, one or many in a transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, func, select
 
 from sloppyjobs import errors
 from sloppyjobs.model import Job
-from sloppyjobs.states import FINISHED, AttemptStatus, Status, check, event_type
+from sloppyjobs.states import Status, check, event_type
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.column_types import NAME_LENGTH
-from sloppyjobs.storage.database import cursor_of
-from sloppyjobs.storage.redactions import Redacting
+from sloppyjobs.storage.damaged_rows import read_jobs
+from sloppyjobs.storage.transitions import JobState, Step, Transitions
 
-
-class Step(NamedTuple):
-    """Where a command takes a job, the values it sets on the way, and the name of the event."""
-
-    target: Status
-    values: dict[str, Any]
-    event: str
-
-
-Decide = Callable[[Job, str | None, datetime], Step | None]
-"""What a command means for a job, its stored retry policy and the time; None when there is nothing to do.
+Decide = Callable[[JobState], Step | None]
+"""What a command means for a job; None when there is nothing to do.
 
 Raises ``InvalidTransition`` where the command is not allowed.
 """
 
 
-class Commanding(Redacting):
+class Taken(NamedTuple):
+    """What a command did to one job: a step, nothing where its effect was there already, or why it was refused."""
+
+    job_id: str
+    before: JobState | None
+    step: Step | None = None
+    refused: errors.JobsError | None = None
+    repeated: bool = False
+    """Whether an earlier try of the same transaction did it, whose answer was lost."""
+
+
+class Commanding(Transitions):
     """Transitions that somebody asks for."""
 
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:
@@ -40,10 +42,11 @@ class Commanding(Redacting):
         self.ensure_schema(connection)
         jobs = self.tables.jobs
         query = select(*rows.columns(jobs, rows.JOB_FIELDS)).where(jobs.c.id == possible_id(job_id))
-        row = self.read(lambda c: c.execute(query).one_or_none(), connection)
-        if row is None:
+
+        found = self.read(lambda c: read_jobs(self, c, query), connection)
+        if not found:
             raise unknown(job_id)
-        return rows.job(row)
+        return found[0]
 
     def transition(
         self,
@@ -51,7 +54,6 @@ class Commanding(Redacting):
         job_id: str,
         target: Status,
         *,
-        values: dict[str, Any] | None = None,
         actor: str | None = None,
         message: str | None = None,
     ) -> tuple[Job, bool]:
@@ -60,93 +62,98 @@ class Commanding(Redacting):
         Raises ``InvalidTransition`` where the state machine has no such edge. The flag says whether anything
         was written.
         """
-        row = self._locked_job(connection, job_id)
-        before = rows.job(row)
-        if before.status is target:
-            return before, False
-        check(before.status, target, f"job {job_id}")
-        step = Step(target, values or {}, event_type(before.status, target))
-        self._write_edge(connection, before, step, actor, message)
-        return rows.job(self._locked_job(connection, job_id)), True
+
+        def decide(job: JobState) -> Step | None:
+            return None if job.status is target else Step(target, event_type(job.status, target))
+
+        [taken] = self.command(connection, [possible_id(job_id)], decide, actor=actor, message=message)
+        if taken.refused is not None:
+            raise taken.refused
+        return self.get_job(job_id, connection), taken.step is not None
 
     def command(
         self,
         connection: Connection,
-        job_id: str,
+        ids: Sequence[str],
         decide: Decide,
         *,
         actor: str | None = None,
         message: str | None = None,
-    ) -> tuple[Job, Step | None]:
-        """Decide under the row's lock what a command means for the job, and do it.
+        since: int | None = None,
+        tried: list[datetime] | None = None,
+    ) -> list[Taken]:
+        """Decide under the rows' locks what a command means for each of these jobs, and do it. In id order.
 
-        Returns the job as it was before, and the step that was taken; None when there was nothing to do.
+        ``since``: jobs that have an event with a higher number are refused, they have changed meanwhile. ``tried``
+        holds the instants at which earlier tries of this transaction wrote, and gets another: when the answer to a
+        COMMIT was lost, the events with these instants are our own.
         """
-        row = self._locked_job(connection, job_id)
-        before = rows.job(row)
-        step = decide(before, row.retry_policy, self.now(connection))
-        if step is not None:
-            check(before.status, step.target, f"job {job_id}")
-            self._write_edge(connection, before, step, actor, message)
-        return before, step
+        self.plan_by_index(connection)
+        states = self.lock_states(connection, ids)
+        ours: Collection[str] = ()
+        changed: dict[str, bool] = {}
+        if since is not None or tried:
+            ours, changed = self._events_since(connection, list(states), since, [(at, actor) for at in tried or ()])
+        taken = [_decided(job_id, states.get(job_id), decide, changed.get(job_id)) for job_id in sorted(set(ids))]
+        if ours:
+            # All of it was committed at once, so there is nothing left to do.
+            return [_as_repeated(one, ours) for one in taken]
+        moves = [(one.before, one.step) for one in taken if one.before is not None and one.step is not None]
+        if moves:
+            now = self.now(connection)
+            if tried is not None:
+                tried.append(now)
+            self.write_moves(connection, moves, now, actor=actor, message=message)
+        return taken
 
-    def _locked_job(self, connection: Connection, job_id: str) -> Row[Any]:
-        jobs = self.tables.jobs
-        columns = rows.columns(jobs, (*rows.JOB_FIELDS, "retry_policy"))
-        query = select(*columns).where(jobs.c.id == possible_id(job_id))
-        row = connection.execute(self.locked(query)).one_or_none()
-        if row is None:
-            raise unknown(job_id)
-        return row
+    def event_mark(self, connection: Connection) -> int:
+        """A number that every event from now on exceeds."""
+        mark: int | None = connection.execute(select(func.max(self.tables.events.c.id))).scalar_one()
+        return mark or 0
 
-    def _write_edge(
+    def _events_since(
         self,
         connection: Connection,
-        before: Job,
-        step: Step,
-        actor: str | None,
-        message: str | None,
-    ) -> None:
-        target = step.target
-        now = self.now(connection)
-        jobs, attempts = self.tables.jobs, self.tables.attempts
-        changes: dict[str, Any] = {
-            "status": target.value,
-            "updated_at": now,
-            "locked_by": None,
-            "locked_until": None,
-            # Retention counts from the end of the work, not from the soft delete that follows it.
-            "finished_at": (before.finished_at or now) if target in FINISHED else None,
-            **step.values,
-        }
-        connection.execute(update(jobs).where(jobs.c.id == before.id).values(changes))
-        if before.status is Status.PROCESSING:
-            running = (attempts.c.job_id == before.id, attempts.c.attempt_number == before.attempt_count)
-            ended = {
-                "status": AttemptStatus.CANCELLED.value,
-                "finished_at": now,
-                "error_code": errors.CANCELLED,
-                "error_message": message,
-            }
-            connection.execute(update(attempts).where(*running).values(ended))
-        self.prepared("record edge", self._record_edge).many(
-            cursor_of(connection),
-            [
-                {
-                    "job_id": before.id,
-                    "event_type": step.event,
-                    "from_status": before.status.value,
-                    "to_status": target.value,
-                    "attempt_number": before.attempt_count if before.status is Status.PROCESSING else None,
-                    "worker_id": before.locked_by,
-                    "actor": actor,
-                    "message": message,
-                    "created_at": self.to_driver(now),
-                }
-            ],
-        )
-        if target is Status.QUEUED or before.status is Status.PROCESSING:
-            self.announce(connection)
+        ids: Sequence[str],
+        since: int | None,
+        tried: Collection[tuple[datetime, str | None]],
+    ) -> tuple[set[str], dict[str, bool]]:
+        """The jobs that earlier tries have commanded, and those that others changed; True for one that is new."""
+        c = self.tables.events.c
+        query = select(c.job_id, c.from_status, c.created_at, c.actor).where(self.any_of(c.job_id, "ids"))
+        if since is not None:
+            query = query.where(c.id > since)
+        ours: set[str] = set()
+        changed: dict[str, bool] = {}
+        for job_id, source, created_at, actor in connection.execute(query, {"ids": self.list_param(ids)}):
+            if (created_at, actor) in tried:
+                ours.add(job_id)
+            elif since is not None:
+                changed[job_id] = changed.get(job_id, False) or source is None
+        return ours, changed
+
+
+def _decided(job_id: str, state: JobState | None, decide: Decide, changed: bool | None) -> Taken:
+    if state is None:
+        return Taken(job_id, None, refused=unknown(job_id))
+    if changed is not None:
+        how = "was created" if changed else f"became {state.status}"
+        return Taken(job_id, state, refused=errors.InvalidTransition(f"{how} meanwhile"))
+    try:
+        step = decide(state)
+        if step is not None:
+            check(state.status, step.target, f"job {job_id}")
+    except errors.InvalidTransition as error:
+        return Taken(job_id, state, refused=error)
+    return Taken(job_id, state, step)
+
+
+def _as_repeated(taken: Taken, ours: Collection[str]) -> Taken:
+    if taken.job_id in ours:
+        return taken._replace(refused=None, repeated=True)
+    if taken.step is None or taken.before is None:
+        return taken
+    return taken._replace(step=None, refused=errors.InvalidTransition(f"became {taken.before.status} meanwhile"))
 
 
 def possible_id(job_id: object) -> str:

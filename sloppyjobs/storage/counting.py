@@ -47,6 +47,13 @@ class Counting(Walking):
         """Each query counted on its own, up to the cap."""
         return self._counts(connection, [(query, CAP) for query in queries])
 
+    def counted_with(
+        self, connection: Connection, queries: Sequence[Select[Any]], other: Select[Any]
+    ) -> tuple[list[Counted], Sequence[Any]]:
+        """The same, and the only row of another query: two whole numbers and an instant, in the same statement."""
+        *answers, [found] = self._each(connection, [*(_bounded(query, CAP) for query in queries), other])
+        return [_count(answer[0], CAP) for answer in answers], found
+
     def shared(self, connection: Connection, queries: Sequence[Select[Any]], most: int) -> list[Counted]:
         """All queries counted to ``most`` entries together: equal shares first, then the deepest share the rest."""
         if not queries:

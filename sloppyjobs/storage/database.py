@@ -1,29 +1,31 @@
 """Connections, transactions and the clock: what every part of the storage stands on.
 
 A transaction is a function of a connection. It is run again as a whole when the database reports a passing
-fault (a deadlock, a serialization failure, a busy file), so that no caller ever sees one.
+fault (a deadlock, a serialization failure, a busy file), so that no caller ever sees one. What lasts is raised as
+``StorageUnavailable``, which says whether the work may have been done.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from datetime import datetime
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Engine, Executable, literal_column
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Engine, Executable, Text, cast, literal_column
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from sloppyjobs import errors
 from sloppyjobs.storage import reading
 from sloppyjobs.storage.clock import Clock
+from sloppyjobs.storage.forking import forget_connections_after_fork
 from sloppyjobs.storage.instants import Instant
+from sloppyjobs.storage.outages import StorageUnavailable
 from sloppyjobs.storage.tables import Tables
 from sloppyjobs.storage.watch import Watcher
 
@@ -91,7 +93,12 @@ class Database:
         """Take connections from this engine, which is ours to close or not."""
         self.engine = engine
         self._owns_engine = ours
-        _forget_connections_after_fork(engine)
+        forget_connections_after_fork(engine)
+
+    @property
+    def owns_engine(self) -> bool:
+        """Whether the engine is of our making, or the application's."""
+        return self._owns_engine
 
     @property
     def clock(self) -> Clock:
@@ -136,14 +143,14 @@ class Database:
     def write(self, work: Callable[[Connection], T], connection: Connection | None = None) -> T:
         """Run ``work`` in a transaction of its own, again after a passing fault; or in the caller's."""
         if connection is not None:
-            with self.translating(connection):
+            with self.naming_outages(), self.translating(connection):
                 return work(connection)
         return self._again(lambda: self._write_once(work))
 
     def read(self, work: Callable[[Connection], T], connection: Connection | None = None) -> T:
         """Run ``work``, which writes nothing, on a connection of its own or on the caller's."""
         if connection is not None:
-            with self.translating(connection):
+            with self.naming_outages(), self.translating(connection):
                 return work(connection)
         together = reading.in_force(self.engine)
         with self._stopping_in_words():
@@ -183,8 +190,17 @@ class Database:
             raise
 
     def _write_once(self, work: Callable[[Connection], T]) -> T:
-        with self.writing() as connection, self.translating(connection):
-            return work(connection)
+        committing = False
+        try:
+            with self.writing() as connection, self._leaving_read_only(connection), self.translating(connection):
+                answer = work(connection)
+                committing = True
+        except DBAPIError as error:
+            # Whatever happens before COMMIT is sent ends in a rollback, also when the connection is lost.
+            if committing and self.is_lost(error):
+                raise StorageUnavailable.of(error, maybe_done=True) from error
+            raise
+        return answer
 
     def _read_once(self, work: Callable[[Connection], T]) -> T:
         with self.engine.connect() as connection, self.translating(connection):
@@ -202,6 +218,31 @@ class Database:
             raise as_sqlalchemy(error, self.engine, broken=broken) from error
 
     @contextmanager
+    def naming_outages(self, *, maybe_done: bool = False) -> Iterator[None]:
+        """Errors which mean that the database is away leave as ``StorageUnavailable``."""
+        try:
+            yield
+        except DBAPIError as error:
+            self._raise_named(error, maybe_done=maybe_done)
+
+    def _raise_named(self, error: DBAPIError, *, maybe_done: bool) -> NoReturn:
+        named = isinstance(error, StorageUnavailable)
+        if not named and not self.is_unavailable(error):
+            raise error
+        told = StorageUnavailable.of(error, maybe_done=maybe_done)
+        raise told from (None if named else error)
+
+    @contextmanager
+    def _leaving_read_only(self, connection: Connection) -> Iterator[None]:
+        """A connection of ours to a server that can only be read is closed: the next one may find the primary."""
+        try:
+            yield
+        except DBAPIError as error:
+            if self.is_read_only(error) and not connection.invalidated:
+                connection.invalidate(error)
+            raise
+
+    @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A connection in a transaction that has the right to write; committed at the end."""
         with self.engine.begin() as connection:
@@ -210,19 +251,44 @@ class Database:
     def _again(self, attempt: Callable[[], T]) -> T:
         deadline = time.monotonic() + RETRY_SECONDS
         pause = 0.001
+        maybe_done, reconnects = False, None
         while True:
             try:
                 return attempt()
             except DBAPIError as error:
-                if not self.is_passing(error) or time.monotonic() > deadline:
-                    raise
+                # What one attempt may have done stays in doubt, whatever becomes of the next.
+                maybe_done = maybe_done or (isinstance(error, StorageUnavailable) and error.maybe_done)
+                if self.is_read_only(error):
+                    reconnects = (self._idle_connections() + 1 if reconnects is None else reconnects) - 1
+                    over = reconnects < 0
+                else:
+                    over = not self.is_passing(error) or time.monotonic() > deadline
+                if over:
+                    self._raise_named(error, maybe_done=maybe_done)
             # Jitter, so that two writers who met once do not meet again at every step.
             time.sleep(pause * (0.5 + random.random()))  # noqa: S311
             pause = min(pause * 2, 0.05)
 
+    def _idle_connections(self) -> int:
+        """How many connections of the pool may be to the same server as the one that has just failed."""
+        pool = self.engine.pool
+        return pool.checkedin() if isinstance(pool, QueuePool) else 0
+
     def is_passing(self, error: DBAPIError) -> bool:
         """Whether the same transaction may well succeed when it is run again."""
         raise NotImplementedError
+
+    def is_unavailable(self, error: DBAPIError) -> bool:
+        """Whether the database is away, or cannot do what it should; rather than the statement being wrong."""
+        raise NotImplementedError
+
+    def is_lost(self, error: DBAPIError) -> bool:
+        """Whether nobody knows what has become of the statement."""
+        return error.connection_invalidated
+
+    def is_read_only(self, error: DBAPIError) -> bool:  # noqa: ARG002
+        """Whether the server can only be read, and another one might be written to."""
+        return False
 
     def is_timeout(self, error: DBAPIError) -> bool:  # noqa: ARG002
         """Whether the database gave up because of its time-out for statements."""
@@ -231,6 +297,15 @@ class Database:
     def is_duplicate(self, error: DBAPIError) -> bool:
         """Whether a unique key refused the row."""
         raise NotImplementedError
+
+    def is_unreadable(self, error: Exception) -> bool:
+        """Whether a row is to blame, and not the database: no value could be made of what it sent."""
+        unreadable = (ValueError, TypeError, KeyError, AttributeError, OverflowError, msgspec.MsgspecError)
+        return isinstance(error, unreadable)
+
+    def raw_text(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """The column as text or bytes that every driver can read, whatever is in it."""
+        return cast(column, Text)
 
     # Differences between the drivers, for statements that run on their cursors
 
@@ -241,6 +316,14 @@ class Database:
     def from_driver(self, value: Any) -> datetime | None:
         """An instant as the driver gave it."""
         return self._now_type.process_result_value(value, self.engine.dialect)
+
+    def beside(self, engine: Engine) -> Self:
+        """A storage of the same tables that writes on connections of this engine, whose driver is another one."""
+        raise NotImplementedError
+
+    def identity(self, connection: Connection) -> tuple[Any, ...]:
+        """What tells the database of this connection from every other."""
+        raise NotImplementedError
 
     def watch(self) -> Watcher:
         """A watcher for news from other processes."""
@@ -287,11 +370,14 @@ def cursor_of(connection: Connection) -> Any:
 
 
 def driver_of(connection: Connection) -> Any:
-    """The driver's own connection, inside a transaction that SQLAlchemy knows of."""
+    """The driver's own connection, inside a transaction that SQLAlchemy knows of.
+
+    Of an asynchronous driver it is SQLAlchemy's synchronous face.
+    """
     if not connection.in_transaction():
         # What it did not see begin, it would not commit when it is asked to.
         connection.begin()
-    return connection.connection.driver_connection
+    return connection.connection.dbapi_connection
 
 
 def as_sqlalchemy(error: Exception, engine: Engine, *, broken: bool) -> Exception:
@@ -309,28 +395,3 @@ def detached(engine: Engine) -> Any:
     driver = pooled.driver_connection
     pooled.detach()
     return driver
-
-
-# A connection must never be used, nor closed, on both sides of a fork: SQLite can lose an acknowledged commit,
-# and a server would see two clients on one socket. The child starts with an empty pool and keeps the parent's
-# connections alive, unused, so that no destructor touches them.
-_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-_inherited: list[object] = []
-
-
-def never_touch(connections: object) -> None:
-    """Keep what a forked child has inherited until it ends."""
-    _inherited.append(connections)
-
-
-def _forget_connections_after_fork(engine: Engine) -> None:
-    _engines.add(engine)
-
-
-def _in_forked_child() -> None:
-    for engine in list(_engines):
-        never_touch(engine.pool)
-        engine.dispose(close=False)
-
-
-os.register_at_fork(after_in_child=_in_forked_child)

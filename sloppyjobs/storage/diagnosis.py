@@ -15,9 +15,13 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, inspect, text
 
+from sloppyjobs.storage.addresses import without_secrets
 from sloppyjobs.storage.claims import ClaimRequest
 from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.dialects import postgres_connections
+from sloppyjobs.storage.dialects.postgres_drivers import FAST
 from sloppyjobs.storage.dialects.postgres_sql import PLAN_BY_INDEX
+from sloppyjobs.storage.dialects.postgres_turns import PostgresTurning
 from sloppyjobs.storage.schema import VERSION
 from sloppyjobs.storage.storage import SqlStorage
 
@@ -49,7 +53,8 @@ def diagnose(storage: SqlStorage) -> list[Finding]:
         checks |= {"journal": _journal, "durability": _durability, "busy time-out": _busy, "file": _file}
         checks |= {"claim plan": _sqlite_claim_plan}
     elif storage.dialect == "postgresql":
-        checks |= {"server": _server, "isolation": _isolation, "autovacuum": _autovacuum}
+        checks |= {"driver": _driver, "server": _server, "connections": _connections}
+        checks |= {"isolation": _isolation, "autovacuum": _autovacuum}
         checks |= {"claim plan": _postgres_claim_plan}
     for name, check in checks.items():
         found += _run(storage, name, check)
@@ -61,6 +66,7 @@ def _run(storage: SqlStorage, name: str, check: Check) -> list[Finding]:
         return storage.read(lambda connection: list(check(storage, connection)))
     except Exception as error:
         said = (str(getattr(error, "orig", None) or error).splitlines() or [""])[0]
+        said = without_secrets(said, storage.engine.url)
         return [Finding(name, FAIL, f"{type(error).__name__}: {said}", "see whether the database can be reached")]
 
 
@@ -182,6 +188,33 @@ def _server(_storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
         yield Finding("server", WARN, detail, f"version {LEAST_POSTGRES} or newer is tested")
 
 
+def _connections(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+    driver = connection.connection.driver_connection
+    given = postgres_connections.parameters_of(driver)
+    silent = {"tcp_user_timeout", "keepalives_idle"} - given.keys()
+    if storage.owns_engine:
+        yield Finding("connections", OK, "given up when the server does not answer")
+    elif postgres_connections.is_local(driver):
+        yield Finding("connections", OK, "through a socket of this machine, which no network can swallow")
+    elif silent or "connect_timeout" not in given:
+        missing = ", ".join(sorted(silent | ({"connect_timeout"} - given.keys())))
+        hint = f"pass connect_args={postgres_connections.CONNECT_ARGS} to your engine"
+        yield Finding(
+            "connections", WARN, f"your engine waits very long for a server that is gone: without {missing}", hint
+        )
+    else:
+        yield Finding("connections", OK, "your engine has keepalives and timeouts")
+
+
+def _driver(storage: SqlStorage, _connection: Connection) -> Iterator[Finding]:
+    name = storage.engine.dialect.driver
+    if name == FAST:
+        yield Finding("driver", OK, "psycopg 3")
+    else:
+        hint = "psycopg 3 is faster: pip install 'sloppyjobs[postgres]', and a postgresql+psycopg:// URL"
+        yield Finding("driver", OK, f"{name}, by the plain path", hint)
+
+
 def _isolation(_storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
     level = _setting(connection, "transaction_isolation")
     if level == "read committed":
@@ -208,8 +241,15 @@ def _autovacuum(storage: SqlStorage, connection: Connection) -> Iterator[Finding
         yield Finding("autovacuum", WARN, "the table of jobs has the server's defaults", hint)
 
 
-def _postgres_claim_plan(storage: Any, connection: Connection) -> Iterator[Finding]:
-    statement, values = storage.claim_call(ClaimRequest("doctor", ("default",), ("any",)))
+def _claim_statement(storage: SqlStorage, connection: Connection) -> tuple[str, Any]:
+    if isinstance(storage, PostgresTurning):
+        return storage.claim_call(ClaimRequest("doctor", ("default",), ("any",)))
+    claim = storage.prepared("heads of lane", storage._heads_of_lane)
+    return claim.sql, claim.bind({"of_queue": "default", "of_name": "any", "now": storage.now(connection), "most": 1})
+
+
+def _postgres_claim_plan(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+    statement, values = _claim_statement(storage, connection)
     cursor = cursor_of(connection)
     cursor.execute(PLAN_BY_INDEX)
     cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", values)

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from itertools import count
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from sqlalchemy import Connection, Table, bindparam, insert, select
 from sqlalchemy.exc import DBAPIError
 
+from sloppyjobs import errors
 from sloppyjobs.model import Job, NewJob, Terms
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
+from sloppyjobs.storage.damaged_rows import read_jobs
 from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.schema import Schema
 
 CHUNK = 1000
 """Rows per statement; more is slower, and holds locks for longer."""
+
+
+INSERT_TRIES = 20
+"""How often an insert that met a taken key looks for its holder. Two are enough, unless rows come and go meanwhile."""
 
 
 class Enqueue(Schema):
@@ -31,37 +38,76 @@ class Enqueue(Schema):
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
         self.ensure_schema(connection)
-        return self.write(lambda c: self._insert_all(c, new), connection)
+        runs = count()
+        return self.write(lambda c: self._insert_all(c, new, rerun=next(runs) > 0), connection)
 
-    def job_by_key(self, key: str, connection: Connection | None = None) -> Job | None:
-        """The job that has this idempotency key."""
-        return self.read(lambda c: self._jobs_by_key(c, [key]).get(key), connection)
-
-    def _insert_all(self, connection: Connection, new: Sequence[NewJob]) -> list[Job]:
+    def _insert_all(self, connection: Connection, new: Sequence[NewJob], *, rerun: bool) -> list[Job]:
+        """``rerun``: an earlier run of this transaction may have been committed, although nobody was told."""
         now = self.now(connection)
         written: list[Job] = []
         for start in range(0, len(new), CHUNK):
-            written += self._insert_chunk(connection, new[start : start + CHUNK], now + start * self.step)
+            chunk, moment = new[start : start + CHUNK], now + start * self.step
+            if rerun or keyed(chunk):
+                written += self.insert_or_find(connection, chunk, moment, rerun=rerun).answers(chunk)
+            else:
+                written += self._insert_rows(connection, chunk, moment)
         return written
 
-    def _insert_chunk(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
-        if not keyed(new):
-            return self._insert_rows(connection, new, now)
+    def insert_or_find(
+        self, connection: Connection, new: Sequence[NewJob], now: datetime, *, rerun: bool = False
+    ) -> Written:
+        """Insert the jobs whose id and key are both free, and find those that hold the others'.
+
+        Ids of new jobs are random: a row with such an id is what ``rerun`` speaks of, and looked for at once. Where a
+        holder cannot be seen because the transaction's snapshot is older than it, PostgreSQL reports a serialization
+        failure, and the caller's transaction, or ours, must be run again as a whole.
+        """
         self.begin_really(connection)
-        while True:
-            found = self._jobs_by_key(connection, [key for job in new if (key := job.terms.idempotency_key)])
-            fresh = _first_of_each_key(job for job in new if job.terms.idempotency_key not in found)
+        found = self._holders(connection, new, ids=rerun)
+        for _ in range(INSERT_TRIES):
+            taken = {job.id for job in found} | {job.idempotency_key for job in found if job.idempotency_key}
+            fresh = _first_of_each_key(
+                job for job in new if job.id not in taken and job.terms.idempotency_key not in taken
+            )
+            if not fresh:
+                return Written([], found)
             try:
                 with connection.begin_nested(), self.translating(connection):
-                    inserted = self._insert_rows(connection, fresh, now)
+                    return Written(self._insert_rows(connection, fresh, now), found)
             except DBAPIError as error:
-                # Somebody else's transaction with the same key was faster, and has committed by now.
-                if self.is_duplicate(error):
-                    continue
-                raise
-            by_id = {job.id: job for job in inserted}
-            by_key = {job.idempotency_key: _as_existing(job) for job in inserted if job.idempotency_key} | found
-            return [by_id.get(job.id) or by_key[job.terms.idempotency_key or ""] for job in new]
+                if not self.is_duplicate(error):
+                    raise
+            # Somebody else's transaction was faster, and has committed by now; or it was an earlier run of this one.
+            known, found = found, self._holders(connection, new, ids=True)
+            if len(found) == len(known):
+                self._meet_unseen(connection, fresh, now)
+        raise errors.JobsError(
+            "an id or an idempotency key of these jobs is taken by a job that this transaction cannot see: "
+            "roll back and run the transaction again"
+        )
+
+    def _meet_unseen(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> None:
+        """Let the database say what is in the way of these jobs and cannot be seen; nothing is written."""
+        insert_job = self.prepared("insert job if absent", lambda: self.insert_if_absent(self.tables.jobs, JOB_INSERT))
+        moment = self.to_driver(now)
+        values = [self._job_row(job, one, moment) for job, one in zip(placed(new, now, self.step), new, strict=True)]
+        savepoint = connection.begin_nested()
+        with self.translating(connection):
+            insert_job.many(cursor_of(connection), values)
+        savepoint.rollback()
+
+    def _holders(self, connection: Connection, new: Sequence[NewJob], *, ids: bool) -> list[Job]:
+        """The jobs that have a key of these, or an id."""
+        c = self.tables.jobs.c
+        keys = [key for job in new if (key := job.terms.idempotency_key) is not None]
+        # One query for each index: a planner that must serve both at once may read the whole table instead.
+        conditions = [c.idempotency_key.in_(keys)] if keys else []
+        conditions += [c.id.in_([job.id for job in new])] if ids else []
+        found: dict[str, Job] = {}
+        for condition in conditions:
+            query = select(*rows.columns(self.tables.jobs, rows.JOB_FIELDS)).where(condition)
+            found |= {job.id: job for job in read_jobs(self, connection, query)}
+        return list(found.values())
 
     def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         cursor = cursor_of(connection)
@@ -124,11 +170,18 @@ class Enqueue(Schema):
         """An insert that leaves an existing row as it is."""
         raise NotImplementedError
 
-    def _jobs_by_key(self, connection: Connection, keys: Sequence[str]) -> dict[str, Job]:
-        table = self.tables.jobs
-        query = select(*rows.columns(table, rows.JOB_FIELDS)).where(table.c.idempotency_key.in_(keys))
-        found = [rows.job(row, existing=True) for row in connection.execute(query)]
-        return {job.idempotency_key: job for job in found if job.idempotency_key}
+
+class Written(NamedTuple):
+    """What became of new jobs: those that were inserted, and those that were there before."""
+
+    inserted: list[Job]
+    found: list[Job]
+
+    def answers(self, new: Sequence[NewJob]) -> list[Job]:
+        """One job for each: itself, also if it was found; or, with ``existing`` set, the one that has its key."""
+        by_id = {job.id: job for job in (*self.inserted, *self.found)}
+        by_key = {job.idempotency_key: job for job in by_id.values()}
+        return [by_id.get(job.id) or as_existing(by_key[job.terms.idempotency_key]) for job in new]
 
 
 JOB_INSERT = (
@@ -196,7 +249,8 @@ def placed(new: Sequence[NewJob], now: datetime, step: timedelta) -> list[Job]:
         # Jobs that share their terms differ in little, which is faster to replace than to write all of it again.
         first = alike.get(id(one.terms))
         if first is not None:
-            jobs.append(replace(first, id=one.id, run_at=now, created_at=now, updated_at=now))
+            own = rows.metadata(one.terms.metadata)
+            jobs.append(replace(first, id=one.id, run_at=now, created_at=now, updated_at=now, metadata=own))
         else:
             job = _placed(one, now)
             jobs.append(job)
@@ -256,5 +310,6 @@ def _first_of_each_key(new: Iterable[NewJob]) -> list[NewJob]:
     return list(first.values())
 
 
-def _as_existing(job: Job) -> Job:
+def as_existing(job: Job) -> Job:
+    """The job as it is told to somebody who meant to write another one."""
     return replace(job, existing=True)

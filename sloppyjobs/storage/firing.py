@@ -2,12 +2,12 @@
 
 A fire inserts the occurrence's job first and moves the cursor second, by compare-and-set. Both happen in one
 transaction, and neither needs it: an occurrence has one id and one key, so inserting it again does nothing,
-and a cursor that has moved is not moved by somebody who read it before.
+and a cursor that has moved is not moved by somebody who read it before. So no lock is needed that a scheduler could
+leave behind when it dies.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -16,13 +16,16 @@ from sqlalchemy import ColumnElement, Connection, Select, delete, literal_column
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from sloppyjobs import errors
+from sloppyjobs.log_lines import get_logger
 from sloppyjobs.model import Job, NewJob
 from sloppyjobs.payload import clean_text
+from sloppyjobs.redact import Redactor
+from sloppyjobs.storage import rows
 from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.instants import as_stored
 from sloppyjobs.storage.schedule_rows import (
     PassedOver,
     StoredSchedule,
-    as_stored,
     columns,
     readable,
     remembering,
@@ -34,9 +37,8 @@ from sloppyjobs.storage.walking import Walking
 SET_ASIDE = timedelta(seconds=60)
 """How long a schedule that could not be fired is left alone, so that it neither stalls the rest nor spins."""
 ERROR_LENGTH = 2000
-INSERT_TRIES = 20
 
-_log = logging.getLogger("sloppyjobs.recurring")
+_log = get_logger("sloppyjobs.recurring")
 
 
 class Firing(NamedTuple):
@@ -118,61 +120,68 @@ class FiringSchedules(Walking):
                 moments += [max(both)] if both else []
         return (min(moments) - self.now(connection)).total_seconds() if moments else None
 
-    def fire_schedule(self, schedule_id: str, decide: Decide) -> list[Job]:
+    def fire_schedule(self, schedule_id: str, decide: Decide) -> list[Job] | None:
         """Fire a schedule if it is still due, as ``decide`` says; the jobs that this call inserted.
 
-        One that cannot be fired is set aside, its error recorded. An outage of the database is raised.
+        None: another scheduler fires it or has fired it. One that cannot be fired is set aside, its error recorded.
+        An outage of the database is raised.
         """
+        inserted: list[Job] = []
+
+        def work(connection: Connection) -> list[Job] | None:
+            if inserted and (ours := self._inserted_before(connection, inserted)):
+                return ours
+            fired = self._fire(connection, schedule_id, decide)
+            inserted[:] = fired or ()
+            return fired
+
         try:
-            return self.write(lambda c: self._fire(c, schedule_id, decide))
+            return self.write(work)
         except _Overtaken:
-            return []
+            return None
         except Exception as error:
             if self._is_outage(error):
                 raise
             text = clean_text(f"{type(error).__name__}: {error}", ERROR_LENGTH)
-            _log.warning("schedule %s cannot be fired and is set aside: %s", schedule_id, text)
+            _log.warning("schedule %s cannot be fired and is set aside: %s", schedule_id, Redactor().text(text))
             self.write(lambda c: self._set_aside(c, schedule_id, text))
             return []
 
-    def _fire(self, connection: Connection, schedule_id: str, decide: Decide) -> list[Job]:
+    def _inserted_before(self, connection: Connection, inserted: Sequence[Job]) -> list[Job]:
+        """The jobs of an earlier run of this fire, where it was committed and its answer lost."""
+        jobs = self.tables.jobs
+        query = select(*rows.columns(jobs, rows.JOB_FIELDS)).where(jobs.c.id.in_([job.id for job in inserted]))
+        # An occurrence has the same id for everybody; the instant tells our own from another scheduler's.
+        created = {job.id: job.created_at for job in inserted}
+        found = {row.id: rows.job(row) for row in connection.execute(query) if row.created_at == created[row.id]}
+        return [found[job.id] for job in inserted if job.id in found]
+
+    def _fire(self, connection: Connection, schedule_id: str, decide: Decide) -> list[Job] | None:
+        if not self.fires_alone(connection, schedule_id):
+            return None
         due = self._schedule_where(connection, self.tables.recurring.c.id == schedule_id)
         now = self.now(connection)
         if due is None or due.paused or due.vanished_at is not None:
-            return []
+            return None
         if due.next_run_at is None:
             raise errors.InvalidSchedule(f"next_run_at: {due.cursor!r:.200} is not an instant")
         if due.next_run_at > now:
-            return []
+            return None
         firing = decide(due, now)
         inserted = self.insert_occurrences(connection, firing.jobs)
         if not self.advance_schedule(connection, due, firing, now):
             raise _Overtaken
         return inserted
 
+    def fires_alone(self, connection: Connection, schedule_id: str) -> bool:  # noqa: ARG002
+        """False where another scheduler is firing it at this moment. This saves work; nothing depends on it."""
+        return True
+
     def insert_occurrences(self, connection: Connection, new: Sequence[NewJob]) -> list[Job]:
         """Insert the jobs whose id and key are both unknown, and return these; the others exist already."""
-        for _ in range(INSERT_TRIES):
-            known = self._known_ids_and_keys(connection, new)
-            fresh = [job for job in new if known.isdisjoint((job.id, job.terms.idempotency_key))]
-            if not fresh:
-                return []
-            try:
-                with connection.begin_nested(), self.translating(connection):
-                    return self._insert_rows(connection, fresh, self.now(connection))
-            except DBAPIError as error:
-                # Another scheduler was faster; it has committed by now, so the next look sees its jobs.
-                if not self.is_duplicate(error):
-                    raise
-        raise errors.JobsError("the occurrence's id or key is taken by a job that this transaction cannot see")
-
-    def _known_ids_and_keys(self, connection: Connection, new: Sequence[NewJob]) -> set[str | None]:
-        c = self.tables.jobs.c
-        # One query for each index: a planner that must serve both at once may read the whole table instead.
-        by_id = select(c.id).where(c.id.in_([job.id for job in new]))
-        by_key = select(c.idempotency_key).where(c.idempotency_key.in_([job.terms.idempotency_key for job in new]))
+        # An occurrence has the same id for every scheduler, so its row may well be there.
         bounded = self.bounded(connection)
-        return {*bounded.execute(by_id).scalars(), *bounded.execute(by_key).scalars()}
+        return self.insert_or_find(bounded, new, self.now(bounded), rerun=True).inserted if new else []
 
     def advance_schedule(self, connection: Connection, due: StoredSchedule, firing: Firing, now: datetime) -> bool:
         """Move the cursor from where it was read; False when it was moved, paused or removed meanwhile."""

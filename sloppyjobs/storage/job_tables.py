@@ -74,6 +74,7 @@ def job_columns() -> list[Column[object]]:
         Column("error_message", Text),
         Column("paused_from", Word),
         Column("finished_at", Instant),
+        Column("progress_fields", Text),
     ]
 
 
@@ -111,7 +112,7 @@ def jobs(prefix: str, metadata: MetaData, *, by_instant: bool) -> None:
         c.id,
         where="correlation_id IS NOT NULL",
     )
-    partial(f"ix_{prefix}jobs_dead", c.error_type, c.error_frame, c.created_at, c.id, where="status = 'dead'")
+    partial(f"ix_{prefix}jobs_dead", c.error_type, c.error_frame, c.name, c.created_at, c.id, where="status = 'dead'")
 
 
 def attempts(prefix: str, metadata: MetaData) -> None:

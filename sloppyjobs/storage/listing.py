@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, literal_column, null, select
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, func, literal_column, null, select
 
 from sloppyjobs.model import Job
+from sloppyjobs.payload_summary import START
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.commands import possible_id, unknown
+from sloppyjobs.storage.damaged_rows import read_jobs, salvage
 from sloppyjobs.storage.job_tables import in_list
 from sloppyjobs.storage.walking import Key, Sieve, Walk, Walking
 
@@ -20,7 +22,7 @@ TIMED = frozenset({Status.SCHEDULED, Status.RETRYING})
 """The states whose jobs an index keeps in the order of their run time."""
 UNSET = msgspec.UNSET
 
-_HEAVY = ("metadata", "result")
+_HEAVY = ("metadata", "result", "progress_fields")
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,32 +46,108 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     scope: tuple[str, ...] | None = None
 
 
+class LastAttempt(NamedTuple):
+    """When the last attempt of a job began, and how many seconds it took; None before the first, or while it runs."""
+
+    started_at: datetime | None = None
+    duration: float | None = None
+
+
+class Details(NamedTuple):
+    """What a list shows besides a job: how its payload starts, and its last attempt."""
+
+    payload_start: str
+    """One character more than ``payload_summary.START`` where there is more."""
+    last: LastAttempt = LastAttempt()
+
+
 class Found(NamedTuple):
     """Jobs with the keys by which they are ordered, and the key after which to go on; None at the end."""
 
     jobs: list[tuple[Key, Job]]
     resume: Key | None
+    details: Mapping[str, Details] = {}
+    """By the id of the job, where they were asked for."""
+
+
+class JobRow(NamedTuple):
+    """A job with its payload and its result as they are stored, the schedule that made it, and its last attempt."""
+
+    job: Job
+    payload: str
+    result: str | None
+    schedule_name: str | None = None
+    last: LastAttempt = LastAttempt()
 
 
 class Listing(Walking):
     """Jobs in order, and single jobs with everything they carry."""
 
-    def find_jobs(self, wanted: JobFilter, order: str, after: Key | None, *, backward: bool, limit: int) -> Found:
-        """Up to ``limit`` jobs beyond a key, in ``order`` or backward."""
+    def find_jobs(
+        self, wanted: JobFilter, order: str, after: Key | None, *, backward: bool, limit: int, details: bool = False
+    ) -> Found:
+        """Up to ``limit`` jobs beyond a key, in ``order`` or backward; with ``details`` in the same statement."""
         self.ensure_schema()
-        return self.read(lambda c: self._find(self.bounded(c), wanted, order, after, backward, limit))
+        return self.read(lambda c: self._find(self.bounded(c), wanted, order, after, backward, limit, details))
 
-    def job_row(self, job_id: str) -> tuple[Job, str, str | None]:
-        """The job, and its payload and result as they are stored; ``UnknownJob`` where there is none."""
+    def job_row(self, job_id: str) -> JobRow:
+        """The job with what it carries, as it is stored; ``UnknownJob`` where there is none."""
         self.ensure_schema()
-        jobs = self.tables.jobs
-        columns = (*rows.JOB_FIELDS, "payload")
-        query = select(*rows.columns(jobs, columns)).where(jobs.c.id == possible_id(job_id))
-        row = self.read(lambda c: c.execute(query).one_or_none())
-        if row is None:
-            raise unknown(job_id)
-        job = self.seen()["job", job_id] = rows.job(row)
-        return job, row.payload, row.result
+        recurring = self.tables.recurring
+        columns = rows.columns(self.tables.jobs, (*rows.JOB_FIELDS, "payload"))
+        query = self._with_last_attempt([*columns, recurring.c.name.label("schedule_name")])
+        query = query.outerjoin(recurring, recurring.c.id == self.tables.jobs.c.schedule_id)
+        query = query.where(self.tables.jobs.c.id == possible_id(job_id))
+        found = self.read(lambda c: self._whole_row(c, query, job_id))
+        self.seen()["job", job_id] = found.job
+        return found
+
+    def _with_last_attempt(self, columns: Sequence[ColumnElement[Any]]) -> Select[Any]:
+        """These columns of jobs, then those that ``_last_attempt`` reads."""
+        j, a = self.tables.jobs.c, self.tables.attempts.c
+        last = and_(a.job_id == j.id, a.attempt_number == j.attempt_count)
+        joined = self.tables.jobs.outerjoin(self.tables.attempts, last)
+        # Labelled, because a job has columns with these names, too.
+        started, finished = a.started_at.label("attempt_started"), a.finished_at.label("attempt_finished")
+        return select(*columns, started, finished, a.run_seconds).select_from(joined)
+
+    def _whole_row(self, connection: Connection, query: Select[Any], job_id: str) -> JobRow:
+        try:
+            row = connection.execute(query).one_or_none()
+            if row is None:
+                raise unknown(job_id)
+            return JobRow(rows.job(row), row.payload, row.result, row.schedule_name, _last_attempt(row))
+        except Exception as error:
+            if not self.is_unreadable(error):
+                raise
+            found = salvage(self, connection, [job_id]).get(job_id)
+            if found is None or found.job.damage is None:
+                raise
+            recurring = self.tables.recurring
+            made_by = select(recurring.c.name).where(recurring.c.id == found.job.schedule_id)
+            return JobRow(found.job, found.payload, found.result, connection.scalar(made_by))
+
+    def ids_between(self, head: str, tail: str, limit: int) -> list[str]:
+        """The ids that begin and end so, of at most ``limit`` that begin so."""
+        self.ensure_schema()
+        column = self.tables.jobs.c.id
+        # No character of an id comes after "~".
+        query = select(column).where(column >= head, column < head + "~").order_by(column).limit(limit)
+        return [id for id in self.read(lambda c: c.scalars(query).all()) if id.endswith(tail)]
+
+    def names_seen(self, queues: int, settlements: int) -> tuple[list[str], list[tuple[str, str]]]:
+        """The first so many queues, and queue and name of the jobs in the last so many rows of the counters."""
+        self.ensure_schema()
+        names, c = self.tables.queues.c.name, self.tables.stats.c
+        newest = (c.minute.desc(), c.queue.desc(), c.name.desc(), c.shard.desc())
+        counted = select(c.queue, c.name).order_by(*newest).limit(settlements).subquery()
+
+        def both(connection: Connection) -> tuple[list[str], list[tuple[str, str]]]:
+            known = list(self.bounded(connection).scalars(select(names).order_by(names).limit(queues)))
+            lanes = connection.execute(select(counted.c.queue, counted.c.name).distinct())
+            return known, [(queue, name) for queue, name in lanes]
+
+        return self.read(both)
 
     def known_job(self, job_id: str) -> Job:
         """As ``get_job``; a page that has read the job already does not ask again."""
@@ -84,16 +162,23 @@ class Listing(Walking):
         after: Key | None,
         backward: bool,
         limit: int,
+        details: bool,
     ) -> Found:
         if wanted.schedule is not None:
             wanted = msgspec.structs.replace(wanted, schedule=self._schedule_id(connection, wanted.schedule))
         walks = self.job_walks(wanted, order)
         descending = order.startswith("-") is not backward
         walked = self.walk(connection, walks, after=after, descending=descending, limit=limit)
-        found = self._jobs_by_id(connection, [key[-1] for key in walked.found])
+        ids = [key[-1] for key in walked.found]
+        if details:
+            detailed = self._details_by_id(connection, ids)
+            found = {id: job for id, (job, _) in detailed.items()}
+            more = {id: one for id, (_, one) in detailed.items()}
+        else:
+            found, more = self._jobs_by_id(connection, ids), {}
         # A job that has moved on between the two queries is not what was asked for any more.
         jobs = [(key, found[key[-1]]) for key in walked.found if _still(found.get(key[-1]), wanted)]
-        return Found(jobs, walked.resume)
+        return Found(jobs, walked.resume, more)
 
     def job_walks(self, wanted: JobFilter, order: str = "-created_at") -> list[Walk]:
         """The walks that together find what is wanted, each along the index that narrows it most."""
@@ -121,10 +206,12 @@ class Listing(Walking):
     def _status_walk(self, wanted: JobFilter, status: Status) -> Walk:
         c = self.tables.jobs.c
         only = msgspec.structs.replace(wanted, statuses=tuple(Status))
-        if status is Status.DEAD and UNSET not in (wanted.error_type, wanted.error_frame):
+        if status is Status.DEAD and UNSET not in (wanted.error_type, wanted.error_frame) and wanted.name is not None:
             cause = same_value(c.error_type, wanted.error_type), same_value(c.error_frame, wanted.error_frame)
-            only = msgspec.structs.replace(only, error_type=UNSET, error_frame=UNSET)
-            return self._walk(only, (_status("= 'dead'"), *cause), (c.created_at, c.id), (c.error_type, c.error_frame))
+            prefix = (c.error_type, c.error_frame, c.name)
+            only = msgspec.structs.replace(only, error_type=UNSET, error_frame=UNSET, name=None)
+            where = (_status("= 'dead'"), *cause, c.name == wanted.name)
+            return self._walk(only, where, (c.created_at, c.id), prefix)
         return self._walk(only, (literal_column(in_list(status)),), (c.created_at, c.id))
 
     def _walk(
@@ -156,10 +243,41 @@ class Listing(Walking):
         return given if found is None else found
 
     def _jobs_by_id(self, connection: Connection, ids: Sequence[str]) -> dict[str, Job]:
-        jobs = self.tables.jobs
-        columns = [null() if name in _HEAVY else jobs.c[name] for name in rows.JOB_FIELDS]
-        query = select(*columns).where(jobs.c.id.in_(ids))
-        return {row[0]: rows.job(row) for row in connection.execute(query)} if ids else {}
+        query = select(*self._light_columns()).where(self.tables.jobs.c.id.in_(ids))
+        if not ids:
+            return {}
+        return {job.id: job for job in read_jobs(self, connection, query)}
+
+    def _light_columns(self) -> list[ColumnElement[Any]]:
+        return [null() if name in _HEAVY else self.tables.jobs.c[name] for name in rows.JOB_FIELDS]
+
+    def _details_by_id(self, connection: Connection, ids: Sequence[str]) -> dict[str, tuple[Job, Details]]:
+        if not ids:
+            return {}
+        c = self.tables.jobs.c
+        # A payload may have a MiB, and a page a hundred of them.
+        start = func.substr(c.payload, 1, START + 1, type_=Text)
+        query = self._with_last_attempt([*self._light_columns(), start]).where(c.id.in_(ids))
+        try:
+            return {row[0]: (rows.job(row), _details(row)) for row in connection.execute(query)}
+        except Exception as error:
+            if not self.is_unreadable(error):
+                raise
+        salvaged = salvage(self, connection, ids)
+        return {id: (one.job, Details(one.payload[: START + 1])) for id, one in salvaged.items()}
+
+
+def _details(row: Sequence[Any]) -> Details:
+    start = row[len(rows.JOB_FIELDS)]
+    # SQLite keeps whatever was put into a column.
+    if not isinstance(start, str):
+        raise TypeError(f"payload is of type {type(start).__name__}")
+    return Details(start, _last_attempt(row))
+
+
+def _last_attempt(row: Sequence[Any]) -> LastAttempt:
+    started, finished, measured = row[-3:]
+    return LastAttempt(started, rows.elapsed(started, finished, measured))
 
 
 def _sieves(wanted: JobFilter, c: Any) -> list[Sieve]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
-from sqlalchemy import Connection, delete, or_, update
+from sqlalchemy import Connection, delete, or_, select, update
 
 from sloppyjobs.storage.claims import Claiming
 from sloppyjobs.storage.database import cursor_of
@@ -27,9 +28,8 @@ class Locking(Claiming):
     def release_lock(self, name: str, owner: str) -> bool:
         """Give the lock back; False when somebody else has it by now."""
         self.ensure_schema()
-        locks = self.tables.locks
-        held = delete(locks).where(locks.c.name == name, locks.c.owner == owner)
-        return self.write(lambda c: c.execute(held).rowcount == 1)
+        runs = count()
+        return self.write(lambda c: self._release(c, name, owner, rerun=next(runs) > 0))
 
     def _acquire(self, connection: Connection, name: str, owner: str, ttl: float) -> bool:
         locks = self.tables.locks
@@ -49,6 +49,13 @@ class Locking(Claiming):
             return True
         free = or_(locks.c.owner == owner, locks.c.locked_until <= now)
         return connection.execute(update(locks).where(locks.c.name == name, free).values(values)).rowcount == 1
+
+    def _release(self, connection: Connection, name: str, owner: str, *, rerun: bool) -> bool:
+        locks = self.tables.locks
+        if connection.execute(delete(locks).where(locks.c.name == name, locks.c.owner == owner)).rowcount == 1:
+            return True
+        # Where nobody has it, an earlier run released it and its answer was lost.
+        return rerun and connection.execute(select(locks.c.name).where(locks.c.name == name)).first() is None
 
     def _extend(self, connection: Connection, name: str, owner: str, ttl: float) -> bool:
         locks = self.tables.locks

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, func, literal_column, select, text, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, or_, select, text, tuple_
 
 from sloppyjobs.model import Job
 from sloppyjobs.states import FINISHED, Status
-from sloppyjobs.storage.counting import CAP, WINDOW, Count, Counting, Scope
+from sloppyjobs.storage.counting import CAP, WINDOW, Count, Counted, Counting, Scope
+from sloppyjobs.storage.instants import Later
 from sloppyjobs.storage.job_tables import in_list
 from sloppyjobs.storage.service_tables import ENABLED
 
@@ -23,6 +24,9 @@ WORKERS = 1_000
 LANES = 50
 """Lanes of a queue in which jobs ahead are counted."""
 LATE_SECONDS = 60.0
+"""How long a fire, a lease or a timeout may be overdue before it is called late: a sweep takes its time."""
+LATELY = 5
+"""Minutes in which failed attempts are compared with those that succeeded."""
 DEPTHS = 20_000
 """Queued jobs that the depths of a page of queues count together."""
 AHEAD = 5_000
@@ -53,6 +57,31 @@ class StatusLoad(NamedTuple):
     oldest: datetime | None
 
 
+class Loads(NamedTuple):
+    """Every status, and what should have been done already: each a count with the earliest instant."""
+
+    statuses: dict[Status, StatusLoad]
+    overdue: Counted
+    """Scheduled and retrying jobs whose time has come; the instant is a run time."""
+    expired: Counted
+    """Processing jobs whose lease ended; the instant is its end."""
+    overrun: Counted
+    """Processing jobs that run longer than their timeout; the instant is the start of the attempt."""
+    lately: tuple[int, int]
+    """Attempts that failed and that succeeded in the last five minutes."""
+
+
+class QueueInUse(NamedTuple):
+    """A queue with its pause, and the names of its queued jobs."""
+
+    name: str
+    paused_at: datetime | None
+    paused_until: datetime | None
+    paused_by: str | None
+    pause_reason: str | None
+    names: tuple[str, ...]
+
+
 class QueueLoad(NamedTuple):
     """What lies in a queue: how many are queued, and the earliest run time among the counted."""
 
@@ -61,7 +90,7 @@ class QueueLoad(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """What goes on in each queue: jobs that run, jobs that wait for a time, attempts settled lately."""
+    """What goes on in each queue: jobs that run, jobs that wait for a time, attempts that finished lately."""
 
     running: dict[str, int]
     timed: dict[str, int]
@@ -71,14 +100,44 @@ class Activity(NamedTuple):
 class Observing(Counting):
     """What an overview is made of."""
 
-    def status_loads(self, connection: Connection, since: datetime, queues: Scope) -> dict[Status, StatusLoad]:
+    def status_loads(self, connection: Connection, now: datetime, since: datetime, queues: Scope) -> Loads:
         """Every status, counted up to the cap; ``fresh`` are those that were created since an instant."""
         lasting = [status for status in Status if status not in FINISHED]
         whole = [self._of_status(status, queues, None) for status in Status]
-        found = self.counted(connection, [*whole, *(self._of_status(status, queues, since) for status in lasting)])
-        fresh = {status: count for status, (count, _) in zip(lasting, found[len(whole) :], strict=True)}
-        counts = zip(Status, found[: len(whole)], strict=True)
-        return {status: StatusLoad(count, fresh.get(status), oldest) for status, (count, oldest) in counts}
+        fresh = [self._of_status(status, queues, since) for status in lasting]
+        late = self._late(now, queues)
+        found, (failed, succeeded, _) = self.counted_with(
+            connection, [*whole, *fresh, *late], self._lately(now, queues)
+        )
+        counts = dict(zip(Status, found, strict=False))
+        new = {status: count for status, (count, _) in zip(lasting, found[len(whole) :], strict=False)}
+        statuses = {status: StatusLoad(count, new.get(status), oldest) for status, (count, oldest) in counts.items()}
+        overdue, expired, overrun = found[-len(late) :]
+        return Loads(statuses, overdue, expired, overrun, (int(failed), int(succeeded)))
+
+    def _lately(self, now: datetime, queues: Scope) -> Select[Any]:
+        c = self.tables.stats.c
+        sums = (func.coalesce(func.sum(counter), literal_column("0")) for counter in (c.failed, c.succeeded))
+        query = select(*sums, func.max(c.minute)).where(c.minute > now - timedelta(minutes=LATELY))
+        return query if queues is None else query.where(c.queue.in_(queues))
+
+    def _late(self, now: datetime, queues: Scope) -> list[Select[Any]]:
+        """What should have been done already, in the order of ``Loads``."""
+        c = self.tables.jobs.c
+        late = now - timedelta(seconds=LATE_SECONDS)
+        running: ColumnElement[bool] = literal_column("status = 'processing'")
+        overdue = select(c.run_at.label("first")).where(literal_column("status IN ('scheduled', 'retrying')"))
+        overdue = overdue.where(c.run_at <= now).order_by(c.run_at, c.id)
+        expired = select(c.locked_until.label("first")).where(running, c.locked_until < late).order_by(c.locked_until)
+        # A claim is the last to touch ``updated_at`` while a job runs; a lease that ended is another matter.
+        beyond = and_(Later(c.updated_at, c.timeout_seconds) < late, c.locked_until >= late)
+        seen = beyond if queues is None else and_(beyond, c.queue.in_(queues))
+        overrun = select(c.updated_at.label("moment"), case((seen, 1)).label("seen")).where(running)
+        return [
+            self.within(overdue, c.queue, queues),
+            self.within(expired, c.queue, queues),
+            overrun.order_by(c.locked_until),
+        ]
 
     def _of_status(self, status: Status, queues: Scope, since: datetime | None) -> Select[Any]:
         """The creation of jobs of a status, in the order of an index; oldest first where age matters."""
@@ -108,6 +167,16 @@ class Observing(Counting):
             name: QueueLoad(*load) for name, load in zip(names, self.shared(connection, queries, DEPTHS), strict=True)
         }
 
+    def queued_in(self, connection: Connection, places: Sequence[tuple[str, str | None]]) -> list[QueueLoad]:
+        """What is queued in each of these queues, or in a lane of them, counted up to a bound that they share."""
+        c = self.tables.jobs.c
+        queries = []
+        for queue, name in places:
+            where = [] if name is None else [c.name == name]
+            lane = select(c.run_at.label("moment")).where(literal_column("status = 'queued'"), c.queue == queue, *where)
+            queries.append(lane.order_by(c.queue, c.name, c.priority.desc(), c.run_at))
+        return [QueueLoad(*load) for load in self.in_shares(connection, queries, DEPTHS)] if queries else []
+
     def running_by(self, connection: Connection, by: str) -> dict[str, int]:
         """Running jobs, counted by ``queue`` or ``locked_by``."""
         return _pairs(connection.execute(self._running_by(by)))
@@ -117,7 +186,7 @@ class Observing(Counting):
         c = self.tables.jobs.c
         due = select(c.queue.label("holder")).where(literal_column("status IN ('scheduled', 'retrying')"))
         stats = self.tables.stats.c
-        total = func.sum(stats.succeeded + stats.failed + stats.cancelled)
+        total = func.sum(stats.succeeded + stats.failed)
         settled = select(stats.queue, total).where(stats.minute >= since).group_by(stats.queue)
         queries = [self._running_by("queue"), _grouped(due.order_by(c.run_at, c.id)), settled]
         return Activity(*map(_pairs, self._each(connection, queries)))
@@ -142,30 +211,51 @@ class Observing(Counting):
         return connection.execute(query.group_by(c.minute).order_by(c.minute)).all()
 
     def recent_workers(self, connection: Connection) -> Sequence[Any]:
-        """Workers, those heard of last first."""
+        """Workers, those heard of last first; a page that has read them already does not ask again."""
         workers = self.tables.workers
         query = select(workers).order_by(workers.c.heartbeat_at.desc(), workers.c.id.desc())
-        return connection.execute(query.limit(WORKERS)).all()
+        seen = self.seen()
+        if "workers" not in seen:
+            seen["workers"] = connection.execute(query.limit(WORKERS)).all()
+        found: Sequence[Any] = seen["workers"]
+        return found
 
-    def queues_in_use(self, connection: Connection, among: Scope) -> Sequence[Any]:
-        """Every queue, or every one among some, with the id of one of its queued jobs, if there is one."""
-        queues, jobs = self.tables.queues, self.tables.jobs
-        queued = (
-            select(jobs.c.id)
-            .where(literal_column("status = 'queued'"), jobs.c.queue == queues.c.name)
-            .order_by(jobs.c.queue, jobs.c.name)
-            .limit(1)
-            .scalar_subquery()
+    def queues_in_use(self, connection: Connection, among: Scope) -> list[QueueInUse]:
+        """Every queue, or every one among some, with up to 50 names of its queued jobs.
+
+        One statement, which jumps along the claim index from each name of each queue to the next.
+        """
+        queues, jobs = self.tables.queues.c, self.tables.jobs.c
+        columns = [queues[name] for name in QueueInUse._fields[:-1]]
+        first = select(*columns).order_by(queues.name).limit(CAP)
+        first = first if among is None else first.where(queues.name.in_(among))
+        start = first.subquery("start")
+        queued = select(func.min(jobs.name)).where(literal_column("status = 'queued'"))
+        next_name = queued.where(jobs.queue == start.c.name).scalar_subquery()
+        lanes = select(*start.c, next_name.label("lane"), literal_column("1").label("place")).cte(
+            "lanes", recursive=True
         )
-        query = select(queues.c.name, queues.c.paused_at, queues.c.paused_until, queued.label("queued"))
-        if among is not None:
-            query = query.where(queues.c.name.in_(among))
-        return connection.execute(query.order_by(queues.c.name).limit(CAP)).all()
+        kept = [lanes.c[column.name] for column in columns]
+        next_name = queued.where(jobs.queue == lanes.c.name, jobs.name > lanes.c.lane).scalar_subquery()
+        step = select(*kept, next_name, lanes.c.place + literal_column("1"))
+        lanes = lanes.union_all(step.where(lanes.c.lane.is_not(None), lanes.c.place < LANES))
+        # Not ordered: the statement ends with the row at which its bound is met.
+        met = select(*(lanes.c[column.name] for column in columns), lanes.c.lane)
+        met = met.where(or_(lanes.c.lane.is_not(None), lanes.c.place == literal_column("1"))).limit(2 * CAP)
+        found: dict[str, QueueInUse] = {}
+        for row in connection.execute(met):
+            pause = (row.paused_at, row.paused_until, row.paused_by, row.pause_reason)
+            known = found.get(row.name) or QueueInUse(row.name, *pause, ())
+            found[row.name] = known if row.lane is None else known._replace(names=(*known.names, row.lane))
+        return sorted(found.values())
 
     def schedules_due(self, connection: Connection, now: datetime, limit: int) -> tuple[list[Any], list[Any]]:
-        """Schedules that should have fired by now, and those that fire next, each with what tells its queue."""
+        """Schedules that should have fired by now, and those that fire next, each with what tells its queue.
+
+        The last column is when a fire failed, None where it did not.
+        """
         c = self.tables.recurring.c
-        shown = (c.next_run_at, c.name, c.job_name, c.queue, c.job_defaults)
+        shown = (c.next_run_at, c.name, c.job_name, c.queue, c.job_defaults, c.last_error_at)
         queries = []
         for when in (c.next_run_at < now - timedelta(seconds=LATE_SECONDS), c.next_run_at >= now):
             query = select(*shown).where(literal_column(ENABLED), when)

@@ -82,7 +82,9 @@ class SettlePort(Protocol):
         """Which attempts are still the worker's."""
         ...
 
-    def set_progress(self, worker_id: str, fence: Fence, percent: float, message: str | None) -> bool:
+    def set_progress(
+        self, worker_id: str, fence: Fence, percent: float | None, message: str | None, fields: str | None = None
+    ) -> bool:
         """Store progress, fenced."""
         ...
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, not_, select
+from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, not_, select, tuple_
 
 from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.retention import Retaining
@@ -86,6 +86,26 @@ class Clearing(Retaining):
             return connection.execute(delete(audit).where(audit.c.id.in_(ids))).rowcount if ids else 0
 
         return self.write(work)
+
+    def remove_deaths(self, before: datetime, limit: int) -> int:
+        """Remove what is remembered of deaths before an instant."""
+        c = self.tables.deaths.c
+        walk = Walk((), (c.cause, c.queue, c.hour), ((c.hour.label("died"), lambda given: given < before),))
+        keys, _ = self.look("deaths", walk, limit)
+        gone = delete(self.tables.deaths).where(tuple_(c.cause, c.queue, c.hour).in_(keys))
+        return self.write(lambda connection: connection.execute(gone).rowcount) if keys else 0
+
+    def remove_retry_runs(self, before: datetime, limit: int) -> int:
+        """Remove retries of causes that ended before an instant, and what they remember of their jobs."""
+        runs, members = self.tables.retry_runs, self.tables.retry_members
+        keys, _ = self.look("retry runs", Walk((), (runs.c.id,), ((runs.c.ended_at, lambda at: at < before),)), limit)
+        ids = [key[0] for key in keys]
+
+        def work(connection: Connection) -> int:
+            connection.execute(delete(members).where(members.c.run_id.in_(ids)))
+            return connection.execute(delete(runs).where(runs.c.id.in_(ids))).rowcount
+
+        return self.write(work) if ids else 0
 
     # Counters
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -43,6 +44,7 @@ JOB_FIELDS = (
     "finished_at",
     "metadata",
     "result",
+    "progress_fields",
 )
 """The columns of a job without its payload, in the order of the fields of ``Job``."""
 
@@ -73,8 +75,13 @@ CLAIM_FIELDS = (
 )
 """The columns of a job that has just been claimed; the others are known then, or empty."""
 
+WHOLE = frozenset({"priority", "attempt_count", "max_attempts"})
+NUMBERS = frozenset({"timeout_seconds", "progress_percent"})
+INSTANTS = frozenset({"run_at", "created_at", "updated_at", "locked_until", "occurrence_at", "finished_at"})
+"""Which of these columns are not text."""
+
 _STATUS = {status.value: status for status in Status}
-_NO_METADATA: dict[str, Any] = {}
+_ATTEMPT_STATUS = {status.value: status for status in AttemptStatus}
 _decode = msgspec.json.decode
 
 
@@ -89,7 +96,11 @@ def as_is(value: Any) -> Any:
 
 
 def job(row: Sequence[Any], instant: ReadInstant = as_is, *, existing: bool = False) -> Job:
-    """A row that begins with ``JOB_FIELDS`` as a ``Job``."""
+    """A row that begins with ``JOB_FIELDS`` as a ``Job``.
+
+    ``ValueError``, ``TypeError`` or ``KeyError`` for a damaged one, of which ``damaged_rows`` reads what it can.
+    """
+    _check_types(row)
     # By position and one by one, for thousands are made in a second.
     return Job(
         row[0],
@@ -119,26 +130,31 @@ def job(row: Sequence[Any], instant: ReadInstant = as_is, *, existing: bool = Fa
         None if row[24] is None else _STATUS[row[24]],
         None if row[25] is None else instant(row[25]),
         metadata(row[26]),
-        None if row[27] is None else _readable(row[27], None),
+        None if row[27] is None else _decode(row[27]),
+        _object(row[28], "progress_fields"),
         existing,
     )
 
 
 def metadata(text: str | None) -> dict[str, Any]:
-    """The stored metadata; empty when there is none."""
-    return _NO_METADATA if text is None else _readable(text, _NO_METADATA)
+    """The stored metadata, a dict of its own for each caller, who may write into it; empty when there is none.
+
+    ``ValueError`` for anything but a JSON object.
+    """
+    return _object(text, "metadata")
 
 
-def _readable(text: str, otherwise: Any) -> Any:
-    # A row that somebody damaged by hand must not stop the worker or the page that meets it.
-    try:
-        return _decode(text)
-    except msgspec.DecodeError:
-        return otherwise
+def _object(text: str | None, what: str) -> dict[str, Any]:
+    if text is None:
+        return {}
+    found = _decode(text)
+    if type(found) is not dict:
+        raise ValueError(f"{what} is not a JSON object")
+    return found
 
 
 def claims(found: Iterable[Sequence[Any]], worker_id: str, instant: ReadInstant = as_is) -> list[Claim]:
-    """Rows of ``CLAIM_FIELDS``, as they stand after one claim, as claims."""
+    """Rows of ``CLAIM_FIELDS``, as they stand after one claim, as claims; raises as ``job`` does."""
     made: list[Claim] = []
     claimed_at: Any = None
     status = Status.PROCESSING
@@ -153,14 +169,36 @@ def claims(found: Iterable[Sequence[Any]], worker_id: str, instant: ReadInstant 
         created_at = instant(created)
         run_at = created_at if due == created else instant(due)
         occurrence_at = None if occurrence is None else instant(occurrence)
+        # SQLite keeps text in a column of numbers, and a number may be NaN: both would fail later, in a worker's loop.
+        if not most >= 0 or (timeout is not None and not timeout > 0):
+            raise ValueError("max_attempts or timeout_seconds is no number that makes sense")
         job = Job(
             id, name, queue, status, priority, run_at, created_at, now, attempt, most, timeout, worker_id,  # type: ignore[arg-type]
             until, key, correlation_id, schedule_id, occurrence_at, principal, None, None,
-            code, kind, message, frame, None, None, _NO_METADATA if more is None else metadata(more),
+            code, kind, message, frame, None, None, {} if more is None else metadata(more),
         )
         made.append(Claim(job, attempt, worker_id, until, payload, retry))  # type: ignore[arg-type]
     # fmt: on
     return made
+
+
+def _kinds(name: str) -> frozenset[type]:
+    if name in WHOLE:
+        return frozenset({int})
+    return frozenset({int, float, type(None)}) if name in NUMBERS else frozenset({str, type(None)})
+
+
+_TYPED = tuple((place, _kinds(name)) for place, name in enumerate(JOB_FIELDS) if name not in INSTANTS)
+
+
+def _check_types(row: Sequence[Any]) -> None:
+    """SQLite keeps whatever was put into a column."""
+    for place, kinds in _TYPED:
+        if type(row[place]) not in kinds:
+            raise TypeError(f"{JOB_FIELDS[place]} is of type {type(row[place]).__name__}")
+        # A number less itself is zero, unless it is NaN or infinite.
+        if type(row[place]) is float and row[place] - row[place] != 0:
+            raise ValueError(f"{JOB_FIELDS[place]} is not finite")
 
 
 ATTEMPT_FIELDS = (
@@ -182,22 +220,29 @@ ATTEMPT_FIELDS = (
 def attempt(row: Sequence[Any]) -> Attempt:
     """A row of ``ATTEMPT_FIELDS`` as an ``Attempt``."""
     started, finished, measured = row[4], row[5], row[6]
-    # What the worker measured is the handler alone; without it, the time between claim and settlement.
-    elapsed = measured if measured is not None or finished is None else (finished - started).total_seconds()
     return Attempt(
         job_id=row[0],
         attempt_number=row[1],
         worker_id=row[2],
-        status=AttemptStatus(row[3]),
+        # A word that somebody else wrote must not hide the other attempts.
+        status=_ATTEMPT_STATUS.get(row[3], AttemptStatus.FAILED),
         started_at=started,
         finished_at=finished,
-        duration=elapsed,
+        duration=elapsed(started, finished, measured),
         error_code=row[7],
         error_type=row[8],
         error_message=row[9],
         error_frame=row[10],
         traceback=row[11],
     )
+
+
+def elapsed(started: datetime | None, finished: datetime | None, measured: float | None) -> float | None:
+    """The seconds of an attempt: what the worker measured of the handler, else from claim to settlement."""
+    # SQLite keeps whatever was put into a column.
+    if isinstance(measured, int | float) and isfinite(measured):
+        return measured
+    return None if finished is None or started is None else (finished - started).total_seconds()
 
 
 EVENT_FIELDS = (
@@ -220,8 +265,8 @@ def event(row: Sequence[Any]) -> Event:
         id=row[0],
         job_id=row[1],
         event_type=row[2],
-        from_status=None if row[3] is None else _STATUS[row[3]],
-        to_status=_STATUS[row[4]],
+        from_status=None if row[3] is None else _STATUS.get(row[3], Status.FAILED),
+        to_status=_STATUS.get(row[4], Status.FAILED),
         created_at=row[5],
         attempt_number=row[6],
         worker_id=row[7],

@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Any, Literal, cast, get_args
 
 import msgspec
-from sqlalchemy import ColumnElement, Dialect, Table, type_coerce
+from sqlalchemy import ColumnElement, Table
 
 from sloppyjobs import cron, errors
 from sloppyjobs.schedule import Kind, Misfire, Schedule, after, first, missed
-from sloppyjobs.storage.instants import Instant
+from sloppyjobs.storage.instants import Instant, as_stored, out_of_range
 
 ReadInstant = Callable[[Any], datetime | None]
 
@@ -132,23 +132,6 @@ def timetable(row: ScheduleFacts) -> Schedule:
 _COLUMNS = {"every": "interval_seconds", "at": "run_once_at", "cursor": "next_run_at"}
 
 
-class _AsStored(Instant):
-    """An instant in the driver's own form, so that reading a damaged one cannot fail."""
-
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
-        return value
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
-        return value
-
-
-def as_stored(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """A column of instants without their conversion."""
-    return type_coerce(column, _AsStored())
-
-
 def columns(table: Table) -> list[ColumnElement[Any]]:
     """The columns that ``stored`` reads, in its order."""
     found = [table.c[_COLUMNS.get(name, name)] for name in StoredSchedule.__struct_fields__]
@@ -167,7 +150,8 @@ def stored(row: Sequence[Any], instant: ReadInstant) -> StoredSchedule:
 def readable(value: Any, instant: ReadInstant) -> datetime | None:
     """The instant, or None where the stored value is none."""
     with suppress(ValueError, TypeError, AttributeError):
-        return instant(value)
+        found = instant(value)
+        return None if found is None or out_of_range(found) else found
     return None
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, delete, select, tuple_, update
 from sloppyjobs import errors, options, schedule
 from sloppyjobs.model import Job
 from sloppyjobs.storage import rows
+from sloppyjobs.storage.damaged_rows import read_jobs
 from sloppyjobs.storage.firing import FiringSchedules
 from sloppyjobs.storage.schedule_rows import (
     NewSchedule,
@@ -115,7 +116,7 @@ class Scheduling(FiringSchedules):
         if after is not None:
             mine, theirs = tuple_(*keys), tuple_(*after, types=[key.type for key in keys])
             query = query.where(mine > theirs if backward else mine < theirs)
-        return [rows.job(row) for row in self.read(lambda connection: self.bounded(connection).execute(query).all())]
+        return self.read(lambda connection: read_jobs(self, self.bounded(connection), query))
 
     def schedule_of_keys(self, start: str, end: str) -> str | None:
         """The schedule of the job with the greatest idempotency key from ``start`` to ``end``."""

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, select, update
 
 from sloppyjobs import errors
+from sloppyjobs.storage import addresses
+from sloppyjobs.storage.answer_timeout import NO_LIMIT, answer_timeout
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.instants import Instant
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-VERSION = 4
+VERSION = 7
 """The schema version that this code works with."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -37,7 +39,7 @@ class Schema(Database):
 
     def init(self) -> int:
         """Create the tables or bring them up to date; safe to repeat and to race. Returns the version."""
-        with _one_at_a_time:
+        with _one_at_a_time, answer_timeout(at_least=NO_LIMIT):
             self.prepare_database()
             version = self._again(self._migrate)
         self._checked = True
@@ -101,11 +103,11 @@ class Schema(Database):
         )
 
     def _refuse_other_versions(self, found: int | None) -> None:
-        where = self.engine.url.render_as_string(hide_password=True)
+        where = addresses.shown(self.engine.url)
         if found is None:
             raise errors.SchemaMissing(
                 f"the tables of sloppyjobs are not in {where}; create them with "
-                f"`sloppyjobs --database {where} init` or jobs.storage.init()"
+                f"`sloppyjobs --database {where} init`, `flask jobs init` or jobs.init()"
             )
         if found > VERSION:
             raise errors.SchemaVersionMismatch(
@@ -115,7 +117,7 @@ class Schema(Database):
         if found < VERSION:
             raise errors.SchemaVersionMismatch(
                 f"{where} has schema version {found}, this library needs {VERSION}; upgrade it with "
-                f"`sloppyjobs --database {where} init` or jobs.storage.init()"
+                f"`sloppyjobs --database {where} init`, `flask jobs init` or jobs.init()"
             )
 
     def _run_alembic(self, connection: Connection | None, printed: io.StringIO | None) -> None:

@@ -1,4 +1,4 @@
-"""The tables around the jobs: queues, schedules, workers, locks, counters, the audit trail and secret keys."""
+"""The tables around the jobs: queues, schedules, workers, locks, counters, the audit trail, secret keys, throttles."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ def queues(prefix: str, metadata: MetaData) -> None:
         Column("created_at", Instant, nullable=False),
         Column("paused_at", Instant),
         Column("paused_until", Instant),
+        Column("paused_by", KeyText),
+        Column("pause_reason", Text),
     )
 
 
@@ -145,4 +147,15 @@ def redactions(prefix: str, metadata: MetaData) -> None:
         Column("name", ByteText, nullable=False),
         Column("key", ByteText, nullable=False),
         PrimaryKeyConstraint("name", "key", name=f"pk_{prefix}job_redactions"),
+    )
+
+
+def throttles(prefix: str, metadata: MetaData) -> None:
+    """Failures of clients, counted over a span of time."""
+    Table(
+        f"{prefix}job_throttles",
+        metadata,
+        Column("client", ByteText, primary_key=True),
+        Column("failures", Integer, nullable=False),
+        Column("since", Instant, nullable=False),
     )

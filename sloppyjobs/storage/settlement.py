@@ -2,6 +2,8 @@
 
 Rows are locked by primary key in id order, then the fence is compared: the job is still ``processing``, held by
 this owner, under this attempt number. Whatever does not pass the fence is stale and changes nothing.
+
+A settlement that is run again because its answer was lost may find its own outcome. Then it is accepted, not stale.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Select,
     bindparam,
@@ -29,7 +30,7 @@ from sqlalchemy import (
 from sloppyjobs.model import Settlement
 from sloppyjobs.states import FINISHED, Status, event_type
 from sloppyjobs.storage.database import cursor_of
-from sloppyjobs.storage.enqueue import Enqueue
+from sloppyjobs.storage.recognition import Recognising
 
 STATS_SHARDS = 8
 
@@ -48,7 +49,7 @@ class HeldRow(NamedTuple):
     name: str
 
 
-class Settling(Enqueue):
+class Settling(Recognising):
     """Settlement of attempts, and the leases that protect them until then."""
 
     def settle(self, settlements: Sequence[Settlement]) -> set[str]:
@@ -56,7 +57,7 @@ class Settling(Enqueue):
         if not settlements:
             return set()
         self.ensure_schema()
-        return self.write(lambda c: self._settle(c, settlements))
+        return self.settling(settlements, lambda c, _rerun: self._settle(c, settlements))
 
     def renew(self, worker_id: str, held: Sequence[Fence], lease: float) -> dict[Fence, datetime]:
         """Extend the leases that are still ours; returns the new ends of those."""
@@ -71,14 +72,16 @@ class Settling(Enqueue):
             return set()
         return self.read(lambda c: {(row.id, row.attempt) for row in self._held(c, worker_id, held, lock=False)})
 
-    def set_progress(self, worker_id: str, fence: Fence, percent: float, message: str | None) -> bool:
-        """Store how far a running job is; False when the attempt is not ours any more."""
+    def set_progress(
+        self, worker_id: str, fence: Fence, percent: float | None, message: str | None, fields: str | None = None
+    ) -> bool:
+        """Store how far a running job is, ``fields`` as JSON; False when the attempt is not ours any more."""
 
         def work(connection: Connection) -> bool:
             held = self._held(connection, worker_id, [fence], lock=True)
             jobs = self.tables.jobs
             for row in held:
-                values = {"progress_percent": percent, "progress_message": message}
+                values = {"progress_percent": percent, "progress_message": message, "progress_fields": fields}
                 connection.execute(update(jobs).where(jobs.c.id == row.id).values(values))
             return bool(held)
 
@@ -96,7 +99,10 @@ class Settling(Enqueue):
                 accepted.setdefault(settlement.job_id, settlement)
         if accepted:
             self._write_settled(connection, list(accepted.values()), found)
-        return set(accepted)
+        if len(accepted) == len(ordered):
+            return set(accepted)
+        lost = self.unanswered.take(settlement for settlement in ordered if settlement.job_id not in accepted)
+        return {*accepted, *self._settled_before(connection, lost)} if lost else set(accepted)
 
     def _write_settled(
         self, connection: Connection, accepted: Sequence[Settlement], found: Mapping[str, HeldRow]
@@ -248,14 +254,6 @@ class Settling(Enqueue):
 
     # Differences between the dialects
 
-    def any_of(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """The column is one of a list that is passed as a single value."""
-        raise NotImplementedError
-
-    def list_param(self, values: Sequence[str]) -> Any:
-        """The list as the single value that ``any_of`` expects."""
-        return list(values)
-
     def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
         """The query, locking what it reads; ``skip`` passes over what others have locked."""
         return query.with_for_update(skip_locked=skip)
@@ -330,6 +328,6 @@ def tally(lanes: Iterable[tuple[str, str, Settlement]]) -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=128)
-def shard_of(worker_id: str) -> int:
-    """The shard of the counters in which a worker counts."""
-    return crc32(worker_id.encode()) % STATS_SHARDS
+def shard_of(worker_id: str | None) -> int:
+    """The shard of the counters in which a worker counts; a damaged row may name none."""
+    return crc32((worker_id or "").encode()) % STATS_SHARDS

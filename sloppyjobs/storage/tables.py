@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import MetaData, Table
 
 from sloppyjobs.errors import InvalidOption
-from sloppyjobs.storage import job_tables, service_tables
+from sloppyjobs.storage import job_tables, operator_tables, service_tables
 
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
 _SCHEMA = re.compile(r'[^"\0]{1,63}')
@@ -23,6 +23,11 @@ _BUILDERS = (
     job_tables.logs,
     job_tables.archive,
     service_tables.redactions,
+    service_tables.throttles,
+    operator_tables.deaths,
+    operator_tables.retry_runs,
+    operator_tables.retry_members,
+    operator_tables.form_keys,
 )
 
 
@@ -109,6 +114,31 @@ class Tables:
     def redactions(self) -> Table:
         """The keys that are hidden in what is shown of a job, by its name."""
         return self._table("job_redactions")
+
+    @property
+    def throttles(self) -> Table:
+        """Failures of clients, counted over a span of time."""
+        return self._table("job_throttles")
+
+    @property
+    def deaths(self) -> Table:
+        """Deaths of jobs that were dead and are no more, by cause, queue and hour."""
+        return self._table("job_deaths")
+
+    @property
+    def retry_runs(self) -> Table:
+        """Retries of a cause of death."""
+        return self._table("job_retry_runs")
+
+    @property
+    def retry_members(self) -> Table:
+        """The jobs of such a retry, in its order."""
+        return self._table("job_retry_members")
+
+    @property
+    def form_keys(self) -> Table:
+        """Forms of the admin pages that were sent."""
+        return self._table("job_form_keys")
 
     @property
     def schema_name(self) -> str:

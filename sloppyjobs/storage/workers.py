@@ -9,6 +9,17 @@ from sloppyjobs.model import WorkerInfo
 from sloppyjobs.storage.locks import Locking
 
 
+def status_word(worker: WorkerInfo) -> str:
+    """What stands in the column ``status``: the status, and how many slots are stuck where some are."""
+    return f"{worker.status} stuck={worker.stuck}" if worker.stuck else worker.status
+
+
+def stuck_in(status: str) -> int:
+    """How many slots are stuck, by the column ``status``."""
+    _, _, number = status.partition(" stuck=")
+    return int(number) if number.isdecimal() else 0
+
+
 class Registering(Locking):
     """Registration, heartbeat and farewell of workers."""
 
@@ -46,7 +57,7 @@ class Registering(Locking):
                 concurrency=worker.concurrency,
                 heartbeat_seconds=worker.heartbeat,
                 version=worker.version,
-                status=worker.status,
+                status=status_word(worker),
                 running=worker.running,
                 started_at=now,
                 heartbeat_at=now,
@@ -58,7 +69,7 @@ class Registering(Locking):
         values = {
             "heartbeat_at": self.now(connection),
             "running": worker.running,
-            "status": worker.status,
+            "status": status_word(worker),
             "names": msgspec.json.encode(worker.names).decode(),
         }
         if connection.execute(update(workers).where(workers.c.id == worker.id).values(values)).rowcount == 0:

@@ -1,4 +1,4 @@
-"""After a settlement was accepted: numbers for the metrics, and the hooks that the application has asked for.
+"""After a settlement was accepted: numbers for the metrics, log records, and the hooks of the application.
 
 A settlement is a worker's own, or that of an attempt whose worker was not heard of any more.
 
@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import queue
-import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -19,37 +17,41 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sloppyjobs import telemetry
+from sloppyjobs.definitions import Definitions
 from sloppyjobs.hooks import Hooks, JobHook
 from sloppyjobs.model import Ended, Job
-from sloppyjobs.states import AttemptStatus, Decision, Status
+from sloppyjobs.states import Decision, Status
 from sloppyjobs.storage import SqlStorage
+from sloppyjobs.worker.attempt_log import AttemptLog
+from sloppyjobs.worker.deferred import Deferred
+from sloppyjobs.worker.outcomes import outcome
 
 if TYPE_CHECKING:
     from sloppyjobs.worker.metrics import WorkerMetrics
 
 log = logging.getLogger("sloppyjobs.hooks")
-log_lost = logging.getLogger("sloppyjobs.worker")
 
 _Call = tuple[tuple[JobHook, ...], Job, Decision]
 
 
 class Aftermath:
-    """Tells metrics and hooks what became of attempts. Costs nothing while nobody listens."""
+    """Tells metrics, the log and hooks what became of attempts. Successes cost nothing while nobody listens."""
 
-    def __init__(self, hooks: Hooks, storage: SqlStorage) -> None:
+    def __init__(self, hooks: Hooks, storage: SqlStorage, definitions: Definitions) -> None:
         self._hooks = hooks
         self._storage = storage
-        self._calls: queue.SimpleQueue[list[_Call] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._log = AttemptLog(definitions, storage)
+        self._calls: Deferred[list[_Call]] = Deferred("sloppyjobs-hooks", self._call)
         self.metrics: WorkerMetrics | None = None
 
     @property
-    def wanted(self) -> bool:
-        """Whether anybody listens."""
-        return self.metrics is not None or bool(self._hooks.dead or self._hooks.retry)
+    def wants_successes(self) -> bool:
+        """Whether anybody wants to know of attempts that went well; everybody wants to know of the others."""
+        return self.metrics is not None or self._log.wants_successes
 
     def settled(self, ended: Sequence[Ended], *, wait: bool = False) -> None:
-        """These outcomes were accepted. With ``wait`` the hooks have been called when this returns."""
+        """These outcomes were accepted. With ``wait`` they are logged and the hooks called when this returns."""
+        self._log.settled(ended, wait=wait)
         if self.metrics is not None:
             for job, settlement in ended:
                 self.metrics.settled(job.name, outcome(settlement.decision), settlement.run_seconds)
@@ -62,24 +64,16 @@ class Aftermath:
             self._call(calls)
         elif calls:
             self._calls.put(calls)
-            self._serve()
 
     def lost(self, ended: Sequence[Ended], *, wait: bool = False) -> None:
         """These attempts were given up, because their leases had expired."""
-        for job, settlement in ended:
-            log_lost.warning(
-                "job %s (%s) lost its worker %s in attempt %d; it is %s",
-                *(job.id, job.name, settlement.worker_id, settlement.attempt, settlement.decision.path[-1]),
-            )
-        if ended and self.wanted:
+        if ended:
             self.settled([Ended(telemetry.without_trace(job), one) for job, one in ended], wait=wait)
 
     def close(self, timeout: float) -> None:
-        """Let the hooks that are due finish, for so many seconds at most."""
-        if self._thread is not None:
-            self._calls.put(None)
-            self._thread.join(timeout)
-            self._thread = None
+        """Let the log and the hooks that are due finish, for so many seconds each at most."""
+        self._log.close(timeout)
+        self._calls.close(timeout)
 
     def _hooks_for(self, decision: Decision) -> tuple[JobHook, ...]:
         match outcome(decision):
@@ -89,15 +83,6 @@ class Aftermath:
                 return self._hooks.retry
             case _:
                 return ()
-
-    def _serve(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._repeat, name="sloppyjobs-hooks", daemon=True)
-            self._thread.start()
-
-    def _repeat(self) -> None:
-        while (calls := self._calls.get()) is not None:
-            self._call(calls)
 
     def _call(self, calls: Sequence[_Call]) -> None:
         for hooks, job, decision in calls:
@@ -115,7 +100,8 @@ class Aftermath:
                 answer = hook(job)
                 if inspect.iscoroutine(answer):
                     asyncio.run(answer)
-        except Exception:
+        except BaseException:
+            # A hook that calls sys.exit must not end the thread that calls the others.
             log.exception("the hook %r failed for job %s, which is %s all the same", hook, job.id, job.status)
 
     def _as_settled(self, job: Job, decision: Decision) -> Job:
@@ -137,17 +123,3 @@ class Aftermath:
             error_message=failure.message if failure else None,
             error_frame=failure.frame if failure else None,
         )
-
-
-def outcome(decision: Decision) -> str:
-    """How an attempt ended, in a word: succeeded, retrying, dead, cancelled, snoozed, released or lost.
-
-    Lost is one whose lease expired and whose job is queued again.
-    """
-    status = decision.path[-1]
-    if decision.attempt in _OF_THEIR_OWN and status is not Status.DEAD:
-        return decision.attempt.value
-    return status.value
-
-
-_OF_THEIR_OWN = (AttemptStatus.SNOOZED, AttemptStatus.RELEASED, AttemptStatus.LOST)

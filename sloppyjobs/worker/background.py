@@ -15,6 +15,12 @@ log = logging.getLogger("sloppyjobs.worker")
 LONGEST_PAUSE = 15.0
 
 
+def pause_after(failures: int) -> float:
+    """How many seconds to wait after so many failures in a row."""
+    pause: float = min(LONGEST_PAUSE, 0.1 * 2 ** min(failures, 10))
+    return pause * (0.5 + random.random() / 2)  # noqa: S311
+
+
 class Outage:
     """Counts failures in a row, so that a log shows the beginning and the end of an outage and nothing between."""
 
@@ -28,8 +34,7 @@ class Outage:
         if self._failures == 1:
             log.error("%s failed and will be tried again: %s: %s", self._what, type(error).__name__, error)
             log.debug("the first failure", exc_info=error)
-        pause: float = min(LONGEST_PAUSE, 0.1 * 2 ** min(self._failures, 10))
-        return pause * (0.5 + random.random() / 2)  # noqa: S311
+        return pause_after(self._failures)
 
     def succeeded(self) -> None:
         """Note a success."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from sloppyjobs.logs import running
+from sloppyjobs.logs import extra_fields, running
 from sloppyjobs.worker.task import Task
 
 _WORDS = {50: "critical", 40: "error", 30: "warning", 20: "info", 10: "debug"}
@@ -32,7 +32,8 @@ class CaptureHandler(logging.Handler):
         if least is None or record.levelno < least or record.name.partition(".")[0] == "sloppyjobs":
             return
         try:
-            task.context.log(_word(record.levelno), self.format(record), logger=record.name)
+            fields = {"logger": record.name, **extra_fields(record)}
+            task.context.log_line(_word(record.levelno), self.format(record), fields)
         except Exception:
             self.handleError(record)
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from sloppyjobs import errors, telemetry
 from sloppyjobs.definitions import Definition, Handler
 from sloppyjobs.hooks import Hooks
-from sloppyjobs.logs import portable, stamp_handlers
+from sloppyjobs.logs import json_fields, portable, stamp_handlers
 from sloppyjobs.model import Claim, Job
-from sloppyjobs.payload import clean_text
+from sloppyjobs.payload import decode
 from sloppyjobs.retry import Retry
 from sloppyjobs.states import Outcome
 from sloppyjobs.worker import executor
@@ -45,7 +45,8 @@ class Forwarding(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Send the record, and whether this process writes it as well."""
         task, line = _child.task, _child.line
-        if task is None or line is None:
+        # What modules say while they are imported, before the handler begins, is not about the job.
+        if task is None or line is None or not _child.begun:
             return
         try:
             line.tell(task.fence, "record", portable(record), self._written_here(record.name))
@@ -67,6 +68,7 @@ class _Child:
     def __init__(self) -> None:
         self.line: Line | None = None
         self.task: Task | None = None
+        self.begun = False
         self.forwarding = Forwarding()
 
 
@@ -104,12 +106,13 @@ def execute(call: Call) -> Outcome:
             task.handler = _surrounded(call.find, definition)
         _forward()
         _child.line.tell(task.fence, "begin")
+        _child.begun = True
         with telemetry.continuing(call.trace):
             return executor.run(task)
     except Exception as error:
         return executor.raised(task, error)
     finally:
-        _child.task = None
+        _child.task, _child.begun = None, False
         _child.line.tell(task.fence, "end")
 
 
@@ -145,12 +148,11 @@ class _Relay:
     def extend_lease(self, claim: Claim, seconds: float | None) -> bool:
         return bool(self._line.ask((claim.id, claim.attempt), "extend_lease", seconds))
 
-    def progress(self, claim: Claim, percent: float, message: str | None) -> None:
-        self._line.tell((claim.id, claim.attempt), "progress", percent, message)
+    def progress(self, claim: Claim, percent: float | None, message: str | None, fields: str | None) -> None:
+        self._line.tell((claim.id, claim.attempt), "progress", percent, message, fields)
 
     def log(self, claim: Claim, level: str, message: str, fields: Mapping[str, Any]) -> None:
-        kept = {key: clean_text(value, 500) for key, value in fields.items()}
-        self._line.tell((claim.id, claim.attempt), "log", level, message, kept)
+        self._line.tell((claim.id, claim.attempt), "log", level, message, decode(json_fields(fields) or "{}"))
 
     def enqueue(self, name: str, payload: Any = None, **options: Any) -> Job:
         """In the worker, which has the definitions; so it is not part of a transaction here."""

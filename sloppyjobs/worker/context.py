@@ -9,11 +9,13 @@ from typing import Any, Protocol
 
 import msgspec
 
-from sloppyjobs import errors, options
+from sloppyjobs import errors, options, payload
 from sloppyjobs.model import Claim, Job
 from sloppyjobs.payload import clean_text
 
 MESSAGE_LIMIT = 4_000
+PROGRESS_LIMIT = 8_192
+"""Bytes of JSON that the fields of a job's progress may have."""
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
@@ -81,8 +83,8 @@ class Reports(Protocol):
         """Prolong the lease; False when the attempt is not ours any more."""
         ...
 
-    def progress(self, claim: Claim, percent: float, message: str | None) -> None:
-        """Store how far the job is."""
+    def progress(self, claim: Claim, percent: float | None, message: str | None, fields: str | None) -> None:
+        """Store how far the job is; ``fields`` are JSON."""
         ...
 
     def log(self, claim: Claim, level: str, message: str, fields: Mapping[str, Any]) -> None:
@@ -149,16 +151,24 @@ class Context(msgspec.Struct, eq=False, gc=False):
         wanted = None if seconds is None else options.seconds("seconds", seconds, zero=False)
         return self._reports.extend_lease(self._claim, wanted)
 
-    def progress(self, percent: float, message: str | None = None) -> None:
-        """Say how far the job is, from 0 to 100."""
-        number = options.seconds("percent", percent)
-        if number > 100:
-            raise options.refuse("percent", percent, "must be from 0 to 100")
+    def progress(self, percent: float | None, message: str | None = None, **fields: Any) -> None:
+        """Say how far the job is: from 0 to 100, or None where that is not known.
+
+        ``fields`` are anything that is JSON, 8 KiB in all; ``InvalidPayload`` says what is not. Every call replaces
+        percent, message and fields. ``jobs.get(id)`` shows them as ``progress``, ``progress_message`` and
+        ``progress_fields`` until the next attempt begins.
+        """
+        number = None if percent is None else options.percent("percent", percent)
         text = None if message is None else clean_text(message, MESSAGE_LIMIT)
-        self._reports.progress(self._claim, number, text)
+        kept = payload.encode(fields, PROGRESS_LIMIT, what="progress") if fields else None
+        self._reports.progress(self._claim, number, text, kept)
 
     def log(self, level: str, message: str, **fields: Any) -> None:
-        """Keep a log line with the job."""
+        """Keep a log line with the job; ``fields`` that are not JSON are kept as text."""
+        self.log_line(level, message, fields)
+
+    def log_line(self, level: str, message: str, fields: Mapping[str, Any]) -> None:
+        """As ``log``; here the fields may have any name."""
         options.one_of("level", level, LEVELS)
         self._reports.log(self._claim, level, clean_text(message, MESSAGE_LIMIT), fields)
 

@@ -21,6 +21,9 @@ CLIENT_SECONDS = 10.0
 """How long a client may take over its request."""
 
 
+_SLOTS = {"thread": "thread", "async": "coroutine", "process": "process"}
+
+
 class Answer(NamedTuple):
     """What is sent back."""
 
@@ -56,7 +59,10 @@ class Endpoint:
 
 
 def worker_pages(metrics: WorkerMetrics, pulse: Callable[[], Pulse], patience: float) -> dict[str, Page]:
-    """The pages of a worker; it is healthy while its loop has turned within ``patience`` seconds."""
+    """The pages of a worker.
+
+    It is healthy while its loop has turned within ``patience`` seconds and it has slots that are not stuck.
+    """
 
     def show_metrics(accept: str) -> Answer:
         encode, content_type = choose_encoder(accept)
@@ -64,14 +70,18 @@ def worker_pages(metrics: WorkerMetrics, pulse: Callable[[], Pulse], patience: f
 
     def show_health(_accept: str) -> Answer:
         now = pulse()
-        healthy = now.since_turn <= patience
+        status = "stalled" if now.since_turn > patience else "stuck" if now.full else "ok"
         facts = {
-            "status": "ok" if healthy else "stalled",
+            "status": status,
             "last_turn_seconds": round(now.since_turn, 3),
             "running": now.running,
             "draining": now.draining,
+            "stuck": now.stuck,
         }
-        return Answer(200 if healthy else 503, "application/json", json.dumps(facts).encode())
+        if status == "stuck":
+            kinds = " and ".join(_SLOTS.get(kind, kind) for kind in now.full)
+            facts["detail"] = f"no {kinds} free: handlers go on after their attempts have ended; restart the worker"
+        return Answer(200 if status == "ok" else 503, "application/json", json.dumps(facts).encode())
 
     return {"/metrics": show_metrics, "/healthz": show_health}
 

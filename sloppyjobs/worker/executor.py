@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import random
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 import msgspec
 
-from sloppyjobs import errors, failures, payload
+from sloppyjobs import errors, failures, options, payload
 from sloppyjobs.definitions import Cancel, Definition, RetryLater, Snooze
 from sloppyjobs.logs import running
 from sloppyjobs.model import DEFAULT_RETRY, Claim
@@ -25,15 +26,18 @@ def run(task: Task) -> Outcome:
     """Run a plain handler to its end. Whatever happens, there is an outcome."""
     try:
         return _run(task)
-    except Exception as error:
+    except BaseException as error:
         return _our_fault(task, error)
 
 
 async def run_async(task: Task) -> Outcome:
-    """Run a coroutine handler to its end; its cancellation goes to the caller."""
+    """Run a coroutine handler to its end. Whatever happens, there is an outcome; a cancellation is a failure too."""
     try:
         return await _run_async(task)
-    except Exception as error:
+    except GeneratorExit:
+        # Not the handler's: the coroutine is closed, because its event loop has gone.
+        raise
+    except BaseException as error:
         return _our_fault(task, error)
 
 
@@ -57,13 +61,17 @@ async def _run_async(task: Task) -> Outcome:
         value = argument(task)
     except errors.InvalidPayload as error:
         return refused(error)
+    except BaseException as error:
+        return _our_fault(task, error)
     token = running.set(task)
     try:
         returned = await task.handler(task.context, value)  # type: ignore[misc]
-    except Exception as error:
+    except BaseException as error:
         return raised(task, error)
     finally:
-        running.reset(token)
+        # A coroutine whose event loop has gone is closed from another context.
+        with suppress(ValueError):
+            running.reset(token)
     return returned_value(task, returned)
 
 
@@ -71,7 +79,7 @@ def argument(task: Task) -> Any:
     """The payload as the handler wants it, or ``InvalidPayload``."""
     try:
         value = task.claim.payload
-    except ValueError as error:
+    except (ValueError, TypeError, msgspec.MsgspecError) as error:
         raise errors.InvalidPayload(f"the stored payload is not JSON: {error}") from error
     schema = task.definition.input
     return value if schema is None else payload.convert(value, schema)
@@ -82,29 +90,41 @@ def refused(error: errors.InvalidPayload) -> Outcome:
     return Failed(failures.from_exception(error), 0.0, retryable=False)
 
 
+def unreadable(damage: str) -> Outcome:
+    """A row that is damaged will not heal by itself: dead at once, until somebody repairs and retries it."""
+    return Failed(failures.from_damage(damage), 0.0, retryable=False)
+
+
 def returned_value(task: Task, value: Any) -> Outcome:
     """What a handler's return value means."""
     if value is None:
         return _SUCCEEDED
-    if isinstance(value, Snooze):
-        return Snoozed(value.seconds)
-    if isinstance(value, Cancel):
-        return Cancelled(value.reason)
+    # By the type itself: ``isinstance`` would ask the value, which may answer with an exception.
+    if issubclass(type(value), Snooze):
+        return Snoozed(options.seconds("seconds", value.seconds))
+    if issubclass(type(value), Cancel):
+        return Cancelled(payload.clean_text(value.reason, failures.MESSAGE_LIMIT))
     try:
         return Succeeded(payload.encode(value, what="result"))
-    except errors.InvalidPayload as error:
+    except BaseException as error:
         # The work is done and must not be done again because of what cannot be kept of it.
-        log.warning("job %s succeeded, but its result was not kept: %s", task.claim.id, error)
-        task.context.log("warning", f"the result was not kept: {error}")
+        why = payload.clean_text(error, failures.MESSAGE_LIMIT)
+        _say(logging.WARNING, "job %s succeeded, but its result was not kept: %s", task.claim.id, why)
+        task.context.log("warning", f"the result was not kept: {why}")
         return Succeeded()
 
 
-def raised(task: Task, error: BaseException) -> Outcome:
-    """What an exception means, by the job's retry policy."""
-    policy = retry_policy(task.claim, task.definition)
-    if isinstance(error, RetryLater):
-        return Failed(failures.from_exception(error), error.after)
-    return Failed(failures.from_exception(error), _delay(policy, task), retryable=policy.retries(error))
+def raised(task: Task, error: BaseException) -> Failed:
+    """What an exception means, by the job's retry policy. Nothing in its own methods can keep the attempt open."""
+    try:
+        policy = retry_policy(task.claim, task.definition)
+        if issubclass(type(error), RetryLater):
+            return Failed(failures.from_exception(error), options.seconds("after", cast(RetryLater, error).after))
+        return Failed(failures.from_exception(error), _delay(policy, task), retryable=_retries(policy, error))
+    except BaseException:
+        kind = payload.class_name(type(error))
+        failure = Failure(errors.HandlerFailed.code, f"<{kind} that cannot be examined>", type=kind)
+        return Failed(failure, _delay(DEFAULT_RETRY, task), retryable=issubclass(type(error), Exception))
 
 
 def timed_out(task: Task) -> Outcome:
@@ -117,7 +137,7 @@ def timed_out(task: Task) -> Outcome:
         type="sloppyjobs.errors.JobTimeout",
     )
     error = errors.JobTimeout(failure.message)
-    return Failed(failure, _delay(policy, task), retryable=policy.retries(error), timed_out=True)
+    return Failed(failure, _delay(policy, task), retryable=_retries(policy, error), timed_out=True)
 
 
 def retry_policy(claim: Claim, definition: Definition) -> Retry:
@@ -127,20 +147,37 @@ def retry_policy(claim: Claim, definition: Definition) -> Retry:
     backoff = definition.retry.backoff
     try:
         return Retry.from_json(claim.retry_json, backoff if callable(backoff) else None)
-    except (ValueError, msgspec.MsgspecError) as error:
+    except (ValueError, TypeError, msgspec.MsgspecError) as error:
         log.warning("the stored retry policy of job %s is damaged; the definition's is used: %s", claim.id, error)
         return definition.retry
 
 
+def _retries(policy: Retry, error: BaseException) -> bool:
+    try:
+        return policy.retries(error)
+    except BaseException as problem:
+        _say(logging.ERROR, "a retry policy failed; the default is used instead: %s", payload.clean_text(problem, 500))
+        return issubclass(type(error), Exception)
+
+
 def _delay(policy: Retry, task: Task) -> float:
     try:
-        return policy.delay(task.claim.attempt, random.random())  # noqa: S311
-    except Exception:
-        log.exception("the backoff of %r failed; the default is used instead", task.claim.job.name)
-        return DEFAULT_RETRY.delay(task.claim.attempt, random.random())  # noqa: S311
+        # A run time beyond the calendar could not be written, and would keep the whole batch from being settled.
+        return min(policy.delay(task.claim.attempt, random.random()), options.LONGEST)  # noqa: S311
+    except BaseException as problem:
+        text = payload.clean_text(problem, 500)
+        _say(logging.ERROR, "the backoff of %r failed; the default is used instead: %s", task.claim.job.name, text)
+        return DEFAULT_RETRY.delay(max(1, task.claim.attempt), random.random())  # noqa: S311
 
 
-def _our_fault(task: Task, error: Exception) -> Outcome:
+def _our_fault(task: Task, error: BaseException) -> Outcome:
     """An error of this module, not of the handler: the attempt must not be left without an end."""
-    log.exception("job %s could not be executed", task.claim.id)
-    return Failed(failures.from_exception(error), _delay(DEFAULT_RETRY, task))
+    failure = raised(task, error).failure
+    _say(logging.ERROR, "job %s could not be executed: %s", task.claim.id, failure.traceback or failure.message)
+    return Failed(failure, _delay(DEFAULT_RETRY, task))
+
+
+def _say(level: int, message: str, *arguments: object) -> None:
+    """Log; what a log handler of the application raises must not keep an attempt from ending."""
+    with suppress(BaseException):
+        log.log(level, message, *arguments)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from sloppyjobs import errors
 from sloppyjobs.model import WorkerInfo
+from sloppyjobs.storage.answer_timeout import answer_timeout
 from sloppyjobs.worker.task import Task
 from sloppyjobs.worker.turnstile import Turnstile
 
@@ -33,8 +34,9 @@ class Leases:
         fences = [task.fence for task in held]
         if now >= self._next_beat:
             self._next_beat = now + settings.heartbeat
-            kept = set(self._storage.renew(self._turnstile.worker_id, fences, settings.lease))
-            self._storage.heartbeat_worker(self._info())
+            with answer_timeout(at_most=settings.renewal_timeout):
+                kept = set(self._storage.renew(self._turnstile.worker_id, fences, settings.lease))
+                self._storage.heartbeat_worker(self._info())
         else:
             kept = self._storage.still_held(self._turnstile.worker_id, fences)
         for task in held:
@@ -52,8 +54,11 @@ class Leases:
         return "cancelled" if job.status == "cancelled" else "the lease was lost"
 
     def _give_back_hoarded(self, held: list[Task], now: float) -> None:
-        if self._turnstile.settings.prefetch is not None:
-            return
+        fixed = self._turnstile.settings.prefetch is not None
+        full = self._turnstile.full()
         for task in held:
+            if fixed and task.definition.isolation not in full:
+                # It was asked for that so many are held ready; but not behind handlers that never return.
+                continue
             if now - task.held_since > HOARD_SECONDS and self._turnstile.give_back(task):
                 self._turnstile.prefetch.hoarded()

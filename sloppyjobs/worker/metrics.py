@@ -27,6 +27,10 @@ class Pulse(NamedTuple):
     running: int
     concurrency: int
     draining: bool
+    stuck: int = 0
+    """Slots that are held by handlers whose attempt has ended."""
+    full: tuple[str, ...] = ()
+    """The isolations in which no slot is left because of that."""
 
 
 class WorkerMetrics:
@@ -70,6 +74,7 @@ class _Loop(Collector):
         readings = {
             "running": ("Handlers that run at this moment", pulse.running),
             "concurrency": ("Handlers that can run at once", pulse.concurrency),
+            "stuck": ("Slots held by handlers that go on after their attempt has ended", pulse.stuck),
             "last_turn_seconds": ("How long ago the loop last turned", pulse.since_turn),
             "draining": ("1 while the worker is on its way out", int(pulse.draining)),
         }

@@ -73,7 +73,7 @@ def _async_layer(middleware: Middleware, inner: Handler) -> Handler:
 def _span(tracer: Any, inner: Handler) -> Handler:
     def traced(ctx: Any, payload: Any) -> Any:
         task = running.get()
-        with telemetry.consuming(tracer, task.claim, task.trace):
+        with telemetry.consuming(tracer, task.claim, task.trace, task.definition.redact):
             return inner(ctx, payload)
 
     return traced
@@ -82,7 +82,7 @@ def _span(tracer: Any, inner: Handler) -> Handler:
 def _async_span(tracer: Any, inner: Handler) -> Handler:
     async def traced(ctx: Any, payload: Any) -> Any:
         task = running.get()
-        with telemetry.consuming(tracer, task.claim, task.trace):
+        with telemetry.consuming(tracer, task.claim, task.trace, task.definition.redact):
             return await inner(ctx, payload)
 
     return traced

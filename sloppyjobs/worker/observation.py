@@ -12,6 +12,7 @@ from sloppyjobs.hooks import log_level
 from sloppyjobs.logs import stamp_handlers
 from sloppyjobs.worker.aftermath import Aftermath
 from sloppyjobs.worker.capturing import captured_logs
+from sloppyjobs.worker.stuck import GRACE_SECONDS
 
 if TYPE_CHECKING:
     from sloppyjobs.jobs import Jobs
@@ -44,7 +45,7 @@ class Observation:
         self._ports = _ports(metrics_port)
         self._host = options.text("metrics_host", metrics_host)
         self._endpoint: Endpoint | None = None
-        self.aftermath = Aftermath(jobs.hooks, jobs.storage)
+        self.aftermath = Aftermath(jobs.hooks, jobs.storage, jobs.definitions)
 
     @property
     def metrics_url(self) -> str | None:
@@ -92,6 +93,8 @@ def pulse_of(turnstile: Turnstile) -> Pulse:
         running=turnstile.running(),
         concurrency=turnstile.settings.concurrency,
         draining=turnstile.draining,
+        stuck=turnstile.stuck.reported(),
+        full=tuple(sorted(turnstile.full(GRACE_SECONDS))),
     )
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 
 from sloppyjobs.model import Claim, Ended, Settlement
 from sloppyjobs.states import Outcome, decide
 from sloppyjobs.storage.claims import ClaimRequest
-from sloppyjobs.worker import executor
+from sloppyjobs.worker import executor, outcomes
 from sloppyjobs.worker.task import Task
 from sloppyjobs.worker.turnstile import TURN_LIMIT, Turnstile
 
 
-def run_once(turnstile: Turnstile) -> int:
-    """Claim everything that is due, then run and settle it in claim order. What handlers enqueue waits."""
+def run_once(turnstile: Turnstile) -> Counter[str]:
+    """Claim everything that is due, then run and settle it in claim order. What handlers enqueue waits.
+
+    Returns how many attempts had which outcome.
+    """
+    ended: Counter[str] = Counter()
     claims = _everything_due(turnstile)
     renewed = time.monotonic()
     for position, claim in enumerate(claims):
@@ -22,8 +27,8 @@ def run_once(turnstile: Turnstile) -> int:
             remaining = [(later.job.id, later.attempt) for later in claims[position:]]
             turnstile.storage.renew(turnstile.worker_id, remaining, turnstile.settings.lease)
             renewed = time.monotonic()
-        _execute(turnstile, claim)
-    return len(claims)
+        ended[_execute(turnstile, claim)] += 1
+    return ended
 
 
 def _everything_due(turnstile: Turnstile) -> list[Claim]:
@@ -43,19 +48,22 @@ def _everything_due(turnstile: Turnstile) -> list[Claim]:
     return claims
 
 
-def _execute(turnstile: Turnstile, claim: Claim) -> None:
+def _execute(turnstile: Turnstile, claim: Claim) -> str:
     task = Task.hold(claim, turnstile.definitions.require(claim.job.name), turnstile.reports)
     around = turnstile.surroundings.around()
     if around is not None:
         task.handler = around(task.definition)
-    outcome = _outcome(turnstile, task)
+    damage = claim.job.damage
+    outcome = _outcome(turnstile, task) if damage is None else executor.unreadable(damage)
     turnstile.reports.conclude(task.fence)
     turnstile.reports.flush()
     decision = decide(claim.attempt, claim.job.max_attempts, outcome)
     settlement = Settlement(claim.job.id, claim.attempt, turnstile.worker_id, decision, task.run_seconds())
     accepted = turnstile.storage.settle([settlement])
-    if accepted and turnstile.aftermath.wanted:
-        turnstile.aftermath.settled([Ended(task.claim.job, settlement)], wait=True)
+    if not accepted:
+        return "stale"
+    turnstile.aftermath.settled([Ended(task.claim.job, settlement)], wait=True)
+    return outcomes.outcome(decision)
 
 
 def _outcome(turnstile: Turnstile, task: Task) -> Outcome:

@@ -32,11 +32,12 @@ class Prefetch:
         """A job that was fetched ahead did not get its turn: believe in slow jobs from now on."""
         self._mean = max(self._mean or 0.0, 1.0)
 
-    def capacity(self) -> int:
-        """How many jobs to hold at once, running ones included."""
+    def capacity(self, lost: int = 0) -> int:
+        """How many jobs to hold at once, running ones included; ``lost`` of the slots are held by nobody's attempt."""
+        slots = max(0, self._concurrency - lost)
         if self._fixed is not None:
-            return self._concurrency + self._fixed
+            return slots + self._fixed
         if self._mean is None:
-            return self._concurrency
-        ahead = self._concurrency * AHEAD_SECONDS / max(self._mean, _SHORTEST)
-        return max(self._concurrency, min(MOST_HELD, self._concurrency + int(ahead)))
+            return slots
+        ahead = slots * AHEAD_SECONDS / max(self._mean, _SHORTEST)
+        return max(slots, min(MOST_HELD, slots + int(ahead)))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sloppyjobs import errors, telemetry
+from sloppyjobs import errors, payload, telemetry
 from sloppyjobs.hooks import Hooks
 from sloppyjobs.logs import running
 from sloppyjobs.states import Failed, Outcome
@@ -34,7 +34,9 @@ class _Run:
         tracer = telemetry.tracer()
         self.task = task
         self.said_all = threading.Event()
-        self.span = None if tracer is None else telemetry.RemoteSpan(tracer, task.claim, task.trace)
+        self.span = (
+            None if tracer is None else telemetry.RemoteSpan(tracer, task.claim, task.trace, task.definition.redact)
+        )
 
     @property
     def carrier(self) -> Mapping[str, str] | None:
@@ -66,6 +68,11 @@ class ProcessRunner:
         with self._lock:
             self._waiting.extend(tasks)
         self._pull()
+
+    @property
+    def blocked(self) -> bool:
+        """Never: what must end is killed."""
+        return False
 
     def close(self) -> None:
         """Kill what still runs."""
@@ -158,12 +165,12 @@ class ProcessRunner:
             case "end":
                 run.said_all.set()
             case "log":
-                level, text, fields = arguments
-                context.log(level, text, **fields)
+                context.log_line(*arguments)
             case "record":
                 _log(run.task, *arguments)
             case "progress":
-                context.progress(*arguments)
+                percent, message, fields = arguments
+                context.progress(percent, message, **({} if fields is None else payload.decode(fields)))
             case "extend_lease":
                 return context.extend_lease(*arguments)
             case "enqueue":

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sloppyjobs import errors, payload
+from sloppyjobs.logs import json_fields
 from sloppyjobs.model import Claim, Job
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.settlement import Fence
@@ -17,8 +17,6 @@ LOG_LINES = 1_000
 
 ENDED = 10_000
 """Attempts that are remembered after their end, because handlers may go on talking."""
-
-FIELDS_LIMIT = 8_000
 
 
 @dataclass(slots=True)
@@ -41,7 +39,7 @@ class WorkerReports:
         self._enqueue = enqueue
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
-        self._progress: dict[Fence, tuple[float, str | None]] = {}
+        self._progress: dict[Fence, tuple[float | None, str | None, str | None]] = {}
         self._lines: list[tuple[_Tally, dict[str, Any]]] = []
         self._tallies: dict[Fence, _Tally] = {}
         self._concluded: list[_Tally] = []
@@ -52,10 +50,10 @@ class WorkerReports:
         held = [(claim.job.id, claim.attempt)]
         return bool(self._storage.renew(self._worker_id, held, seconds or self._lease))
 
-    def progress(self, claim: Claim, percent: float, message: str | None) -> None:
+    def progress(self, claim: Claim, percent: float | None, message: str | None, fields: str | None) -> None:
         """Remember the latest progress."""
         with self._lock:
-            self._progress[claim.job.id, claim.attempt] = percent, message
+            self._progress[claim.job.id, claim.attempt] = percent, message, fields
 
     def log(self, claim: Claim, level: str, message: str, fields: Mapping[str, Any]) -> None:
         """Remember a line; it gets its time from the database when it is written."""
@@ -76,7 +74,7 @@ class WorkerReports:
                 "attempt_number": claim.attempt,
                 "level": level,
                 "message": message,
-                "fields": _fields(fields),
+                "fields": json_fields(fields),
             }
             self._lines.append((tally, line))
 
@@ -99,15 +97,16 @@ class WorkerReports:
 
     def flush(self) -> None:
         """Write what has gathered; called before settlements, which end an attempt's right to report."""
-        if not self._progress and not self._lines and not self._concluded:
+        # What another thread is just writing counts too: the settlement must wait for it.
+        if not (self._progress or self._lines or self._concluded or self._flushing.locked()):
             return
         with self._flushing:
             with self._lock:
                 progress, self._progress = self._progress, {}
                 lines, self._lines = self._lines, []
                 concluded, self._concluded = self._concluded, []
-            for fence, (percent, message) in progress.items():
-                self._storage.set_progress(self._worker_id, fence, percent, message)
+            for fence, (percent, message, fields) in progress.items():
+                self._storage.set_progress(self._worker_id, fence, percent, message, fields)
             if lines:
                 self._write(lines)
             for tally in concluded:
@@ -129,13 +128,3 @@ class WorkerReports:
                 with self._lock:
                     tally.left_out += 1
         self._storage.write_logs(kept)
-
-
-def _fields(fields: Mapping[str, Any]) -> str | None:
-    if not fields:
-        return None
-    try:
-        return payload.encode(dict(fields), what="fields", limit=FIELDS_LIMIT)
-    except errors.InvalidPayload:
-        readable = {str(key): payload.clean_text(value, 500) for key, value in list(fields.items())[:20]}
-        return payload.encode(readable, what="fields", limit=1_000_000)

@@ -10,6 +10,11 @@ from sloppyjobs import options
 
 Duration = float | timedelta
 
+SHORTEST_TURN = 1.0
+"""A server under load may be silent for that long; a claim that is given up too soon costs an attempt."""
+
+SHORTEST_RENEWAL = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -22,6 +27,16 @@ class Settings:
     poll_interval: float
     shutdown_timeout: float
     prefetch: int | None
+
+    @property
+    def turn_timeout(self) -> float:
+        """Seconds after which a claim or a settlement without an answer is given up: well within the lease."""
+        return max(SHORTEST_TURN, self.lease / 2)
+
+    @property
+    def renewal_timeout(self) -> float:
+        """The same for a renewal: after a beat that was lost there is time for another before leases run out."""
+        return max(SHORTEST_RENEWAL, (self.lease - self.heartbeat) / 2)
 
     @classmethod
     def checked(

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 log = logging.getLogger("sloppyjobs.supervisor")
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
 SHORT_LIFE = 5.0
 """A child that lives shorter than this is started again more and more slowly."""
 
@@ -67,8 +69,7 @@ class _Supervisor:
         self._stopping = False
 
     def run(self) -> int:
-        numbers = (signal.SIGTERM, signal.SIGINT)
-        before = {number: signal.signal(number, self._stop) for number in numbers}
+        before = {number: signal.signal(number, self._stop) for number in SIGNALS}
         try:
             while not self._stopping:
                 self._fill_seats()
@@ -93,15 +94,20 @@ class _Supervisor:
     def _fork(self, seat: _Seat) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
+        parent = os.getpid()
+        # Blocked until the child has handlers of its own: a signal that met the parent's there would be lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         pid = os.fork()
         if pid != 0:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             log.info("worker process %d has pid %d", seat.number, pid)
             return pid
         code = 1
         try:
-            _leave_with(os.getppid())
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            _leave_with(parent)
             self._start()
             code = 0
         except BaseException:

@@ -14,19 +14,21 @@ from collections.abc import Callable, Sequence
 
 from sloppyjobs.definitions import Definitions
 from sloppyjobs.model import Claim, Ended, Settlement
-from sloppyjobs.states import Outcome, Released, decide
+from sloppyjobs.states import AttemptStatus, Outcome, Released, decide
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.claims import ClaimRequest
 from sloppyjobs.storage.settlement import Fence
 from sloppyjobs.worker import executor
 from sloppyjobs.worker.aftermath import Aftermath
+from sloppyjobs.worker.coroutines import AsyncRunner
 from sloppyjobs.worker.finding import Find
 from sloppyjobs.worker.middleware import Surroundings
 from sloppyjobs.worker.prefetch import Prefetch
 from sloppyjobs.worker.processes import ProcessRunner
 from sloppyjobs.worker.reports import WorkerReports
-from sloppyjobs.worker.runners import AsyncRunner, Finish, Runner, ThreadRunner
+from sloppyjobs.worker.runners import Finish, Runner, ThreadRunner
 from sloppyjobs.worker.settings import Settings
+from sloppyjobs.worker.stuck import StuckHandlers
 from sloppyjobs.worker.task import Task
 
 log = logging.getLogger("sloppyjobs.worker")
@@ -64,6 +66,7 @@ class Turnstile:
         self.turned_at = time.monotonic()
         self.prefetch = Prefetch(settings.concurrency, settings.prefetch)
         self.given_up = 0
+        self.stuck = StuckHandlers(settings.concurrency)
         self._tasks: dict[Fence, Task] = {}
         self._timed: dict[Fence, Task] = {}
         self._finished: deque[tuple[Task, Settlement]] = deque()
@@ -89,16 +92,20 @@ class Turnstile:
     def finish(self, task: Task, outcome: Outcome) -> None:
         """An attempt has ended; the next turn settles it. Whatever comes after the first outcome is ignored."""
         seconds = task.run_seconds()
+        claim = task.claim
+        # Decided here, mostly while the turning thread waits for the database; and before the task counts as finished,
+        # so that one whose outcome cannot be decided can still be finished with another.
+        decision = decide(claim.attempt, claim.job.max_attempts, outcome)
         if task.finish():
-            # Decided here, mostly while the turning thread waits for the database.
-            claim = task.claim
-            decision = decide(claim.attempt, claim.job.max_attempts, outcome)
             settlement = Settlement(claim.job.id, claim.attempt, self.worker_id, decision, seconds)
             self._finished.append((task, settlement))
             if not self._woken.is_set():
                 self._woken.set()
         else:
             log.info("job %s finished after its attempt had ended; ignored", task.claim.id)
+            if self.stuck.remove(task):
+                # There is a slot to fill.
+                self.wake()
 
     def held(self) -> list[Task]:
         """The attempts that are still ours to settle."""
@@ -110,12 +117,23 @@ class Turnstile:
 
     def abandon(self, task: Task, reason: str) -> None:
         """The attempt is not ours any more: stop its handler, settle nothing."""
+        if not task.withdraw():
+            self.stuck.add(task)
         if task.finish():
             log.warning("job %s is not ours any more: %s", task.claim.id, reason)
             task.signal.abort(reason)
             self._tasks.pop(task.fence, None)
             self.reports.conclude(task.fence)
             self.wake()
+        else:
+            self.stuck.remove(task)
+
+    def full(self, longer_than: float = 0.0) -> set[str]:
+        """The isolations in which nothing can run, because handlers go on whose attempts have ended."""
+        if not self.stuck:
+            return set()
+        blocked = {kind for kind, runner in list(self._runners.items()) if runner.blocked}
+        return self.stuck.full(longer_than) | blocked
 
     def give_back(self, task: Task) -> bool:
         """Release a task that has not started; False when it has."""
@@ -180,6 +198,11 @@ class Turnstile:
         until = [self._give_up_at] if self._give_up_at is not None else [self._next_poll, self._next_sweep]
         until += [deadline for task in self._timed.values() if (deadline := task.deadline()) is not None]
         self._woken.wait(max(0.0, min(min(until) - time.monotonic(), self.settings.poll_interval)))
+        self._woken.clear()
+
+    def sleep(self, seconds: float) -> None:
+        """Until somebody wakes the turnstile, as ``drain`` does, but not longer than that."""
+        self._woken.wait(seconds)
         self._woken.clear()
 
     def forsake(self) -> None:
@@ -283,40 +306,62 @@ class Turnstile:
         if self.draining or room <= 0 or not (self._news or time.monotonic() >= self._next_poll):
             return None
         names = self.definitions.handled()
-        if not names:
+        if self.stuck:
+            names, lost = self._runnable(names)
+            room = self.prefetch.capacity(lost) - waiting
+        if room <= 0 or not names:
             return None
         return ClaimRequest(self.worker_id, self.settings.queues, names, min(room, TURN_LIMIT), self.settings.lease)
 
+    def _runnable(self, names: frozenset[str]) -> tuple[frozenset[str], int]:
+        """The jobs for which there is a slot, and how many slots those have lost to handlers that are stuck."""
+        full = self.full()
+        kinds = {name: self.definitions.require(name).isolation for name in names}
+        lost = max((number for kind, number in self.stuck.by_kind().items() if kind not in full), default=0)
+        return frozenset(name for name, kind in kinds.items() if kind not in full), lost
+
     def _let_go(self, batch: Sequence[Settlement], accepted: set[str]) -> None:
-        ended: list[Ended] | None = [] if self.aftermath.wanted else None
+        ended: list[Ended] = []
+        every = self.aftermath.wants_successes
         for settlement in batch:
             fence = settlement.job_id, settlement.attempt
             task = self._tasks.pop(fence, None)
             if settlement.job_id not in accepted:
                 log.warning("attempt %d of job %s was stale when it ended; its outcome is ignored", *reversed(fence))
-            elif ended is not None and task is not None:
+            elif task is not None and (every or settlement.decision.attempt is not AttemptStatus.SUCCEEDED):
                 ended.append(Ended(task.claim.job, settlement))
         if ended:
             self.aftermath.settled(ended)
 
     def _hand_out(self) -> None:
         """Give the claims of the last turn to their runners; the database may be busy with the next by now."""
-        claims, self._fetched = self._fetched, ()
-        if not claims:
+        if not self._fetched:
             return
+        # Read before they are let go: a damaged row among them asks the database once more, which may fail.
+        claims = list(self._fetched)
+        self._fetched = ()
         by_kind: dict[str, list[Task]] = {}
         around = self.surroundings.around()
         for claim in claims:
             definition = self.definitions.require(claim.job.name)
             task = Task.hold(claim, definition, self.reports)
+            self._tasks[task.fence] = task
+            if claim.job.damage is not None:
+                self._refuse(task, claim.job.damage)
+                continue
             if around is not None:
                 task.handler = around(definition)
-            self._tasks[task.fence] = task
             if claim.job.timeout is not None:
                 self._timed[task.fence] = task
             by_kind.setdefault(definition.isolation, []).append(task)
         for kind, tasks in by_kind.items():
             self._runner(kind).submit(tasks)
+
+    def _refuse(self, task: Task, damage: str) -> None:
+        """A job whose row cannot be read ends without having run, and alone."""
+        task.withdraw()
+        log.error("job %s cannot be run, because its row is damaged: %s", task.claim.id, damage)
+        self.finish(task, executor.unreadable(damage))
 
     def _runner(self, kind: str) -> Runner:
         found = self._runners.get(kind)
@@ -331,6 +376,7 @@ class Turnstile:
             if task.finished:
                 del self._timed[fence]
             elif deadline is not None and task.started is not None and now >= deadline:
+                self.stuck.add(task)
                 self.finish(task, executor.timed_out(task))
                 task.signal.abort("timeout")
 

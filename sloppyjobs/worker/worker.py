@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sloppyjobs import errors, options
+from sloppyjobs.admin.causes import advance_retry_runs
+from sloppyjobs.log_lines import get_logger
 from sloppyjobs.model import WorkerInfo
 from sloppyjobs.retention import maintain
+from sloppyjobs.storage.answer_timeout import MAINTENANCE, answer_timeout
+from sloppyjobs.worker.arrival import ToldToStop, is_unavailable, wait_for_database
 from sloppyjobs.worker.background import Background, Outage
 from sloppyjobs.worker.leases import Leases
 from sloppyjobs.worker.middleware import Surroundings
@@ -27,9 +31,11 @@ from sloppyjobs.worker.turnstile import Turnstile
 if TYPE_CHECKING:
     from sloppyjobs.jobs import Jobs
 
-log = logging.getLogger("sloppyjobs.worker")
+log = get_logger("sloppyjobs.worker")
 
 TICK_SECONDS = 1.0
+RETRY_RUNS_SECONDS = 2.0
+"""How often a worker looks whether a retry of a cause of death has something to do."""
 SHORTEST_TICK = 0.1
 LISTEN_SECONDS = 0.5
 MAINTENANCE_SECONDS = 60.0
@@ -47,9 +53,11 @@ class Worker:
     start within about 50 ms by the measured run time. With ``recurring`` the worker fires schedules, with
     ``maintenance`` it removes old jobs. ``capture_logs`` (True, or a level) keeps with each job what loggers say inside
     its handler. On ``metrics_port`` it serves ``/metrics`` and ``/healthz``; of several ports, on the first that is
-    free. Settings that cannot work raise ``InvalidOption``.
+    free. A database that cannot be used when the worker starts is waited for; with ``exit_if_unavailable`` that is an
+    error. Settings that cannot work raise ``InvalidOption``.
     """
 
+    @options.known_only("create_worker", besides=("self", "jobs"))
     def __init__(
         self,
         jobs: Jobs,
@@ -67,6 +75,7 @@ class Worker:
         capture_logs: bool | int | str | None = None,
         metrics_port: int | Sequence[int] | None = None,
         metrics_host: str = "127.0.0.1",
+        exit_if_unavailable: bool = False,
     ) -> None:
         self.settings = Settings.checked(
             queues=queues,
@@ -80,6 +89,7 @@ class Worker:
         self.id = jobs.ids.new("worker") if id is None else options.text("id", id)
         self.recurring = recurring
         self.maintenance = maintenance
+        self.exit_if_unavailable = exit_if_unavailable
         self.jobs = jobs
         # Handlers may hold every connection of the application's; leases are renewed all the same.
         self.storage = jobs.storage.apart()
@@ -90,22 +100,29 @@ class Worker:
         self._turnstile = self._new_turnstile()
         self._thread: threading.Thread | None = None
         self._synchronised = False
+        self._arriving = False
+        self._looked_at = -RETRY_RUNS_SECONDS
 
     def run(self) -> None:
         """Work until SIGTERM or SIGINT, then drain: finish what runs, give back what does not finish in time.
 
-        A second signal, a second or more later, gives back at once.
+        A second signal, a second or more later, gives back at once. A database that cannot be used yet is waited for;
+        ``SchemaMissing`` and ``SchemaVersionMismatch`` are raised at once.
         """
-        self.storage.ensure_schema()
+        self._check_schema()
         self.observation.open(lambda: self._turnstile)
         with self._signals():
-            self._live()
+            try:
+                self._arriving = True
+                self._live()
+            except ToldToStop:
+                log.info("worker %s was told to stop before its database could be used", self.id)
 
     def start(self) -> None:
         """Work in a thread until ``stop``."""
         if self._thread is not None:
             raise errors.JobsError("this worker has been started already")
-        self.storage.ensure_schema()
+        self._check_schema()
         self.observation.open(lambda: self._turnstile)
         self._thread = threading.Thread(target=self._live, name="sloppyjobs-worker", daemon=True)
         self._thread.start()
@@ -127,14 +144,29 @@ class Worker:
 
     def run_once(self) -> int:
         """One pass over what is due now, one job after the other in claim order; returns how many were executed."""
-        self.storage.ensure_schema()
-        if self.recurring:
-            self._synchronise()
-            self.jobs.tick_recurring(owner=self.id)
-        with self.observation.logging():
-            executed = run_once(self._turnstile)
-        self._hang_up()
-        return executed
+        return self._pass().total()
+
+    def run_until_idle(self) -> Counter[str]:
+        """Passes until nothing is due, what handlers enqueue included; returns how many attempts had which outcome.
+
+        Outcomes are those of the metrics: ``succeeded``, ``retrying``, ``dead``, ``cancelled``, ``snoozed``.
+        """
+        ended: Counter[str] = Counter()
+        while passed := self._pass():
+            ended += passed
+        return ended
+
+    def _pass(self) -> Counter[str]:
+        try:
+            self.storage.ensure_schema()
+            advance_retry_runs(self.storage, self.jobs.definitions)
+            if self.recurring:
+                self._synchronise()
+                self.jobs.tick_recurring(owner=self.id)
+            with self.observation.logging():
+                return run_once(self._turnstile)
+        finally:
+            self._hang_up()
 
     @property
     def metrics_url(self) -> str | None:
@@ -156,6 +188,7 @@ class Worker:
             version=__version__,
             status="draining" if self._turnstile.draining else "running",
             running=self._turnstile.running(),
+            stuck=self._turnstile.stuck.reported(),
         )
 
     def _new_turnstile(self) -> Turnstile:
@@ -170,6 +203,29 @@ class Worker:
             self.jobs.find_again,
         )
 
+    def _check_schema(self) -> None:
+        try:
+            self.storage.ensure_schema()
+        except Exception as error:
+            if self.exit_if_unavailable or not is_unavailable(error):
+                self._hang_up()
+                raise
+
+    def _arrive(self) -> None:
+        self.storage.ensure_schema()
+        self.storage.register_worker(self.info())
+        self.storage.write_redactions(self.jobs.definitions.redactions)
+
+    def _has_arrived(self, turnstile: Turnstile) -> bool:
+        """Whether the worker is known to the database; False when it was told to stop before."""
+        try:
+            if self.exit_if_unavailable:
+                self._arrive()
+                return True
+            return wait_for_database(self._arrive, lambda: turnstile.draining, turnstile.sleep)
+        finally:
+            self._arriving = False
+
     def _live(self) -> None:
         try:
             with self.observation.logging():
@@ -180,16 +236,17 @@ class Worker:
 
     def _work(self) -> None:
         turnstile, outage = self._turnstile, Outage("the worker's turn")
-        self.storage.register_worker(self.info())
-        self.storage.write_redactions(self.jobs.definitions.redactions)
+        if not self._has_arrived(turnstile):
+            return
         servants = self._servants(turnstile)
         for servant in servants:
             servant.start()
         turnstile.turned_at = time.monotonic()
         log.info("worker %s works on %s", self.id, ", ".join(self.settings.queues))
         try:
-            while not turnstile.drained:
-                self._turn(turnstile, outage)
+            with answer_timeout(at_most=self.settings.turn_timeout):
+                while not turnstile.drained:
+                    self._turn(turnstile, outage)
         finally:
             for servant in servants:
                 servant.stop()
@@ -199,16 +256,15 @@ class Worker:
     def _turn(self, turnstile: Turnstile, outage: Outage) -> None:
         try:
             turnstile.turn()
+            outage.succeeded()
+            turnstile.turned()
+            turnstile.wait()
         except Exception as error:
             pause = outage.failed(error)
             if turnstile.overdue(LAST_TRIES_SECONDS):
                 turnstile.forsake()
             else:
                 time.sleep(min(pause, 0.5) if turnstile.draining else pause)
-        else:
-            outage.succeeded()
-            turnstile.turned()
-            turnstile.wait()
 
     def _leave(self) -> None:
         try:
@@ -234,14 +290,24 @@ class Worker:
             Background("leases", "renewing the leases", Leases(turnstile, self.info).step),
             Background("news", "listening for new jobs", listen, watcher.close),
         ]
-        if self.recurring:
-            servants.append(Background("recurring", "the tick of the schedules", self._tick))
+        tick = self._tick if self.recurring else self._retry_runs
+        servants.append(Background("tick", "the tick of schedules and retries", tick))
         if self.maintenance:
             servants.append(Background("maintenance", "removing old jobs", self._maintain))
         return servants
 
+    def _retry_runs(self) -> float:
+        """Advance the retries of causes of death; when to look again."""
+        wait = self._looked_at + RETRY_RUNS_SECONDS - time.monotonic()
+        if wait > 0:
+            return wait
+        self._looked_at = time.monotonic()
+        advance_retry_runs(self.storage, self.jobs.definitions)
+        return RETRY_RUNS_SECONDS
+
     def _tick(self) -> float:
-        """Look first: a tick takes a lock, and most seconds have nothing to fire."""
+        """Look first: most seconds have nothing to fire."""
+        self._retry_runs()
         self._synchronise()
         due_in = self.storage.next_schedule_in()
         if due_in is not None and due_in <= 0:
@@ -256,7 +322,8 @@ class Worker:
             self._synchronised = True
 
     def _maintain(self) -> float:
-        maintain(self.jobs, owner=self.id)
+        with answer_timeout(at_least=MAINTENANCE):
+            maintain(self.jobs, owner=self.id)
         return MAINTENANCE_SECONDS
 
     @contextmanager
@@ -276,6 +343,8 @@ class Worker:
                 return
             log.info("%s: %s", signal.Signals(number).name, "giving back at once" if again else "draining")
             self._turnstile.drain(0.0 if again else self.settings.shutdown_timeout)
+            if self._arriving:
+                raise ToldToStop
 
         before = {number: signal.signal(number, drain) for number in (signal.SIGTERM, signal.SIGINT)}
         try:

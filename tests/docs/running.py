@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from free_ports import free_port
 from pages import Block, Command, Page, Step, commands, matches
 
 SECONDS = 90
@@ -190,14 +190,6 @@ class Run:
 
     def _broken(self, line: int, text: str) -> Broken:
         return Broken(f"{self.page.path}:{line}: {text}")
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def _prints(block: Block) -> bool:

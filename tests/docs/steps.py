@@ -42,6 +42,7 @@ def _read_why(run: Run) -> None:
         reader.follow("Dead")
         reader.see("FileNotFoundError")
         reader.follow("send-receipt")
+        reader.follow("the newest death")
         reader.see("It is dead: attempt 2 of 2 failed")
         reader.see("Traceback (most recent call last)")
 

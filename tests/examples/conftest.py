@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

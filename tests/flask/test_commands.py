@@ -17,6 +17,7 @@ from flask import Flask
 from sloppyjobs import Jobs
 from sloppyjobs.cli.root import COMMANDS
 from sloppyjobs.flask import SloppyJobs
+from sloppyjobs.flask.commands import AppTarget
 
 Make = Callable[..., Flask]
 
@@ -100,3 +101,21 @@ def test_a_worker_of_the_flask_command_runs_jobs_in_the_application(tmp_path: Pa
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(60) == 0
         producer.storage.close()
+
+
+def test_hints_name_the_command_that_was_typed(jobs: SloppyJobs, make_app: Make) -> None:
+    jobs.declare("say")
+    app = make_app()
+    with app.app_context():
+        jobs.enqueue("say")
+    runner = app.test_cli_runner()
+    told = runner.invoke(args=["jobs", "doctor"]).output
+    assert "start `flask jobs worker` for these queues" in told
+    assert "`sloppyjobs" not in told + json.dumps(runner.invoke(args=["jobs", "doctor", "--json"]).output)
+    assert "start one with `flask jobs worker`" in runner.invoke(args=["jobs", "workers"]).output
+
+
+def test_errors_name_the_command_that_was_typed() -> None:
+    error = "upgrade it with `sloppyjobs --database sqlite:///shop.db init`, or see `sloppyjobs --app a:b doctor`"
+    assert AppTarget().as_typed(error) == "upgrade it with `flask jobs init`, or see `flask jobs doctor`"
+    assert AppTarget().as_typed("the tables of sloppyjobs") == "the tables of sloppyjobs"

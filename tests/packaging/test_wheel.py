@@ -53,7 +53,7 @@ def test_the_scripts_of_the_pages_are_in_both_archives(archives: Path) -> None:
     if not (ROOT / "static" / "vendor" / "versions.json").exists():
         without("npm could not be had: the archives are built without the scripts from there, and a release needs them")
     wheel, source = _names(archives)
-    for name in ("htmx.min.js", "hx-ptag.min.js", "htmx.LICENSE.txt"):
+    for name in ("htmx.min.js", "htmx.LICENSE.txt"):
         assert f"webui/static/vendor/{name}" in wheel
         assert f"static/vendor/{name}" in source
 

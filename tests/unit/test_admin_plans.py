@@ -47,6 +47,16 @@ def _row(place: int) -> dict[str, Any]:
     }
 
 
+def _attempt(place: int) -> dict[str, Any]:
+    return {
+        "job_id": f"job_{place:026d}",
+        "attempt_number": 1,
+        "worker_id": "worker_1",
+        "status": "succeeded",
+        "started_at": START,
+    }
+
+
 @pytest.fixture(params=["without statistics", "analysed"])
 def filled(make_storage: Callable[..., SqlStorage], request: pytest.FixtureRequest) -> Jobs:
     """Fifty thousand jobs of which the planner knows nothing, or everything."""
@@ -57,6 +67,7 @@ def filled(make_storage: Callable[..., SqlStorage], request: pytest.FixtureReque
             connection.exec_driver_sql("ALTER TABLE sloppy_jobs SET (autovacuum_enabled = off)")
         for start in range(0, ROWS, 5_000):
             connection.execute(insert(tables.jobs), [_row(place) for place in range(start, start + 5_000)])
+            connection.execute(insert(tables.attempts), [_attempt(place) for place in range(start, start + 5_000)])
         connection.execute(
             insert(tables.queues), [{"name": f"queue{place}", "created_at": START} for place in range(3)]
         )
@@ -89,6 +100,8 @@ def _reads(jobs: Jobs) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "run", lambda: admin.list_jobs("scheduled", run_from=START + timedelta(seconds=99), order="run_at")
     yield "bulk by id", lambda: admin.bulk("retry", {"ids": [_row(place)["id"] for place in range(300)]}, dry_run=True)
     yield "bulk by cause", lambda: admin.bulk("retry", {"error_type": "Error1", "error_frame": None}, dry_run=True)
+    named = {"error_type": "Error1", "error_frame": "frame1", "name": "name1"}
+    yield "bulk by cause of a name", lambda: admin.bulk("retry", named, dry_run=True)
     yield "bulk without cause", lambda: admin.bulk("retry", {"error_type": None, "error_frame": None}, dry_run=True)
     yield "job", lambda: (admin.get_job(waits), admin.attempts(waits), admin.events(waits), admin.logs(waits))
     yield "explain", lambda: admin.explain(waits)
@@ -96,7 +109,15 @@ def _reads(jobs: Jobs) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "overview", admin.overview
     yield "queues", admin.list_queues
     yield "workers, locks, audit", lambda: (admin.list_workers(), admin.list_locks(), admin.audit(actor="ada"))
+    yield "audit by action and time", lambda: admin.audit(action="retry", created_from=START)
+    storage = jobs.storage
+    yield (
+        "what workers run",
+        lambda: storage.read(lambda c: storage.running_jobs(storage.bounded(c), ["worker_1"], ("queue1",), 3)),
+    )
+    yield "last runs", lambda: storage.read(lambda c: storage.last_runs(storage.bounded(c), ["recurring_1", "r"], 12))
     yield "stats", lambda: admin.stats(2_000)
+    yield "names", admin.known_names
 
 
 def _statements(storage: SqlStorage, read: Callable[[], Any]) -> list[tuple[str, Any]]:
@@ -115,7 +136,7 @@ def _statements(storage: SqlStorage, read: Callable[[], Any]) -> list[tuple[str,
 
 def _sqlite_plan(connection: Connection, statement: str, values: Any) -> list[str]:
     rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
-    return [row[3] for row in rows if re.fullmatch(r"SCAN sloppy_jobs( AS \w+)?", row[3])]
+    return [row[3] for row in rows if re.fullmatch(r"SCAN sloppy_job(s|_attempts)( AS \w+)?", row[3])]
 
 
 def _postgres_plan(connection: Connection, statement: str, values: Any) -> list[str]:

@@ -21,6 +21,7 @@ from sloppyjobs import storage
 from sloppyjobs.cli import main
 from sloppyjobs.cli.root import COMMANDS
 from sloppyjobs.cli.target import Target
+from sloppyjobs.ids import shortened
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
 
@@ -248,6 +249,13 @@ def test_a_bulk_command_can_go_without_asking_and_up_to_a_limit(jobs: Jobs, ask:
     assert (done["done"], done["matched"], done["more"]) == (2, 2, True)
 
 
+def test_a_bulk_command_is_done_in_parts_with_one_tally(jobs: Jobs, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sloppyjobs.cli.commands.AT_ONCE", 2)
+    jobs.enqueue_many([("greet", {})] * 7)
+    assert run("cancel", "--name", "greet", "--yes").stdout == "cancelled 7 of 7 jobs\n"
+    assert len(jobs.admin.audit(target="bulk cancel")) == 4
+
+
 def test_a_bulk_command_that_finds_nothing_does_not_ask(run: Run) -> None:
     assert "no jobs found" in run("cancel", "--queue", "nowhere").stderr
 
@@ -258,6 +266,13 @@ def test_a_command_wants_ids_or_filters(given: list[str], run: Run) -> None:
 
 
 # Queues and schedules
+
+
+def test_pausing_a_queue_that_nobody_knows_is_refused_unless_it_is_meant(run: Run) -> None:
+    refused = run("queues", "pause", "nonesuch", code=1).stderr
+    assert "no queue is called 'nonesuch'; known are" in refused
+    assert "--create" in refused
+    assert run("queues", "pause", "nonesuch", "--create").stdout == "queue nonesuch is paused\n"
 
 
 def test_a_queue_is_paused_for_a_while_and_resumed(jobs: Jobs, run: Run, ask: Callable[..., Any]) -> None:
@@ -368,7 +383,7 @@ def test_completion_prints_a_script(shell: str, run: Run) -> None:
     assert "_SLOPPYJOBS_COMPLETE" in run("completion", shell).stdout
 
 
-def test_a_terminal_gets_colour_and_whole_ids_in_eighty_columns(jobs: Jobs) -> None:
+def test_a_terminal_gets_colour_and_short_ids_in_eighty_columns(jobs: Jobs) -> None:
     [job_id] = _dead(jobs)
     jobs.define("a-rather-long-name-of-a-job", lambda *_: None, queue="a-rather-long-queue-name")
     other = jobs.enqueue("a-rather-long-name-of-a-job").id
@@ -384,5 +399,5 @@ def test_a_terminal_gets_colour_and_whole_ids_in_eighty_columns(jobs: Jobs) -> N
     assert done.returncode == 0, done.stderr
     plain = re.sub(r"\x1b\[[0-9;]*m", "", printed)
     assert plain != printed
-    assert job_id in plain and other in plain
+    assert shortened(job_id) in plain and shortened(other) in plain
     assert max(len(line) for line in plain.splitlines()) <= 80

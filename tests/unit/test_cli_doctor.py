@@ -65,10 +65,10 @@ def test_a_healthy_database_passes_every_check(jobs: Jobs) -> None:
     _work(jobs)
     checks = _checks(jobs)
     assert "FAIL" not in {status for status, _ in checks.values()}
-    common = {"schema", "clock", "indexes", "claim plan", "queues", "workers", "schedules"}
+    common = {"schema", "clock", "indexes", "claim plan", "queues", "handlers", "workers", "schedules"}
     own = {"journal", "durability", "busy time-out", "file"}
     if jobs.storage.dialect == "postgresql":
-        own = {"server", "isolation", "autovacuum"}
+        own = {"driver", "server", "connections", "isolation", "autovacuum"}
     assert checks.keys() == common | own
     assert "ix_sloppy_jobs_claim" in checks["claim plan"][1]
 
@@ -78,6 +78,25 @@ def test_people_get_a_hint_for_what_is_wrong(jobs: Jobs) -> None:
     result = CliRunner().invoke(main, ["doctor"], obj=Target(given=jobs))
     assert result.exit_code == 1
     assert "FAIL  queues" in result.stdout and "lonely" in result.stdout and "→ start `sloppyjobs" in result.stdout
+
+
+def test_jobs_that_no_live_worker_can_run_are_named_and_counted(jobs: Jobs) -> None:
+    _work(jobs)
+    jobs.declare("resize")
+    jobs.enqueue("greet")
+    jobs.enqueue_many([("resize", {})] * 3)
+    jobs.enqueue("resize", queue="media")
+    document = _run(jobs, "doctor", code=1)
+    [found] = [one for one in document["checks"] if one["check"] == "handlers"]
+    assert found["status"] == "FAIL"
+    assert "resize (3 in default), resize (1 in media)" in found["detail"] and "greet" not in found["detail"]
+    assert "start a worker whose code defines these names" in found["hint"]
+
+
+def test_a_queue_without_any_worker_is_told_once(jobs: Jobs) -> None:
+    jobs.enqueue("greet", queue="lonely")
+    checks = _checks(jobs, code=1)
+    assert (checks["queues"][0], checks["handlers"][0]) == ("FAIL", "ok")
 
 
 def test_a_missing_index_fails(jobs: Jobs) -> None:

@@ -25,7 +25,7 @@ def _plain(*arguments: str, env: dict[str, str] | None = None, code: int = 0) ->
 
 
 def test_init_makes_the_tables_and_can_be_repeated(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/new/jobs.db"
+    url = f"sqlite:///{tmp_path}/jobs.db"
     for _ in range(2):
         assert "schema version" in _plain("--database", url, "init").stdout
     assert json.loads(_plain("status", "--json", env={"SLOPPYJOBS_DATABASE_URL": url}).stdout)["live_workers"] == 0
@@ -84,7 +84,7 @@ def test_completion_knows_commands_and_statuses() -> None:
 def test_a_missing_driver_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg2", None)
     said = _plain("--database", "postgresql+psycopg2://127.0.0.1/x", "list", code=1).stderr
-    assert "the database driver psycopg2 is not installed" in said and "sloppyjobs[postgres]" in said
+    assert "the driver psycopg2, which is not installed" in said and "sloppyjobs[postgres]" in said
 
 
 def test_the_pages_are_not_served_to_everybody(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,11 +161,31 @@ def test_a_worker_until_idle_runs_what_is_due_and_stops(application: str) -> Non
     jobs = sys.modules["shop_app"].jobs
     due, later = jobs.enqueue("greet", {"iban": "x"}), jobs.enqueue("greet", {"iban": "x"}, delay=3600)
     said = _plain("--app", "shop_app:jobs", "worker", "--until-idle").stdout
-    assert said == "attempts made: 1; nothing else is due\n"
+    assert said == "attempts made: 1 (1 succeeded, 0 retrying, 0 dead); nothing else is due\n"
     assert (jobs.get(due.id).status, jobs.get(later.id).status) == ("succeeded", "scheduled")
     assert "one process is enough" in _plain(
         "--app", "shop_app:jobs", "worker", "--until-idle", "--processes", "2", code=2
     ).stderr.replace("\n", " ")
+
+
+def test_a_worker_until_idle_sums_up_how_the_attempts_ended(tmp_path: Path) -> None:
+    (tmp_path / "sums_app.py").write_text(
+        "from sloppyjobs import Jobs, Retry, Snooze\n"
+        f"jobs = Jobs('sqlite:///{tmp_path}/sums.db')\n"
+        "jobs.storage.init()\n"
+        "once, again = Retry(max_attempts=1), Retry(max_attempts=2, initial=60)\n"
+        "jobs.define('well', lambda ctx, payload: payload and ctx.enqueue('well', payload - 1) and None)\n"
+        "jobs.define('later', lambda ctx, payload: Snooze(60))\n"
+        "jobs.define('dies', lambda ctx, payload: 1 / 0, retry=once)\n"
+        "jobs.define('fails', lambda ctx, payload: 1 / 0, retry=again)\n"
+        "jobs.enqueue_many([('well', 2), ('later', None), ('dies', None), ('fails', None)])\n"
+    )
+    command = [sys.executable, "-m", "sloppyjobs.cli", "--app", "sums_app:jobs", "worker", "--until-idle"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout == "attempts made: 6 (3 succeeded, 1 retrying, 1 dead, 1 snoozed); nothing else is due\n"
+    assert "WARNING sloppyjobs.attempts: job job_" in ran.stderr
+    assert "(fails) failed in attempt 1 of 2, next try in" in ran.stderr
+    assert "(dies) is dead: it failed in attempt 1 of 1: ZeroDivisionError: division by zero\n  Traceback" in ran.stderr
 
 
 def test_a_lease_shorter_than_two_heartbeats_is_refused(application: str) -> None:
@@ -187,3 +207,13 @@ def test_the_documentation_lists_every_command_and_option() -> None:
             for option in one.params:
                 if isinstance(option, click.Option):
                     assert option.opts[0] in page, f"{name} {option.opts[0]}: run python -m sloppyjobs.cli.document"
+
+
+def test_init_makes_no_folder_for_a_mistyped_path(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/mistyped/jobs.db"
+    for command in (["init"], ["list"], ["status"]):
+        result = CliRunner().invoke(main, ["--database", url, *command])
+        assert result.exit_code != 0
+        assert "Traceback" not in result.output
+        assert str(tmp_path / "mistyped") in result.output.replace("\n", "").replace("│", "").replace(" ", "")
+    assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from sloppyjobs import Cancel, DuplicateJob, InvalidOption, InvalidPayload, Jobs, Retry, RetryLater, Snooze, UnknownJob
+from sloppyjobs import (
+    Cancel,
+    DuplicateJob,
+    InvalidOption,
+    InvalidPayload,
+    Jobs,
+    Retry,
+    RetryLater,
+    Snooze,
+    UnknownJob,
+    storage,
+)
 
 
 @pytest.fixture
@@ -138,8 +149,66 @@ def test_metadata_that_is_not_json_is_refused(jobs: Jobs) -> None:
 
 
 def test_an_unknown_setting_is_refused(jobs: Jobs) -> None:
-    with pytest.raises(TypeError, match="colour"):
-        jobs.define("say", top_level, colour="red")  # type: ignore[call-arg, call-overload]
+    with pytest.raises(InvalidOption, match=r"define has no option 'prioritty'\. Did you mean 'priority'\?"):
+        jobs.define("say", top_level, prioritty=3)  # type: ignore[call-arg, call-overload]
+    with pytest.raises(InvalidOption, match="Its options are input, isolation, log, metadata, name, priority"):
+        jobs.declare("say", colour="red")  # type: ignore[call-arg]
+    assert jobs.definitions.get("say") is None
+
+
+def test_an_unknown_option_is_refused_wherever_options_are_given(jobs: Jobs) -> None:
+    say = jobs.define("say", top_level)
+    with pytest.raises(InvalidOption, match=r"enqueue has no option 'prioritty'\. Did you mean 'priority'\?"):
+        say.enqueue({}, prioritty=3)
+    with pytest.raises(InvalidOption, match="Did you mean 'delay'"):
+        jobs.enqueue_delayed("say", {}, 3, dellay=3)
+    with pytest.raises(InvalidOption, match=r"items\[1\]: enqueue has no option 'prioritty'. Did you mean 'priority'"):
+        jobs.enqueue_many([("say", {}), ("say", {}, {"prioritty": 3})])
+    with pytest.raises(InvalidOption, match=r"enqueue_many has no option 'sesion'\. Did you mean 'session'"):
+        jobs.enqueue_many([("say", {})], sesion=None)  # type: ignore[call-arg]
+    with pytest.raises(InvalidOption, match=r"create_worker has no option 'concurency'\. Did you mean 'concurrency'"):
+        jobs.create_worker(concurency=3)
+    with pytest.raises(InvalidOption, match=r"recurring has no option 'corn'\. Did you mean 'cron'"):
+        jobs.recurring("nightly", "say", corn="0 2 * * *")  # type: ignore[call-arg]
+    with pytest.raises(InvalidOption, match=r"recurring has no option 'evry'\. Did you mean 'every'"):
+        jobs.declare_recurring("nightly", "say", evry=5)  # type: ignore[call-arg]
+    with pytest.raises(InvalidOption, match="Did you mean 'prefix'"):
+        storage.from_url("sqlite://", prefx="acme_")
+
+
+def test_define_without_a_name_is_refused_with_the_right_form(jobs: Jobs) -> None:
+    with pytest.raises(InvalidOption, match=r"needs the name of the job: @jobs\.define\('send_email'\)"):
+
+        @jobs.define  # type: ignore[call-overload, untyped-decorator]
+        def send_email(ctx: Any, payload: Any) -> None: ...
+
+
+def one_argument(payload: Any) -> None: ...
+
+
+def three_arguments(ctx: Any, payload: Any, more: Any) -> None: ...
+
+
+async def no_arguments() -> None: ...
+
+
+def a_required_keyword(ctx: Any, payload: Any, *, more: Any) -> None: ...
+
+
+@pytest.mark.parametrize("handler", [one_argument, three_arguments, no_arguments, a_required_keyword])
+def test_a_handler_that_cannot_take_context_and_payload_is_refused(jobs: Jobs, handler: Any) -> None:
+    with pytest.raises(InvalidOption, match=rf"def {handler.__name__}\(ctx, payload\)"):
+        jobs.define("say", handler)
+    assert jobs.definitions.get("say") is None
+
+
+def test_a_handler_may_have_further_arguments_with_defaults(jobs: Jobs) -> None:
+    def defaults(ctx: Any, payload: Any, more: int = 1, *rest: Any, **named: Any) -> None: ...
+
+    assert jobs.define("defaults", defaults).name == "defaults"
+    assert jobs.define("any", lambda *arguments: None).name == "any"
+    assert jobs.define("builtin", max).name == "builtin"
+    assert jobs.define("partial", partial(three_arguments, more=1)).name == "partial"
 
 
 @pytest.mark.parametrize("name", ["", " ", "n" * 129, "a\0", "\ud800", None, 5])

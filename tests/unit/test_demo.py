@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from sloppyjobs import demo
+from sloppyjobs import demo, demo_history
 from sloppyjobs.cli import main
 from sloppyjobs.cli.document import document
 from sloppyjobs.states import Status
@@ -52,6 +52,29 @@ def test_the_shop_has_jobs_of_every_state_and_dead_ones_of_several_causes(shop) 
         "legacy-sync",
     }
     assert shop.admin.stats(240).total.succeeded > 10
+
+
+def test_the_past_of_the_shop_has_something_for_every_page(shop) -> None:
+    demo_history.add_history(shop)
+    demo.fill(shop, 5, seed=1)
+    demo_history.add_trouble(shop)
+    admin = shop.admin
+    assert {one.status for one in admin.list_jobs(schedule="nightly-import")} == {Status.SUCCEEDED, Status.DEAD}
+    assert admin.get_recurring("nightly-import").missed
+    assert len(admin.dead_groups()) >= 5
+    [lost] = admin.overview().stale_workers
+    assert lost.id == demo_history.LOST
+    held = [one for one in admin.list_jobs("processing") if one.locked_by == demo_history.LOST]
+    assert {admin.explain(one.id).reasons[0].code for one in held} == {"lease_expired", "worker_gone"}
+    assert {one.name for one in admin.list_locks()} == {"stock-count", "catalog-import"}
+    assert set(admin.overview().paused_queues) == {"newsletters", "returns"}
+
+
+def test_the_past_can_be_added_again(shop) -> None:
+    for _ in range(2):
+        demo_history.add_history(shop)
+        demo_history.add_trouble(shop)
+    assert len(shop.admin.overview().stale_workers) == 1
 
 
 def test_the_shop_can_be_filled_again(shop) -> None:
@@ -129,7 +152,10 @@ def test_serving_stops_cleanly_when_it_is_told_to(tmp_path: Path) -> None:
     assert serving.returncode == 0, "".join(lines) + rest
     assert "stopping" in rest and "Traceback" not in rest
     jobs = demo.create_jobs(url)
-    assert [worker.liveness for worker in jobs.admin.list_workers()] == ["stopped"]
+    assert {worker.id == demo_history.LOST: worker.liveness for worker in jobs.admin.list_workers()} == {
+        False: "stopped",
+        True: "stale",
+    }
     jobs.storage.close()
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sloppyjobs import options
 from sloppyjobs.errors import InvalidOption, JobsError
+from sloppyjobs.jobs import Jobs
 
 
 def test_a_refusal_names_the_option_the_value_and_what_works() -> None:
@@ -157,3 +158,13 @@ def test_one_of_says_which() -> None:
     assert options.one_of("isolation", "thread", ("thread", "process")) == "thread"
     with pytest.raises(InvalidOption, match="must be one of 'thread', 'process'"):
         options.one_of("isolation", "fibre", ("thread", "process"))
+
+
+def test_every_queue_is_no_queue_for_a_job() -> None:
+    jobs = Jobs("sqlite://")
+    for use in (
+        lambda: jobs.declare("greet", queue="*"),
+        lambda: jobs.define("greet", lambda _ctx, _payload: None, queue="*"),
+    ):
+        with pytest.raises(InvalidOption, match=r"queue='\*': must be the name of one queue"):
+            use()

@@ -376,3 +376,28 @@ def test_clean_text_fits_encodes_and_stays_as_it_is(text: str, limit: int) -> No
     assert "\x00" not in clean
     clean.encode()
     assert clean_text(clean, limit) == clean
+
+
+NAIVE = datetime(2026, 1, 2, tzinfo=UTC).replace(tzinfo=None)
+
+
+@dataclass
+class _Visit:
+    at: datetime
+    notes: dict[str, Any]
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        (NAIVE, "payload"),
+        ({"order": {"placed": [NAIVE]}}, "payload.order.placed[0]"),
+        ({"visit": _Visit(NAIVE, {})}, "payload.visit.at"),
+        (_Visit(datetime(2026, 1, 2, tzinfo=UTC), {"next": NAIVE}), "payload.notes.next"),
+    ],
+)
+def test_a_datetime_without_a_zone_is_refused_in_payloads_and_kept_in_results(value: Any, place: str) -> None:
+    with pytest.raises(InvalidPayload, match="without a time zone") as refused:
+        encode(value)
+    assert str(refused.value).startswith(f"{place}: ")
+    assert "2026-01-0" in encode(value, what="result")

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import string
-import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from redaction_cases import (
+    HIDDEN_TEXTS,
+    HIDDEN_VALUES,
+    OTHER_NAMES,
+    SECRET_NAMES,
+    SECRETS,
+    SHOWN_TEXTS,
+    SHOWN_VALUES,
+    TOKENS,
+)
 
 from sloppyjobs.redact import REDACTED, Redactor, preview
 from sloppyjobs.secret_names import is_secret_key
@@ -17,23 +26,6 @@ from sloppyjobs.secret_names import is_secret_key
 CANARY = "cAnArY7xQ9z"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIB" + CANARY + "\nabc=\n-----END RSA PRIVATE KEY-----"
-
-SECRET_NAMES = """
-password passwd passphrase secret token apiKey API-KEY api_key authorization auth cookie Set-Cookie session
-sessionId session_id credential credentials private_key accessKey client_secret refreshToken bearer jwt pin
-cvv card_number ssn connectionString dsn user_password github_token x-api-key dbPassword password_hash
-passwordConfirmation PIN_code password1 DB_PASS AWS_SECRET_ACCESS_KEY oauth_token proxy-authorization
-userpassword aws_access_key_id tokens userPIN JSESSIONID csrf_token token_value session_key
-api_key_v2 PASSWORD passWord
-"""
-OTHER_NAMES = """
-tokens_used author secretary pinned session_count authors tokenizer token_type token_count key idempotency_key
-business_key primary_key error_code compass shipping possession keyboard password_policy authority authored_by
-name id passport session_duration auth_method expires_in passwordless spinner mapping correlation_id
-password_changed_at
-"""
-SECRET_KEYS = SECRET_NAMES.split()
-OTHER_KEYS = OTHER_NAMES.split()
 
 WORDS = st.text(string.ascii_letters + string.digits + " _-.:=/@\"'{}[]\\\n", max_size=30)
 PIECES = st.sampled_from(
@@ -75,7 +67,7 @@ PIECES = st.sampled_from(
     ]
 )
 TEXTS = WORDS | st.lists(PIECES | WORDS, max_size=12).map("".join)
-KEYS = st.sampled_from(SECRET_KEYS + OTHER_KEYS) | TEXTS
+KEYS = st.sampled_from(SECRET_NAMES + OTHER_NAMES) | TEXTS
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | TEXTS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
@@ -87,13 +79,13 @@ def text(s: str, *keys: str) -> str:
     return Redactor(keys).text(s)
 
 
-@pytest.mark.parametrize("key", SECRET_KEYS)
+@pytest.mark.parametrize("key", SECRET_NAMES)
 def test_a_secret_name_is_known_in_every_spelling(key: str) -> None:
     assert is_secret_key(key)
     assert Redactor().value({key: CANARY}) == {key: REDACTED}
 
 
-@pytest.mark.parametrize("key", OTHER_KEYS)
+@pytest.mark.parametrize("key", OTHER_NAMES)
 def test_a_name_that_only_looks_like_a_secret_is_shown(key: str) -> None:
     assert not is_secret_key(key)
     assert Redactor().value({key: "plain"}) == {key: "plain"}
@@ -123,11 +115,13 @@ def test_the_original_is_left_alone() -> None:
 
 
 def test_a_definition_adds_names_of_its_own() -> None:
-    assert Redactor(["customerIban"]).value({"customer_iban": 1, "x": 2}) == {
-        "customer_iban": REDACTED,
+    assert Redactor(["customerNumber"]).value({"customer_number": 1, "x": 2}) == {
+        "customer_number": REDACTED,
         "x": 2,
     }
-    assert text("customer iban: DE12 and iban: 1", "customer_iban") == f"customer iban: {REDACTED} and iban: 1"
+    assert text("customer number: DE12 and number: 1", "customer_number") == (
+        f"customer number: {REDACTED} and number: 1"
+    )
 
 
 def test_a_definition_adds_places_of_its_own() -> None:
@@ -183,27 +177,59 @@ def test_a_secret_inside_text_is_hidden(given_text: str, expected: str) -> None:
     assert Redactor().value({"message": [given_text]}) == {"message": [expected]}
 
 
-@pytest.mark.parametrize(
-    "harmless",
-    [
-        "",
-        "no secret here: fine",
-        "https://host:80/a?to=x@y.com",
-        "ssh://git@github.com/x",
-        "Basic authentication failed",
-        "the bearer of news",
-        "KeyError: 'token'",
-        "tokens: 12",
-        "password=None",
-        "risk-assessment-of-the-quarter",
-        "a.b.c eyJ",
-        "author: Ann",
-        "2026-01-01T00:00:00Z",
-        '{"a":[1,2]}',
-    ],
-)
-def test_harmless_text_is_left_alone(harmless: str) -> None:
-    assert text(harmless) == harmless
+def filled(case: Any, secret: str) -> Any:
+    """The case with the secret in it."""
+    if isinstance(case, str):
+        return case.replace("§", secret)
+    if isinstance(case, dict):
+        return {key: filled(value, secret) for key, value in case.items()}
+    return type(case)(filled(one, secret) for one in case) if isinstance(case, list | tuple) else case
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("case", HIDDEN_TEXTS)
+def test_a_secret_in_running_text_is_hidden(case: str, secret: str) -> None:
+    given_text = filled(case, secret)
+    assert secret in given_text
+    assert secret not in text(given_text)
+    assert secret not in text(f"ValueError: {given_text}")
+    assert secret not in text(f"Traceback:\n  File x\n{given_text}\nand more")
+    assert secret not in str(Redactor().value({"message": [given_text]}))
+    assert secret not in preview(json.dumps({"message": given_text})).text
+
+
+@pytest.mark.parametrize("token", TOKENS, ids=lambda token: token[0])
+def test_a_token_is_known_by_its_shape(token: tuple[str, str, int]) -> None:
+    prefix, alphabet, length = token
+    secret = (alphabet * length)[:length]
+    whole = f"{prefix}{secret}@host/x" if prefix == "https://" else prefix + secret
+    for given_text in (whole, f"refused: {whole} (expired)", f'"{whole}"', f"x={whole}&y=1", f"({whole})"):
+        assert secret[-8:] not in text(given_text), given_text
+        assert secret[-8:] not in preview(json.dumps([given_text])).text
+
+
+@pytest.mark.parametrize("case", SHOWN_TEXTS)
+def test_harmless_text_is_left_alone(case: str) -> None:
+    assert text(case) == case
+    assert Redactor().value({"message": case}) == {"message": case}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("case", HIDDEN_VALUES, ids=str)
+def test_a_secret_in_data_is_hidden(case: Any, secret: str) -> None:
+    value = filled(case, secret)
+    assert secret in repr(value)
+    assert secret not in repr(Redactor().value(value))
+    assert secret not in repr(Redactor().value([value]))
+    if not any(isinstance(one, tuple) for one in value.values()):
+        assert secret not in text(json.dumps(value, ensure_ascii=False))
+        assert secret not in preview(json.dumps(value)).text
+
+
+@pytest.mark.parametrize("case", SHOWN_VALUES, ids=str)
+def test_harmless_data_is_left_alone(case: Any) -> None:
+    assert Redactor().value(case) == case
+    assert preview(json.dumps(case)).value == case
 
 
 def test_json_inside_a_string_is_redacted_by_its_names() -> None:
@@ -224,7 +250,7 @@ def bury(draw: st.DrawFn, core: Any) -> Any:
         if draw(st.booleans()):
             core = [*draw(st.lists(VALUES, max_size=2)), core]
         else:
-            core = {draw(st.sampled_from(OTHER_KEYS)): core, "other": draw(VALUES)}
+            core = {draw(st.sampled_from(OTHER_NAMES)): core, "other": draw(VALUES)}
     return core
 
 
@@ -233,7 +259,7 @@ def buried_canaries(draw: st.DrawFn) -> Any:
     secret: Any = draw(
         st.sampled_from([CANARY, [CANARY], {"x": [CANARY]}, f"a b {CANARY}", f'{{"x":"{CANARY}"}}', f"'\"{CANARY}"])
     )
-    return bury(draw, {draw(st.sampled_from(SECRET_KEYS)): secret})
+    return bury(draw, {draw(st.sampled_from(SECRET_NAMES)): secret})
 
 
 @given(buried_canaries())
@@ -263,52 +289,10 @@ def test_redacting_text_twice_is_redacting_it_once(s: str) -> None:
     assert text(once) == once
 
 
-HOSTILE = [
-    "a",
-    "a=",
-    "token=",
-    "eyJ",
-    "eyJa.",
-    "://a:",
-    "://a:b@",
-    "-----BEGIN PRIVATE KEY",
-    "bearer ",
-    "sk-",
-    "-----BEGIN PRIVATE KEY-----x",
-    'token=\\"',
-    "token='",
-    "token=[",
-    "[",
-    '{"a":',
-    "AKIA",
-    "a ",
-    "a.",
-    '"',
-    '\\"',
-    "cookie: ",
-    "token=[redacted]",
-    "\\",
-    " ",
-    "password ",
-    "@",
-    "token=[]",
-    "token='x' ",
-]
-
-
-@pytest.mark.parametrize("piece", HOSTILE)
-@pytest.mark.parametrize("lead", ["", "token", "password: ", "://u:"])
-def test_a_hostile_megabyte_takes_seconds_at_most(piece: str, lead: str) -> None:
-    started = time.perf_counter()
-    text(lead + piece * (1_000_000 // len(piece)))
-    # A quadratic search would take hours.
-    assert time.perf_counter() - started < 20
-
-
-def test_a_hostile_nest_of_secrets_takes_seconds_at_most() -> None:
-    started = time.perf_counter()
-    assert text("token=[" * 100_000 + "]" * 100_000) == f"token={REDACTED}"
-    assert time.perf_counter() - started < 20
+@given(TEXTS, st.sampled_from(HIDDEN_TEXTS), TEXTS)
+def test_redacting_any_mixture_twice_is_redacting_it_once(before: str, case: str, after: str) -> None:
+    once = text(before + filled(case, SECRETS[1]) + after)
+    assert text(once) == once
 
 
 def test_a_preview_is_pretty_and_counts_what_it_hides() -> None:

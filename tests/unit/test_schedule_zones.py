@@ -6,17 +6,17 @@ The model looks at every minute of real time around a change of the clocks and a
 from __future__ import annotations
 
 from calendar import monthrange
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 import pytest
+from clock_changes import HISTORIC, MINUTE, changes, changing_zones, every_change, expressions, windows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sloppyjobs.schedule import MAX_CATCH_UP, Schedule, after, plan, preview
 
-MINUTE = timedelta(minutes=1)
 REACH = timedelta(hours=5)
 FREE = ("*", "*/1")
 NAMES = {
@@ -27,21 +27,6 @@ NAMES = {
     )
     for n, name in enumerate(names, start=start)
 }
-
-# Days that never were, gaps at midnight, half hours, two hours, and changes away from the whole hour.
-HISTORIC = [
-    ("Pacific/Apia", datetime(2011, 12, 30, 10, tzinfo=UTC)),
-    ("Pacific/Kwajalein", datetime(1993, 8, 21, 12, tzinfo=UTC)),
-    ("America/Sao_Paulo", datetime(2018, 11, 4, 3, tzinfo=UTC)),
-    ("America/Sao_Paulo", datetime(2018, 2, 18, 2, tzinfo=UTC)),
-    ("America/Caracas", datetime(2007, 12, 9, 7, tzinfo=UTC)),
-    ("Asia/Pyongyang", datetime(2015, 8, 14, 15, tzinfo=UTC)),
-    ("Asia/Pyongyang", datetime(2018, 5, 4, 15, tzinfo=UTC)),
-    ("Asia/Kathmandu", datetime(1985, 12, 31, 18, 30, tzinfo=UTC)),
-    ("America/St_Johns", datetime(2010, 11, 7, 2, 31, tzinfo=UTC)),
-    ("America/St_Johns", datetime(2010, 3, 14, 3, 31, tzinfo=UTC)),
-    ("Antarctica/Casey", datetime(2010, 3, 4, 15, tzinfo=UTC)),
-]
 
 EXPRESSIONS = [
     "30 2 * * *",
@@ -112,52 +97,9 @@ def model(expression: str, zone: str, start: datetime, end: datetime) -> list[da
     return [
         instant
         for instant, local, second_time, skipped in wall_clock(zone, start, end)
-        if (matches(local) and (matches.repeats or not second_time)) or any(map(matches, skipped))
+        if (matches(local) and (matches.repeats or not second_time))
+        or (not matches.repeats and any(map(matches, skipped)))
     ]
-
-
-def offset(zone: ZoneInfo, instant: datetime) -> timedelta:
-    found = instant.astimezone(zone).utcoffset()
-    assert found is not None
-    return found
-
-
-@cache
-def changes(zone: str) -> tuple[tuple[datetime, timedelta, timedelta], ...]:
-    """When the zone changes its offset from 2024 to 2030, from what, and to what."""
-    tz, found = ZoneInfo(zone), []
-    day = datetime(2024, 1, 1, tzinfo=UTC)
-    while day.year <= 2030:
-        low, high = day, day + timedelta(days=7)
-        if offset(tz, low) != offset(tz, high):
-            while high - low > MINUTE:
-                middle = low + (high - low) // 2
-                middle -= timedelta(seconds=middle.second, microseconds=middle.microsecond)
-                low, high = (low, middle) if offset(tz, middle) == offset(tz, high) else (middle, high)
-            found.append((high, offset(tz, low), offset(tz, high)))
-        day += timedelta(days=7)
-    return tuple(found)
-
-
-@cache
-def changing_zones() -> list[str]:
-    """One zone for each distinct list of changes."""
-    names = sorted(name for name in available_timezones() if "/" in name and not name.startswith("Etc/"))
-    return sorted({changes(name): name for name in reversed(names) if changes(name)}.values())
-
-
-def every_change() -> list[tuple[str, datetime]]:
-    return [(zone, instant) for zone in changing_zones() for instant, _, _ in changes(zone)]
-
-
-@cache
-def windows() -> list[tuple[str, datetime]]:
-    """Every way in which clocks change: zone and instant, one for each local time, old and new offset."""
-    distinct = {}
-    for zone in changing_zones():
-        for instant, before, behind in changes(zone):
-            distinct.setdefault(((instant + before).time(), before, behind), (zone, instant))
-    return [*distinct.values(), *HISTORIC]
 
 
 def check(expression: str, zone: str, start: datetime, end: datetime) -> None:
@@ -217,36 +159,6 @@ def test_every_instant_near_a_change_agrees_with_the_model(expression: str) -> N
         for minutes in range(-125, 126, 10):
             instant = change + timedelta(minutes=minutes, seconds=20)
             check_from(instant, expression, zone, change - REACH, change + REACH)
-
-
-numbers = {
-    "minute": st.integers(0, 59),
-    "hour": st.integers(0, 23),
-    "day": st.integers(1, 31),
-    "month": st.integers(1, 12),
-    "weekday": st.integers(0, 7),
-}
-
-
-@st.composite
-def cron_fields(draw: st.DrawFn, name: str) -> str:
-    def item() -> str:
-        kind = draw(st.sampled_from(["*", "*/n", "a", "a-b", "a-b/n"]))
-        ends = sorted([draw(numbers[name]), draw(numbers[name])])
-        step = draw(st.integers(1, 6))
-        spelled = {"*": "*", "*/n": f"*/{step}", "a": f"{ends[0]}", "a-b": f"{ends[0]}-{ends[1]}"}
-        return spelled.get(kind, f"{ends[0]}-{ends[1]}/{step}")
-
-    return ",".join(item() for _ in range(draw(st.integers(1, 3))))
-
-
-def often_free(name: str) -> st.SearchStrategy[str]:
-    return st.one_of(st.just("*"), cron_fields(name))
-
-
-expressions = st.tuples(
-    cron_fields("minute"), cron_fields("hour"), often_free("day"), often_free("month"), often_free("weekday")
-).map(" ".join)
 
 
 def never_fires(expression: str) -> bool:

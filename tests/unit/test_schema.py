@@ -84,6 +84,36 @@ def test_the_migrations_make_what_the_code_expects(empty: SqlStorage) -> None:
     assert differences(empty) == []
 
 
+def test_version_4_is_upgraded_with_its_jobs(empty: SqlStorage) -> None:
+    empty.init()
+    jobs = Jobs(empty)
+    jobs.declare("greet")
+    job = jobs.enqueue("greet", max_attempts=1)
+    jobs.fail(jobs.claim("w1")[0], ValueError("no"))
+    with empty.writing() as connection:
+        for statement in (
+            "DROP TABLE sloppy_job_form_keys",
+            "DROP TABLE sloppy_job_retry_members",
+            "DROP TABLE sloppy_job_retry_runs",
+            "DROP TABLE sloppy_job_deaths",
+            "ALTER TABLE sloppy_job_queues DROP COLUMN paused_by",
+            "ALTER TABLE sloppy_job_queues DROP COLUMN pause_reason",
+            "DROP TABLE sloppy_job_throttles",
+            "DROP INDEX ix_sloppy_jobs_dead",
+            "ALTER TABLE sloppy_jobs DROP COLUMN progress_fields",
+            "ALTER TABLE sloppy_job_archive DROP COLUMN progress_fields",
+            "CREATE INDEX ix_sloppy_jobs_dead ON sloppy_jobs (error_type, error_frame, created_at, id)"
+            " WHERE status = 'dead'",
+            "UPDATE sloppy_job_schema SET version_num = '0004'",
+        ):
+            connection.exec_driver_sql(statement)
+    assert empty.schema_version() == 4
+    assert empty.init() == VERSION
+    assert differences(empty) == []
+    assert jobs.get(job.id).progress_fields == {}
+    assert [(one.name, one.count.value) for one in jobs.admin.dead_groups()] == [("greet", 1)]
+
+
 def test_what_is_applied_by_hand_is_what_init_makes(empty: SqlStorage) -> None:
     apply_by_hand(empty)
     assert differences(empty) == []
@@ -111,7 +141,7 @@ def test_printing_the_statements_writes_nothing_and_needs_no_database() -> None:
 def test_a_missing_schema_says_which_command_creates_it(empty: SqlStorage) -> None:
     jobs = Jobs(empty)
     jobs.declare("greet")
-    with pytest.raises(SchemaMissing, match=r"`sloppyjobs --database \S+ init` or jobs\.storage\.init\(\)"):
+    with pytest.raises(SchemaMissing, match=r"`sloppyjobs --database \S+ init`, `flask jobs init` or jobs\.init\(\)"):
         jobs.enqueue("greet")
     assert inspect(empty.engine).get_table_names() == []
 
@@ -252,5 +282,6 @@ def test_what_is_no_database_of_ours_is_refused(url: str) -> None:
 
 def test_a_missing_driver_names_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
     with pytest.raises(DriverMissing, match=r"pip install 'sloppyjobs\[postgres\]'"):
         storage.postgres("postgresql://localhost/app")

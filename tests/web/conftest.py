@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from sloppyjobs import Jobs
 
 sys.path.insert(0, str(Path(__file__).parent))
 import scene
+from browser import FLAGS, chromium
 from hosts import Client, make_app
+from missing import without
+from served_site import Site, served
 
 
 @pytest.fixture
@@ -66,3 +70,50 @@ def admin(app: Flask) -> Client:
 def as_role(app: Flask) -> Callable[[str | None], Client]:
     """Clients of any role."""
     return lambda role: Client(app.test_client(), role)
+
+
+# A real browser
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A Chromium; without one the tests are skipped, or fail under CI."""
+    path = chromium()
+    if path is None:
+        without("no Chromium on this machine: tests/web/ensure_browser.sh installs one where it can")
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def site(played: Jobs) -> Iterator[Site]:
+    """The application, served; its pages complain about nothing."""
+    with served(played) as made:
+        yield made
+    assert made.complaints == []
+
+
+@pytest.fixture(params=["scripts", "no scripts"])
+def either(request: pytest.FixtureRequest, browser: Browser, site: Site) -> Iterator[Page]:
+    """A page with JavaScript, and again without."""
+    context = browser.new_context(java_script_enabled=request.param == "scripts")
+    yield site.watch(context)
+    context.close()
+
+
+@pytest.fixture
+def page(browser: Browser, site: Site) -> Iterator[Page]:
+    """A page with JavaScript."""
+    context = browser.new_context()
+    yield site.watch(context)
+    context.close()
+
+
+@pytest.fixture
+def plain_page(browser: Browser, site: Site) -> Iterator[Page]:
+    """A page without JavaScript."""
+    context = browser.new_context(java_script_enabled=False)
+    yield site.watch(context)
+    context.close()

@@ -6,6 +6,8 @@ import math
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from sloppyjobs import Jobs, Retry, storage
 from sloppyjobs.storage import FakeClock
 
@@ -118,6 +120,36 @@ def play(jobs: Jobs, *, many: int = 1) -> Mailer:
     return mailer
 
 
+def trouble(jobs: Jobs) -> None:
+    """For pictures, not for tests that count: more causes of death, a worker that stopped responding, retries."""
+    once = Retry(max_attempts=1)
+
+    @jobs.define("import-orders", queue="imports", retry=once)
+    def import_orders(ctx: Any, payload: Any) -> None:
+        raise ImportError(f"{payload['file']}: unknown column 'discount'")
+
+    @jobs.define("sync-stock", queue="stock", retry=once)
+    def sync_stock(ctx: Any, payload: Any) -> None:
+        raise LookupError(f"no article {payload['article']}")
+
+    @jobs.define("fetch-rates", queue="rates", retry=Retry(max_attempts=5, initial=600))
+    def fetch_rates(ctx: Any, payload: Any) -> None:
+        raise ConnectionResetError("rates.internal closed the connection")
+
+    for number in range(9):
+        jobs.enqueue("import-orders", {"file": f"orders-{number}.csv"})
+        jobs.enqueue("sync-stock", {"article": f"SKU-{2200 + number}"})
+    jobs.enqueue("fetch-rates", {"currencies": ["EUR", "GBP"]})
+    jobs.create_worker(id="app-1:4128", queues=("imports", "stock", "rates"), recurring=False).run_once()
+    clock = FakeClock(jobs.storage.clock.now() - timedelta(minutes=4))
+    past = Jobs(storage.from_url(jobs.storage.engine, clock=clock))
+    define(past)
+    lost = past.create_worker(id="app-3:2210", queues=("archive",), concurrency=2).info()
+    past.storage.register_worker(msgspec.structs.replace(lost, hostname="app-3", pid=2210, running=1))
+    past.enqueue("rollup-daily-metrics", {"day": 0}, queue="archive")
+    past.claim("app-3:2210", queues=("archive",), limit=1, lease=60)
+
+
 LONG = "a-very-long-name-" * 7
 
 
@@ -149,7 +181,7 @@ def _waiting(jobs: Jobs, many: int) -> None:
     jobs.admin.pause(held[2].id, actor="ops", reason="disk almost full")
     cancelled = jobs.enqueue("send-email", {"template": "reminder"}, delay=900)
     jobs.admin.cancel(cancelled.id, actor="api token", reason="superseded")
-    jobs.admin.pause_queue("search", actor="ops", reason="index rebuild")
+    jobs.admin.pause_queue("search", create=True, actor="ops", reason="index rebuild")
     jobs.locks("app-1:4127").acquire("catalog-import", ttl=60)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from html import unescape
 
 import pytest
 import scene
@@ -58,10 +59,11 @@ def test_a_lost_race_is_shown_in_place(admin: Client, played: Jobs) -> None:
     played.admin.delete(id)
     followed = admin.post(f"/jobs/{id}/retry", follow_redirects=True)
     assert followed.status_code == 200
-    assert "Somebody was faster" in followed.text
+    assert "This job changed before your action. Nothing was done." in followed.text
+    assert "It was deleted, so it can&#39;t be retried." in followed.text
     fragment = admin.post(f"/jobs/{id}/retry", headers=HTMX)
     assert fragment.status_code == 409
-    assert "Somebody was faster" in fragment.text
+    assert "This job changed before your action." in fragment.text
     assert 'class="st pill deleted"' in fragment.text
 
 
@@ -98,6 +100,52 @@ def test_what_the_filters_match_is_taken_as_a_whole(admin: Client, played: Jobs)
     assert _dead(played) == []
 
 
+def _hidden(page: str) -> dict[str, str]:
+    """The hidden fields of the page's form."""
+    return {name: unescape(value) for name, value in re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page)}
+
+
+def test_a_large_bulk_command_goes_on_from_request_to_request(
+    admin: Client, played: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webui.views.bulk.AT_ONCE", 2)
+    ids = _dead(played)
+    chosen = {"matching": "1", "status": "dead", "name": "send-email", "from": "jobs", "total": str(len(ids))}
+    first = admin.post("/bulk/retry", {**chosen, "reason": "mended"})
+    assert first.status_code == 200
+    assert f"2 of {len(ids)} jobs so far" in " ".join(first.text.split())
+    assert "Continue" in first.text
+    assert len(_dead(played)) == len(ids) - 2
+    fields = _hidden(first.text)
+    # The same twice, as by a page that is reloaded: it does the next part, and nothing twice.
+    admin.post("/bulk/retry", fields)
+    again = admin.post("/bulk/retry", fields)
+    while again.status_code == 200:
+        again = admin.post("/bulk/retry", _hidden(again.text), follow_redirects=False)
+    assert again.headers["Location"] == f"{PREFIX}/jobs?name=send-email&status=dead"
+    assert _dead(played) == []
+    for id in ids:
+        assert [event.event_type for event in played.admin.events(id)].count("retried") == 1
+    assert {entry.reason for entry in played.admin.audit(target="bulk retry")} == {"mended"}
+
+
+def test_a_script_continues_a_large_bulk_command_and_goes_to_the_list(
+    admin: Client, played: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webui.views.bulk.AT_ONCE", 2)
+    chosen = {"matching": "1", "status": "dead", "name": "send-email", "from": "jobs", "total": "9"}
+    number = len(_dead(played))
+    answer = admin.post("/bulk/retry", chosen, headers=HTMX)
+    for _ in range(20):
+        if "HX-Redirect" in answer.headers:
+            break
+        assert 'hx-trigger="load, submit"' in answer.text
+        answer = admin.post("/bulk/retry", _hidden(answer.text), headers=HTMX)
+    assert answer.headers["HX-Redirect"] == f"{PREFIX}/jobs?name=send-email&status=dead"
+    assert f"{number} retried." in admin.get("/jobs").text
+    assert _dead(played) == []
+
+
 def test_everything_there_is_cannot_be_meant(admin: Client) -> None:
     assert admin.post("/bulk/delete/preview", {"matching": "1"}).status_code == 400
     assert admin.post("/bulk/delete", {"matching": "1"}).status_code == 400
@@ -118,6 +166,18 @@ def test_a_canary_is_retried_first_and_then_the_rest_of_the_cause(admin: Client,
     assert len(_dead(played, "render-invoice-pdf")) > 0, "another cause is left alone"
 
 
+def test_a_cause_is_retried_for_its_job_and_not_for_others_that_failed_alike(admin: Client, played: Jobs) -> None:
+    for name in ("export-orders", "send-email"):
+        [claim] = played.claim("w", queues=[played.enqueue(name, max_attempts=1, queue="alike").queue])
+        played.fail(claim, LookupError("the same"))
+    page = admin.get("/dead").text
+    assert "send-email: LookupError" in page
+    assert "export-orders: LookupError" in page
+    cause = {"cause": "1", "error_type": "LookupError", "name": "export-orders", "from": "dead"}
+    assert "1 retried." in admin.post("/bulk/retry", cause, headers=HTMX).text
+    assert [job.name for job in played.admin.list_jobs(queue="alike", status="dead")] == ["send-email"]
+
+
 def test_one_dead_job_is_retried_from_its_cause(admin: Client, played: Jobs) -> None:
     id = _dead(played)[0]
     assert admin.post(f"/jobs/{id}/retry", {"from": "dead"}).headers["Location"] == f"{PREFIX}/dead"
@@ -125,7 +185,7 @@ def test_one_dead_job_is_retried_from_its_cause(admin: Client, played: Jobs) -> 
 
 def test_a_queue_is_paused_with_an_end_and_resumed(admin: Client, played: Jobs) -> None:
     response = admin.post("/queues/emails/pause", {"until": "15", "from": "queue", "reason": "relay"}, headers=HTMX)
-    assert "emails is paused until" in response.text
+    assert "emails paused until" in response.text
     queue = played.admin.get_queue("emails")
     assert queue.paused
     assert queue.paused_until is not None
@@ -135,7 +195,7 @@ def test_a_queue_is_paused_with_an_end_and_resumed(admin: Client, played: Jobs) 
 
 
 def test_a_pause_that_ends_in_the_past_is_refused(admin: Client, played: Jobs) -> None:
-    assert admin.post("/queues/emails/pause", {"until_at": "2001-01-01T00:00"}).status_code == 400
+    assert admin.post("/queues/emails/pause", {"until_at": "2001-01-01T00:00"}).status_code == 422
     assert not played.admin.get_queue("emails").paused
 
 
@@ -144,7 +204,7 @@ def test_a_schedule_is_triggered_paused_resumed_and_deleted(admin: Client, playe
     before = len(played.admin.list_jobs(schedule=name))
     assert "does not change" in admin.get(f"/recurring/{name}/trigger").text
     told = admin.post(f"/recurring/{name}/trigger", {"from": "schedule"}, follow_redirects=True)
-    assert f"{name} was triggered" in told.text
+    assert f"{name} triggered." in told.text
     assert len(played.admin.list_jobs(schedule=name)) == before + 1
     admin.post(f"/recurring/{name}/pause")
     assert played.admin.get_recurring(name).paused

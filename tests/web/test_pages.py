@@ -130,23 +130,6 @@ def test_sorting_comes_from_an_allow_list(admin: Client) -> None:
     assert admin.get("/jobs?order=created_at").status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("text", "target"),
-    [
-        ("send-email", "name=send-email"),
-        ("receipt:48213", "idempotency_key=receipt:48213"),
-        ("req-7c1f-3", "correlation_id=req-7c1f-3"),
-    ],
-)
-def test_the_search_finds_names_and_keys(admin: Client, text: str, target: str) -> None:
-    assert admin.get(f"/find?q={text}").headers["Location"].endswith(target)
-
-
-def test_the_search_opens_a_job_by_its_id(admin: Client, played: Jobs) -> None:
-    id = played.admin.list_jobs()[0].id
-    assert admin.get(f"/find?q={id}").headers["Location"].endswith(f"/jobs/{id}")
-
-
 def test_empty_pages_explain_the_next_step(jobs: Jobs) -> None:
     client = Client(make_app(jobs).test_client())
     assert "jobs.enqueue" in client.get("/").text
@@ -160,7 +143,7 @@ def test_empty_pages_explain_the_next_step(jobs: Jobs) -> None:
 
 def test_times_are_shown_in_the_chosen_zone(admin: Client) -> None:
     assert " UTC" in admin.get("/").text
-    response = admin.post("/preferences", {"tz": "Asia/Tokyo", "theme": "dark", "page": "queues"})
+    response = admin.post("/preferences", {"tz": "Asia/Tokyo", "theme": "dark", "here": f"{PREFIX}/queues"})
     assert response.status_code == 303
     assert response.headers["Location"] == f"{PREFIX}/queues"
     text = admin.get("/").text
@@ -169,10 +152,23 @@ def test_times_are_shown_in_the_chosen_zone(admin: Client) -> None:
 
 
 def test_a_zone_that_does_not_exist_is_refused_in_words(admin: Client) -> None:
-    admin.post("/preferences", {"tz": "Mars/Olympus", "page": "//evil.example"})
+    admin.post("/preferences", {"tz": "Mars/Olympus", "here": "//evil.example"})
     text = admin.get("/locks").text
     assert "There is no such time zone" in text
     assert "Mars" not in text
+
+
+def test_a_running_job_shows_the_fields_of_its_progress(admin: Client, played: Jobs) -> None:
+    [job] = [job for job in played.admin.list_jobs(status="processing") if job.locked_by == "app-2:3380"][:1]
+    fields = f'{{"tiles":1240,"folders":["<b>large</b>"],"api_token":"{scene.SECRET}"}}'
+    assert played.storage.set_progress("app-2:3380", (job.id, job.attempt_count), None, "tiles written", fields)
+    page = admin.get(f"/jobs/{job.id}").text
+    assert "tiles written" in page
+    assert "1240" in page
+    assert "&lt;b&gt;large&lt;/b&gt;" in page
+    assert scene.SECRET not in page
+    assert 'role="progressbar"' not in page, "how far it is, is not known"
+    assert "tiles written" in admin.get("/jobs?status=processing").text
 
 
 def test_unknown_addresses_jobs_queues_and_schedules_are_404_pages(admin: Client) -> None:
@@ -281,10 +277,10 @@ def test_tiles_say_how_the_counts_changed(tmp_path: Path) -> None:
     jobs.enqueue("work", {"fails": False}, delay=86_400)
     text = Client(make_app(jobs).test_client()).get("/").text
     tiles = {name: " ".join(re.sub(r"<[^>]+>", " ", tile).split()) for name, tile in _tiles(text).items()}
-    assert "Scheduled 2 1 new in 1 h oldest" in tiles["scheduled"]
-    assert "Succeeded 4 1 in 1 h -2 vs before" in tiles["succeeded"]
-    assert "Dead 3 2 in 1 h +1 vs before" in tiles["dead"]
-    assert "Cancelled 0 none in 1 h as before" in tiles["cancelled"]
+    assert "Scheduled 2 1 created in 1 h oldest" in tiles["scheduled"]
+    assert "Succeeded 4 1 succeeded in 1 h -2 vs before" in tiles["succeeded"]
+    assert "Dead 3 2 deaths in 1 h +1 vs before" in tiles["dead"]
+    assert "Cancelled 0 none cancelled in 1 h as before" in tiles["cancelled"]
     assert "slots" in tiles["processing"]
     jobs.storage.close()
 

@@ -56,3 +56,14 @@ def test_a_command_is_refused_with_the_reason(primary: Jobs, replica: Client) ->
     assert refused.status_code == 403
     assert "this database is read-only" in refused.text
     assert primary.get(dead.id).status == "dead"
+
+
+def test_a_database_that_is_down_is_said_so_on_pages_and_to_programs() -> None:
+    away = Jobs("postgresql://nobody@127.0.0.1:1/nowhere")
+    client = Client(make_app(away).test_client())
+    page = client.get("/jobs")
+    assert page.status_code == 503 and "The database does not answer" in page.text
+    command = client.post("/queues/default/pause")
+    assert command.status_code == 503 and "The database does not answer" in command.text
+    assert client.get("/readyz").status_code == 503
+    away.storage.close()

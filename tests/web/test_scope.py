@@ -85,7 +85,11 @@ def scoped(sides: Jobs) -> Flask:
     return app
 
 
-def _addresses(app: Flask, side: str, job: str) -> Iterator[str]:
+def _cause(jobs: Jobs, side: str) -> str:
+    return next(group.cause for group in jobs.admin.dead_groups() if group.name == f"{side}-fails")
+
+
+def _addresses(app: Flask, side: str, job: str, cause: str) -> Iterator[str]:
     """Every address that is read, about one side."""
     for rule in app.url_map.iter_rules():
         if not rule.endpoint.startswith("sloppyjobs.") or "GET" not in (rule.methods or ()):
@@ -94,7 +98,7 @@ def _addresses(app: Flask, side: str, job: str) -> Iterator[str]:
             continue
         about = f"{side}-schedule" if "schedule" in rule.endpoint or "recurring" in rule.rule else side
         command = "trigger" if "schedule" in rule.endpoint else "retry"
-        values = {"id": job, "name": about, "command": command, "anything": "nope"}
+        values = {"id": job, "name": about, "command": command, "anything": "nope", "cause": cause}
         with app.test_request_context():
             given = {name: values[name] for name in rule.arguments}
             yield app.url_map.bind("localhost").build(rule.endpoint, given)
@@ -106,8 +110,8 @@ def _read(app: Flask, address: str) -> Any:
 
 def test_no_page_and_no_answer_shows_anything_of_a_foreign_queue(scoped: Flask, sides: Jobs) -> None:
     own = sides.admin.list_jobs("dead", queue="ours")[0].id
-    addresses = [*_addresses(scoped, "ours", own), f"{PREFIX}/jobs?status=dead", f"{PREFIX}/jobs?correlation_id=ours-c",
-                 f"{PREFIX}/find?q=ours-works", f"{PREFIX}/?range=24h",
+    addresses = [*_addresses(scoped, "ours", own, _cause(sides, "ours")), f"{PREFIX}/jobs?status=dead",
+                 f"{PREFIX}/jobs?correlation_id=ours-c", f"{PREFIX}/find?q=ours-works", f"{PREFIX}/?range=24h",
                  f"{PREFIX}/dead/retry?cause=1&error_type=OursError"]  # fmt: skip
     assert len(addresses) > 30
     shown = 0
@@ -122,8 +126,9 @@ def test_no_page_and_no_answer_shows_anything_of_a_foreign_queue(scoped: Flask, 
 @pytest.mark.parametrize("status", ["queued", "processing", "dead", "succeeded", "scheduled"])
 def test_foreign_jobs_queues_and_schedules_are_not_found(scoped: Flask, sides: Jobs, status: str) -> None:
     foreign = sides.admin.list_jobs(status, name=f"{FOREIGN}-fails" if status == "dead" else f"{FOREIGN}-works")[0].id
-    for address in _addresses(scoped, FOREIGN, foreign):
-        if foreign in address or FOREIGN in address:
+    cause = _cause(sides, FOREIGN)
+    for address in _addresses(scoped, FOREIGN, foreign, cause):
+        if foreign in address or FOREIGN in address or cause in address:
             response = _read(scoped, address)
             assert response.status_code == 404, address
             assert f"{FOREIGN}-" not in response.text.replace(address, ""), address
@@ -177,6 +182,6 @@ def test_a_count_that_could_not_look_at_everything_says_so(sides: Jobs, monkeypa
 
 def test_scoped_pages_are_the_pages_of_everybody(scoped: Flask, sides: Jobs) -> None:
     everybody = make_app(sides).test_client()
-    for path, mark in (("/", "Throughput and failures"), ("/dead", "Retry one"), ("/", 'class="panel tiles')):
+    for path, mark in (("/", "Throughput and failures"), ("/dead", "Retry canary"), ("/", 'class="panel tiles')):
         assert mark in _read(scoped, PREFIX + path).text
         assert mark in everybody.get(PREFIX + path, headers={"X-Role": "admin"}).text

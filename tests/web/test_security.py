@@ -64,11 +64,11 @@ def test_get_changes_nothing(admin: Client, played: Jobs) -> None:
 
 @pytest.mark.parametrize("target", ["//evil.example", "/\\evil", "javascript:alert(1)", "https://evil.example"])
 def test_no_redirect_follows_what_was_sent(admin: Client, target: str) -> None:
-    for data in ({"page": target}, {"page": "job", "named": target}, {"next": target}):
+    for data in ({"here": target}, {"here": f"{PREFIX}/jobs/{target}"}, {"next": target}):
         location = admin.post("/preferences", data).headers["Location"]
         assert location.startswith(f"{PREFIX}/"), location
     response = admin.client.post(
-        f"{PREFIX}/preferences", data={"page": "jobs"}, headers={**admin.headers, "Host": "evil.example"}
+        f"{PREFIX}/preferences", data={"here": f"{PREFIX}/jobs"}, headers={**admin.headers, "Host": "evil.example"}
     )
     assert "evil" not in response.headers.get("Location", "")
 
@@ -131,7 +131,7 @@ def test_nonsense_is_answered_and_never_breaks_a_page(admin: Client, text: str) 
         ("/queues/emails/pause", {"until_at": meant, "reason": meant}),
         ("/bulk/retry/preview", {"id": meant}),
         ("/bulk/retry", {"cause": "1", "error_type": meant}),
-        ("/preferences", {"tz": meant, "page": "queue", "named": meant}),
+        ("/preferences", {"tz": meant, "here": f"{PREFIX}/queues/{meant}"}),
     ):
         assert admin.post(path, data).status_code < 500, path
 

@@ -332,3 +332,23 @@ def test_middleware_surrounds_a_handler_in_its_process(jobs: Jobs, tmp_path: Pat
         worker.wait(60)
     assert around == inside
     assert parent == worker.pid
+
+
+def test_a_hook_that_exits_does_not_keep_later_hooks_from_being_called(
+    jobs: Jobs, start: Start, eventually: Eventually
+) -> None:
+    told: list[str] = []
+
+    @jobs.on_dead
+    def leave(job: Job) -> None:
+        told.append(job.id)
+        raise SystemExit("bye")
+
+    @jobs.define("fail", retry=Retry(max_attempts=1))
+    def fail(ctx: Any, payload: Any) -> None:
+        raise ValueError("no")
+
+    start(concurrency=1)
+    for _ in range(2):
+        job = jobs.enqueue("fail")
+        eventually(lambda job=job: job.id in told)

@@ -6,14 +6,17 @@ import asyncio
 import io
 import json
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import sloppyjobs
 from sloppyjobs import InvalidOption, Jobs, Retry, Worker, storage
-from sloppyjobs.logs import FIELDS, JobFilter, JsonFormatter, TextFormatter, job_fields
+from sloppyjobs.logs import FIELDS, OWN_LOGGERS, JobFilter, JsonFormatter, TextFormatter, job_fields
 from sloppyjobs.testing import drain
 from sloppyjobs.worker.reports import LOG_LINES
 
@@ -255,3 +258,48 @@ def test_levels_that_do_not_exist_are_refused(jobs: Jobs, level: Any) -> None:
         jobs.create_worker(capture_logs=level)
     with pytest.raises(InvalidOption, match="capture_logs"):
         jobs.define("say", lambda ctx, payload: None, capture_logs=level)
+
+
+CANARY = "canary-7f3a9b"
+
+
+@pytest.mark.parametrize(
+    "formatter", [TextFormatter(), JsonFormatter(), logging.Formatter()], ids=["text", "json", "other"]
+)
+def test_what_the_library_logs_holds_no_secret(jobs: Jobs, formatter: logging.Formatter) -> None:
+    jobs.define("fail", lambda ctx, payload: 1 / 0, retry=Retry(max_attempts=1))
+
+    @jobs.on_dead
+    def tell(job: Any) -> None:
+        raise ValueError(f"cannot tell with --token {CANARY}")
+
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    logging.getLogger("sloppyjobs").addHandler(handler)
+    try:
+        jobs.enqueue("fail", {"password": CANARY}, correlation_id=f"password={CANARY}")
+        drain(jobs)
+        logging.getLogger("sloppyjobs.worker").error("lost: %s", f"Key (api_key)=({CANARY}) already exists")
+    finally:
+        logging.getLogger("sloppyjobs").removeHandler(handler)
+    assert "cannot tell with" in stream.getvalue() and "already exists" in stream.getvalue()
+    assert CANARY not in stream.getvalue()
+
+
+def test_a_correlation_id_on_records_holds_no_secret(jobs: Jobs) -> None:
+    jobs.define("say", lambda ctx, payload: seen.update(job_fields()))
+    seen: dict[str, Any] = {}
+    jobs.enqueue("say", correlation_id=f"password={CANARY}")
+    drain(jobs)
+    assert CANARY not in str(seen) and seen["job_name"] == "say"
+
+
+def test_every_logger_of_the_library_hides_secrets() -> None:
+    package = Path(sloppyjobs.__file__).parent
+    named = {
+        name
+        for file in package.rglob("*.py")
+        for name in re.findall(r'(?:getLogger|get_logger)\("(sloppyjobs[\w.]*)"\)', file.read_text())
+    }
+    assert named == set(OWN_LOGGERS)

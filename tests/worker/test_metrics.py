@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from free_ports import free_port, free_ports
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -61,13 +62,6 @@ def scrape(worker: Worker | str) -> dict[tuple[str, ...], float]:
         for sample in family.samples
         if not sample.name.endswith("_bucket")
     }
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def test_outcomes_and_durations_are_counted_by_name(jobs: Jobs, start: Start, eventually: Eventually) -> None:
@@ -226,7 +220,7 @@ def test_the_command_serves_each_process_on_a_port_of_its_own_and_logs_json(
     jobs: Jobs, tmp_path: Path, sqlite_url: str, eventually: Eventually
 ) -> None:
     (tmp_path / "shop_app.py").write_text(APPLICATION)
-    first = free_port()
+    first = free_ports(2)
     options = ["--processes", "2", "--metrics-port", str(first), "--log-format", "json", "--capture-logs", "info"]
     with (tmp_path / "log").open("w") as log:
         worker = subprocess.Popen(

@@ -41,8 +41,15 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     provider.shutdown()
 
 
-def named(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
-    return [span for span in spans.get_finished_spans() if span.name == name]
+def named(spans: InMemorySpanExporter, operation: str, job: str) -> list[ReadableSpan]:
+    """The spans of an operation on jobs of that name."""
+    wanted = {"messaging.operation.name": operation, "sloppyjobs.job.name": job}
+    return [span for span in spans.get_finished_spans() if wanted.items() <= dict(span.attributes or {}).items()]
+
+
+def exported(spans: InMemorySpanExporter) -> str:
+    """Everything that leaves."""
+    return "".join(span.to_json() for span in spans.get_finished_spans())
 
 
 def test_functions_and_coroutines_continue_the_trace_of_their_enqueue(
@@ -67,7 +74,7 @@ def test_functions_and_coroutines_continue_the_trace_of_their_enqueue(
     worker.stop()
     one = request.get_span_context().trace_id
     assert sorted(seen, key=str) == sorted([({"team": "growth"}, one), ({"a": 1}, one)], key=str)
-    (sent,), (ran,) = named(spans, "send say"), named(spans, "process say")
+    (sent,), (ran,) = named(spans, "send", "say"), named(spans, "process", "say")
     assert (sent.kind, ran.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
     assert sent.parent is not None and sent.parent.span_id == request.get_span_context().span_id
     assert ran.parent is not None and ran.parent.span_id == sent.context.span_id
@@ -75,6 +82,9 @@ def test_functions_and_coroutines_continue_the_trace_of_their_enqueue(
     assert ran.attributes is not None
     assert (ran.attributes["messaging.message.id"], ran.attributes["messaging.destination.name"]) == (said.id, "loud")
     assert ran.attributes["sloppyjobs.job.attempt"] == 1
+    assert (sent.name, ran.name) == ("send loud", "process loud")
+    assert ran.attributes["messaging.operation.name"] == ran.attributes["messaging.operation.type"] == "process"
+    assert "error.type" not in ran.attributes
 
 
 def test_the_trace_is_not_part_of_the_metadata_that_producers_and_handlers_see(
@@ -94,19 +104,60 @@ def test_every_attempt_has_a_span_and_a_failure_is_seen(jobs: Jobs, spans: InMem
 
     jobs.enqueue("fail")
     drain(jobs)
-    ran = named(spans, "process fail")
+    ran = named(spans, "process", "fail")
     assert [span.status.status_code for span in ran] == [StatusCode.ERROR, StatusCode.ERROR]
-    assert len({span.context.trace_id for span in [*ran, *named(spans, "send fail")]}) == 1
+    assert len({span.context.trace_id for span in [*ran, *named(spans, "send", "fail")]}) == 1
+
+
+CANARY = "canary-7f3a9b"
+
+
+class Refused(Exception):
+    """An error of the application."""
+
+
+def leak(ctx: Any, payload: Any) -> None:
+    raise Refused(f"cannot log in with password={CANARY}, colour={CANARY}") from ValueError(f"--token {CANARY}")
+
+
+@pytest.mark.parametrize("isolation", ["thread", "async", pytest.param("process", marks=pytest.mark.slow)])
+def test_no_secret_leaves_in_a_span(jobs: Jobs, start: Start, spans: InMemorySpanExporter, isolation: str) -> None:
+    async def leak_later(ctx: Any, payload: Any) -> None:
+        leak(ctx, payload)
+
+    handler = leak_later if isolation == "async" else leak
+    jobs.define("leak", handler, isolation=isolation, redact=("colour",), retry=Retry(max_attempts=1))
+    job = jobs.enqueue("leak", {"password": CANARY}, correlation_id=f"token={CANARY}", metadata={"secret": CANARY})
+    worker = start(concurrency=1)
+    jobs.wait(job.id, timeout=60)
+    worker.stop()
+    (ran,) = named(spans, "process", "leak")
+    assert CANARY not in exported(spans)
+    assert ran.attributes is not None and str(ran.attributes["error.type"]).endswith("Refused")
+    assert ran.status.description is not None and ran.status.description.startswith("cannot log in with password=[")
+    (event,) = ran.events
+    assert event.attributes is not None and "in leak" in str(event.attributes["exception.stacktrace"])
+
+
+def test_no_secret_leaves_in_the_span_of_an_enqueue_that_fails(jobs: Jobs, spans: InMemorySpanExporter) -> None:
+    jobs.declare("leak")
+    with jobs.storage.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE sloppy_jobs RENAME TO gone")
+    with pytest.raises(Exception, match="sloppy_jobs"):
+        jobs.enqueue("leak", {"password": CANARY}, correlation_id=f"token={CANARY}")
+    (sent,) = named(spans, "send", "leak")
+    assert sent.status.status_code is StatusCode.ERROR and "error.type" in (sent.attributes or {})
+    assert CANARY not in exported(spans)
 
 
 def test_many_jobs_are_sent_in_one_span(jobs: Jobs, spans: InMemorySpanExporter) -> None:
     jobs.define("say", lambda ctx, payload: None)
     jobs.enqueue_many([("say", n) for n in range(3)])
     drain(jobs)
-    (sent,) = named(spans, "send say")
+    (sent,) = named(spans, "send", "say")
     assert sent.attributes is not None
     assert sent.attributes["messaging.batch.message_count"] == 3
-    assert {span.context.trace_id for span in named(spans, "process say")} == {sent.context.trace_id}
+    assert {span.context.trace_id for span in named(spans, "process", "say")} == {sent.context.trace_id}
 
 
 def test_a_schedule_sends_its_jobs_in_a_span_and_a_trigger_in_the_trace_of_who_asked(
@@ -116,7 +167,7 @@ def test_a_schedule_sends_its_jobs_in_a_span_and_a_trigger_in_the_trace_of_who_a
     jobs.recurring("soon", "say", at=jobs.storage.clock.now())
     (fired,) = jobs.tick_recurring()
     assert (fired.metadata, jobs.get(fired.id).metadata, jobs.admin.get_job(fired.id).metadata) == ({}, {}, {})
-    (sent,) = named(spans, "send say")
+    (sent,) = named(spans, "send", "say")
     assert sent.attributes is not None
     assert sent.attributes["sloppyjobs.schedule.id"] == fired.schedule_id
     assert sent.attributes["messaging.message.id"] == fired.id
@@ -125,11 +176,13 @@ def test_a_schedule_sends_its_jobs_in_a_span_and_a_trigger_in_the_trace_of_who_a
         asked = jobs.admin.trigger_recurring("hourly")
     drain(jobs)
     assert TRACE not in asked.metadata
-    by_id = {span.attributes["messaging.message.id"]: span for span in named(spans, "process say") if span.attributes}
+    by_id = {
+        span.attributes["messaging.message.id"]: span for span in named(spans, "process", "say") if span.attributes
+    }
     assert by_id[fired.id].context.trace_id == sent.context.trace_id
     assert by_id[asked.id].context.trace_id == request.get_span_context().trace_id
     assert jobs.tick_recurring() == []
-    assert len(named(spans, "send say")) == 2
+    assert len(named(spans, "send", "say")) == 2
 
 
 def test_a_job_with_a_damaged_trace_begins_its_own(jobs: Jobs, spans: InMemorySpanExporter) -> None:
@@ -139,7 +192,7 @@ def test_a_job_with_a_damaged_trace_begins_its_own(jobs: Jobs, spans: InMemorySp
         connection.exec_driver_sql("""UPDATE sloppy_jobs SET metadata = '{"_trace": {"traceparent": 5}, "a": 1}'""")
     drain(jobs)
     assert jobs.get(broken.id).result == {"a": 1}
-    (ran,) = named(spans, "process say")
+    (ran,) = named(spans, "process", "say")
     assert ran.parent is None
 
 
@@ -152,7 +205,7 @@ def test_middleware_runs_inside_the_span(jobs: Jobs, spans: InMemorySpanExporter
     jobs.define("say", lambda ctx, payload: None)
     jobs.enqueue("say")
     drain(jobs)
-    (ran,) = named(spans, "process say")
+    (ran,) = named(spans, "process", "say")
     assert ran.attributes is not None and ran.attributes["seen"] == "yes"
 
 
@@ -176,11 +229,11 @@ def test_a_handler_in_a_process_continues_the_trace_even_if_the_process_dies(
     jobs.wait(jobs.wait(parent.id, timeout=60).result, timeout=60)
     jobs.wait(dying.id, timeout=60)
     worker.stop()
-    (sent,), (ran,) = named(spans, "send parent"), named(spans, "process parent")
-    (sent_on,), (ran_on,) = named(spans, "send further"), named(spans, "process further")
+    (sent,), (ran,) = named(spans, "send", "parent"), named(spans, "process", "parent")
+    (sent_on,), (ran_on,) = named(spans, "send", "further"), named(spans, "process", "further")
     chain = [ran.parent, sent_on.parent, ran_on.parent]
     assert [one.span_id for one in chain if one] == [one.context.span_id for one in (sent, ran, sent_on)]
-    (died,) = named(spans, "process die")
+    (died,) = named(spans, "process", "die")
     assert died.status.status_code is StatusCode.ERROR
     assert [event.name for event in died.events] == ["exception"]
 

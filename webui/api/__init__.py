@@ -7,8 +7,9 @@ from flask import Response, url_for
 from webui.api import commands, openapi, reads
 from webui.api.answers import answer
 from webui.policy import COMMANDS
-from webui.routes import Route
+from webui.routes import ANY, SIGNED_IN, Route
 from webui.ui import Ui
+from webui.views.frame import nowhere
 
 _JOB = "any(" + ", ".join(COMMANDS) + ")"
 _QUEUE = "any(pause, resume)"
@@ -41,7 +42,7 @@ ROUTES = (
     _read("/jobs/<path:id>/explain", "explain", reads.explain, "job.view"),
     _write(f"/jobs/<path:id>/<{_JOB}:command>", "job_act", commands.job, "job.{command}"),
     _write(f"/bulk/<{_JOB}:command>", "bulk", commands.bulk, "bulk.{command}"),
-    _read("/dead", "dead", reads.dead_groups, "dead.view"),
+    Route("/api/v1/dead", "api_dead", reads.dead_groups, "dead.view", api=True, also=("job.view",)),
     _read("/queues", "queues", reads.list_queues, "queue.view"),
     _read("/queues/<path:name>", "queue", reads.get_queue, "queue.view"),
     _write(f"/queues/<path:name>/<{_QUEUE}:command>", "queue_act", commands.queue, "queue.{command}"),
@@ -51,4 +52,5 @@ ROUTES = (
     _read("/workers", "workers", reads.list_workers, "worker.view"),
     _read("/locks", "locks", reads.list_locks, "lock.view"),
     _read("/audit", "audit", reads.audit, "audit.view"),
+    Route("/api/v1/<path:anything>", "api_nowhere", nowhere, SIGNED_IN, ANY, api=True),
 )

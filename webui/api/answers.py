@@ -23,6 +23,8 @@ def body() -> dict[str, Any]:
         given = msgspec.json.decode(request.get_data())
     except (msgspec.DecodeError, UnicodeError):
         raise errors.InvalidOption("the body is not JSON") from None
+    except RecursionError:
+        raise errors.InvalidOption("the body is nested too deeply") from None
     if not isinstance(given, dict):
         raise errors.InvalidOption("the body must be a JSON object")
     return given

@@ -7,9 +7,11 @@ from typing import Any
 from flask import Response
 
 from sloppyjobs import errors
+from webui import hiding
 from webui.api.answers import answer, body, text
 from webui.api.reads import get_recurring
 from webui.ui import Ui, visit
+from webui.views.bulk import AT_ONCE
 from webui.views.job import METHODS, visible
 
 
@@ -24,11 +26,15 @@ def job(ui: Ui, id: str, command: str) -> Response:
     method: Any = getattr(ui.admin, METHODS.get(command, command))
     done = method(id, **_by(body()))
     ui.snapshots.forget()
-    return answer(done)
+    return answer(hiding.commanded(done))
 
 
 def bulk(ui: Ui, command: str) -> Response:
-    """Command every job that a filter finds; ``dry_run`` shows what would happen."""
+    """Command every job that a filter finds; ``dry_run`` shows what would happen.
+
+    One request commands at most a thousand. While the answer has a ``next_cursor``, send the same body with it as
+    ``cursor``; the numbers are those of all requests together.
+    """
     given = body()
     chosen, limit = given.get("filter"), given.get("limit", 1_000)
     if not isinstance(chosen, dict):
@@ -38,11 +44,13 @@ def bulk(ui: Ui, command: str) -> Response:
         chosen,
         limit=limit,
         dry_run=bool(given.get("dry_run", False)),
+        at_once=AT_ONCE,
+        cursor=text(given, "cursor"),
         scope=visit().scope,
         **_by(given),
     )
     ui.snapshots.forget()
-    return answer(tally)
+    return answer(hiding.bulk(tally))
 
 
 def queue(ui: Ui, name: str, command: str) -> Response:
@@ -62,4 +70,4 @@ def recurring(ui: Ui, name: str, command: str) -> Response:
     method: Any = getattr(ui.admin, f"{command}_recurring")
     done = method(name, **_by(body()))
     ui.snapshots.forget()
-    return answer(done)
+    return answer(hiding.commanded(done) if command == "trigger" else hiding.schedule(done))

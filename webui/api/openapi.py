@@ -27,7 +27,7 @@ from sloppyjobs.views import (
     Stats,
     WorkerView,
 )
-from webui.api.reads import LIST_OPTIONS
+from webui.api.reads import AUDIT_OPTIONS, LIST_OPTIONS
 from webui.policy import COMMANDS
 from webui.routes import Route
 
@@ -56,7 +56,7 @@ _ANSWERS: Mapping[str, Any] = {
 _QUERY: Mapping[str, Sequence[str]] = {
     "api_jobs": ("status", *LIST_OPTIONS, "cursor", "page_size"),
     "api_dead": ("limit",),
-    "api_audit": ("target", "actor", "cursor", "page_size"),
+    "api_audit": (*AUDIT_OPTIONS, "cursor", "page_size"),
     "api_stats": ("minutes", "queue", "name"),
     **dict.fromkeys(
         ("api_attempts", "api_events", "api_logs", "api_queues", "api_recurring", "api_workers", "api_locks"),
@@ -68,6 +68,7 @@ _BODY: Mapping[str, Mapping[str, Any]] = {
         "filter": {"type": "object"},
         "limit": {"type": "integer", "minimum": 1, "maximum": 10_000},
         "dry_run": {"type": "boolean"},
+        "cursor": {"type": "string"},
     },
     "api_queue_act": {"until": {"type": "string", "format": "date-time"}},
 }
@@ -109,7 +110,7 @@ def document(routes: Sequence[Route], server: str) -> dict[str, Any]:
     """The document for a blueprint mounted at ``server``."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        if route.api and route.endpoint not in ("openapi", "metrics"):
+        if route.api and not route.leads_nowhere and route.endpoint not in ("openapi", "metrics"):
             path = _ARGUMENT.sub(r"{\1}", route.rule.removeprefix("/api/v1"))
             paths.setdefault(path, {})[route.method.lower()] = _operation(route)
     return {
@@ -130,7 +131,7 @@ def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.endpoint.removeprefix("api_"),
         "summary": (route.view.__doc__ or "").strip().split("\n")[0],
-        "x-permission": route.action,
+        "x-permission": " and ".join((route.action, *route.also)),
         "parameters": [*_in_path(route), *map(_in_query, _QUERY.get(route.endpoint, ()))],
         "responses": {
             "200": {"description": "Done", "content": {"application/json": {"schema": answer}}},

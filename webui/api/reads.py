@@ -7,10 +7,12 @@ from typing import Any
 from flask import Response, request
 
 from sloppyjobs import errors
+from webui import hiding
 from webui.api.answers import answer, whole
 from webui.ui import Ui, visit
 from webui.views.job import visible
 
+AUDIT_OPTIONS = ("target", "actor", "action", "created_from", "created_to")
 LIST_OPTIONS = (
     "queue",
     "name",
@@ -35,7 +37,7 @@ def paging(most: int = 500) -> dict[str, Any]:
 
 def overview(ui: Ui) -> Response:
     """The state of everything that the token sees."""
-    return answer(ui.snapshots.overview(visit().scope))
+    return answer(hiding.overview(ui.snapshots.overview(visit().scope)))
 
 
 def list_jobs(ui: Ui) -> Response:
@@ -96,7 +98,7 @@ def get_queue(ui: Ui, name: str) -> Response:
 
 def list_recurring(ui: Ui) -> Response:
     """Schedules, by name."""
-    return answer(ui.admin.list_recurring(**paging(), queues=visit().scope))
+    return answer(hiding.schedules(ui.admin.list_recurring(**paging(), queues=visit().scope)))
 
 
 def get_recurring(ui: Ui, name: str) -> Response:
@@ -104,12 +106,12 @@ def get_recurring(ui: Ui, name: str) -> Response:
     found = ui.admin.get_recurring(name)
     if not visit().sees(found.queue):
         raise errors.UnknownSchedule(name)
-    return answer(found)
+    return answer(hiding.schedule(found))
 
 
 def list_workers(ui: Ui) -> Response:
     """Worker processes."""
-    return answer(ui.admin.list_workers(**paging(), queues=visit().scope))
+    return answer(hiding.workers(ui.admin.list_workers(**paging(), queues=visit().scope)))
 
 
 def list_locks(ui: Ui) -> Response:
@@ -119,7 +121,8 @@ def list_locks(ui: Ui) -> Response:
 
 def audit(ui: Ui) -> Response:
     """Who commanded what."""
-    return answer(ui.admin.audit(request.args.get("target"), request.args.get("actor"), **paging()))
+    given: dict[str, Any] = {name: request.args.get(name) for name in AUDIT_OPTIONS}
+    return answer(hiding.audit(ui.admin.audit(**given, **paging())))
 
 
 def stats(ui: Ui) -> Response:

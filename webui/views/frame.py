@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
-from flask import Response, request, url_for
+from flask import Response, current_app, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy.exc import SQLAlchemyError
-from werkzeug.exceptions import NotFound
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from sloppyjobs.errors import JobsError
-from webui import preferences
+from webui import preferences, returning
 from webui.rendering import Flash, is_htmx, keep
-from webui.routes import PUBLIC, SIGNED_IN, Route
+from webui.routes import ANY, OTHERS, PUBLIC, SIGNED_IN, Route
 from webui.ui import Ui
 
 log = logging.getLogger(__name__)
-
-PAGES = ("overview", "jobs", "dead", "queues", "recurring", "workers", "locks", "audit")
-"""Where a viewer can come back to after choosing preferences."""
-NAMED = {"job": "id", "queue": "name", "schedule": "name"}
 
 
 def asset(ui: Ui, file: str) -> ResponseReturnValue:
@@ -32,26 +27,18 @@ def asset(ui: Ui, file: str) -> ResponseReturnValue:
 
 
 def choose(ui: Ui) -> Response:
-    """Keep a viewer's preferences, and go back to the page by its name."""
+    """Keep a viewer's preferences, and go back to the page as it was, with its filters."""
     form = request.form
     zone = form.get("tz")
     chosen = preferences.read(request, ui.cookie).chosen(zone, form.get("theme"), form.get("live"))
     if is_htmx():
         response = Response(status=204, headers={"HX-Refresh": "true"})
     else:
-        response = Response(status=303, headers={"Location": _back()})
+        response = Response(status=303, headers={"Location": returning.origin(ui)})
     if zone and not preferences.known_zone(zone):
         keep(ui, Flash("warn", "There is no such time zone.", "Use a name such as Europe/Paris or UTC."))
     preferences.write(response, chosen, cookie=ui.cookie, path=url_for(".overview"), secure=request.is_secure)
     return response
-
-
-def _back() -> str:
-    page, named = request.form.get("page", ""), request.form.get("named", "")
-    if page in NAMED and named:
-        values: dict[str, Any] = {NAMED[page]: named}
-        return url_for(f".{page}", **values)
-    return url_for(f".{page if page in PAGES else 'overview'}")
 
 
 def alive(_ui: Ui) -> Response:
@@ -69,9 +56,21 @@ def ready(ui: Ui) -> Response:
     return Response("ready\n", mimetype="text/plain")
 
 
-def nowhere(_ui: Ui, anything: str) -> Response:
-    """An address under the blueprint's prefix that is none."""
-    raise NotFound(anything)
+def nowhere(ui: Ui, anything: str = "") -> Response:
+    """An address under the blueprint's prefix that is none, or that takes other methods."""
+    allowed = [method for method in ("GET", "POST") if _leads_somewhere(ui, method)]
+    raise MethodNotAllowed(allowed) if allowed else NotFound(anything)
+
+
+def _leads_somewhere(ui: Ui, method: str) -> bool:
+    addresses = current_app.create_url_adapter(request)
+    assert addresses is not None
+    try:
+        endpoint, _ = addresses.match(method=method)
+    except HTTPException:
+        return False
+    route = ui.routes.get(endpoint.rpartition(".")[2])
+    return route is not None and not route.leads_nowhere
 
 
 ROUTES = (
@@ -80,4 +79,7 @@ ROUTES = (
     Route("/healthz", "healthz", alive, PUBLIC),
     Route("/readyz", "readyz", ready, PUBLIC),
 )
-NOWHERE = Route("/<path:anything>", "nowhere", nowhere, "overview.view")
+NOWHERE = (
+    Route("/<path:anything>", "nowhere", nowhere, SIGNED_IN, ANY),
+    Route("/", "nowhere_root", nowhere, SIGNED_IN, OTHERS),
+)

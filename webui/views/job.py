@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from flask import Response, request
 
 from sloppyjobs import errors
+from sloppyjobs.admin.explaining import NO_ERRORS
+from sloppyjobs.causes import cause_id
+from sloppyjobs.states import AttemptStatus
 from sloppyjobs.views import AttemptView, JobView
-from webui import charts
+from webui import labels, sentences, timeline
 from webui.acting import answer, attempt, who
 from webui.policy import COMMANDS
 from webui.rendering import Flash, Look, render
@@ -18,13 +22,23 @@ from webui.ui import Ui, visit, visit_or_none
 METHODS = {"run": "run_now"}
 """Where the command in the URL is not the name of the admin's method."""
 DONE = {
-    "retry": "Queued again, with a fresh budget of attempts.",
+    "retry": "Queued again, with its full number of attempts.",
     "run": "Queued to run now.",
     "pause": "Paused.",
     "resume": "Resumed.",
     "cancel": "Cancelled.",
     "delete": "Deleted.",
 }
+CONFIRM = {
+    "retry": "It is queued now, with its full number of attempts again.",
+    "run": "It is queued now and does not wait for its time.",
+    "pause": "It will not run until somebody resumes it.",
+    "resume": "It returns to the state in which it was paused.",
+    "cancel": "It will not run. If its handler is running, it is told to stop, and its result is ignored.",
+    "delete": "It leaves every list now and is purged later. What its attempts have done is not undone.",
+}
+"""What a command does, said before it is done."""
+_FAILED = (AttemptStatus.FAILED, AttemptStatus.TIMED_OUT, AttemptStatus.LOST)
 _COMMAND = "any(" + ", ".join(COMMANDS) + ")"
 
 
@@ -45,14 +59,23 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200)
         flashes=flashes,
         job=job,
         commands=commands(job),
-        explanation=admin.explain(id),
+        labels=labels,
+        cause=cause_id(job.name, job.error_type, job.error_frame),
+        explanation=admin.explain(id, write=sentences.writer(look.times)),
+        failed_with=None if job.error_code in NO_ERRORS else job.error_code,
         attempts=attempts,
         failed=_with_errors(attempts.items),
-        longest=max((one.duration or 0.0 for one in attempts), default=0.0),
+        longest=max((_seconds(one, look.times.now) for one in attempts), default=0.0),
         events=events,
-        segments=charts.segments(events.items, job.finished_at or look.times.now),
+        segments=timeline.segments(events.items, None if events.next_cursor else look.times.now),
         logs=admin.logs(id, cursor=_cursor("logs"), page_size=100),
     )
+
+
+def _seconds(attempt: AttemptView, now: datetime) -> float:
+    if attempt.status is AttemptStatus.RUNNING:
+        return max(0.0, (now - attempt.started_at).total_seconds())
+    return attempt.duration or 0.0
 
 
 def visible(ui: Ui, id: str) -> JobView:
@@ -78,7 +101,8 @@ def _with_errors(attempts: tuple[AttemptView, ...]) -> list[tuple[AttemptView, b
     shown: str | None = None
     for one in reversed(attempts):
         text = one.traceback or one.error_message
-        if text:
+        # A cancelled, snoozed or released attempt has a reason in that place, and no error.
+        if text and one.status in _FAILED:
             found.append((one, text == shown))
             shown = text
     return found
@@ -91,8 +115,17 @@ def _cursor(name: str) -> str | None:
 def confirm(ui: Ui, id: str, command: str) -> Response:
     """Ask before a command; the page, or the same in a dialog."""
     job = visible(ui, id)
-    return render(ui, "confirm-job.html", title=f"{command.capitalize()} a job", nav="jobs", job=job,
-                  command=command, possible=METHODS.get(command, command) in job.actions)  # fmt: skip
+    return render(
+        ui,
+        "confirm-job.html",
+        title=f"{labels.COMMAND_LABELS[command]}: {job.name}?",
+        nav="jobs",
+        job=job,
+        command=command,
+        labels=labels,
+        effect=CONFIRM[command],
+        possible=METHODS.get(command, command) in job.actions,
+    )
 
 
 def act(ui: Ui, id: str, command: str) -> Response:
@@ -114,7 +147,7 @@ def act(ui: Ui, id: str, command: str) -> Response:
 
 
 ROUTES = (
-    Route("/jobs/<path:id>", "job", show, "job.view"),
-    Route(f"/jobs/<path:id>/<{_COMMAND}:command>", "job_confirm", confirm, "job.{command}"),
+    Route("/jobs/<path:id>", "job", show, "job.view", query=("attempts", "events", "logs")),
+    Route(f"/jobs/<path:id>/<{_COMMAND}:command>", "job_confirm", confirm, "job.{command}", also=("job.view",)),
     Route(f"/jobs/<path:id>/<{_COMMAND}:command>", "job_act", act, "job.{command}", "POST"),
 )

@@ -1,20 +1,23 @@
-"""The list of jobs, and the search field."""
+"""The list of jobs."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from flask import Response, redirect, request, url_for
+from flask import Response, request, url_for
 
 from sloppyjobs import errors
+from sloppyjobs.admin.names import like
 from sloppyjobs.states import Status
 from sloppyjobs.views import JobRow, Page
 from webui import filters, preferences
 from webui.filters import JobFilters
+from webui.labels import COMMAND_ICONS, COMMAND_LABELS
 from webui.rendering import Flash, render
 from webui.routes import Route
 from webui.ui import Ui, visit
-from webui.views.job import visible
+from webui.views.bulk import MOST
 
 TABS = (
     Status.SCHEDULED,
@@ -31,6 +34,14 @@ TABS = (
 """In the order of a life. A job is failed for an instant only, so there is no tab for it."""
 
 
+class Suggestion(NamedTuple):
+    """A filter whose value no job has, and values that are like it."""
+
+    field: str
+    given: str
+    names: Sequence[str]
+
+
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """One page of the list; a query that cannot be answered leaves the filters usable."""
     chosen = preferences.read(request, ui.cookie).sized(request.args.get("size"))
@@ -39,7 +50,7 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
     response = render(
         ui,
         "jobs.html",
-        title="Jobs",
+        title=title(wanted),
         nav="jobs",
         status=status,
         live=not request.args.get("cursor"),
@@ -53,11 +64,33 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
         labels=filters.LABELS,
         ranges=filters.RANGES,
         bulk=_bulk_commands(page),
+        icons=COMMAND_ICONS,
+        commands=COMMAND_LABELS,
+        most=MOST,
+        suggestions=[] if page or trouble else _suggestions(ui, wanted),
+        nothing=_nothing(wanted),
     )
     if request.args.get("size"):
         path = url_for(".overview")
         preferences.write(response, chosen, cookie=ui.cookie, path=path, secure=request.is_secure)
     return response
+
+
+def title(wanted: JobFilters) -> str:
+    """What the list shows, for the title of the page: ``Dead send-email jobs in emails``."""
+    given = wanted.values
+    words = [wanted.status, given.get("name", ""), "jobs", f"in {given['queue']}" if "queue" in given else ""]
+    text = " ".join(filter(None, words))
+    # A name is written as it is, whatever its case.
+    if not (given.get("name") and not wanted.status):
+        text = text[:1].upper() + text[1:]
+    return f"{text}, filtered" if set(wanted.narrowed) - {"name", "queue"} else text
+
+
+def _nothing(wanted: JobFilters) -> str:
+    """What an empty list says."""
+    jobs = f"{wanted.status} jobs" if wanted.status else "jobs"
+    return f"No {jobs} match these filters." if wanted.narrowed else f"No {jobs}."
 
 
 def _page(ui: Ui, wanted: JobFilters, size: int, status: int) -> tuple[Page[JobRow], Flash | None, int]:
@@ -70,11 +103,34 @@ def _page(ui: Ui, wanted: JobFilters, size: int, status: int) -> tuple[Page[JobR
             scope=visit().scope,
         )
     except errors.InvalidOption as error:
-        return Page(()), Flash("bad", "That cannot be asked.", f"{error}."), 400
+        if wanted.refused:
+            which = "this filter" if len(wanted.refused) == 1 else "these filters"
+            return Page(()), Flash("bad", f"Check {which}.", " ".join(_refusals(wanted))), 400
+        return Page(()), Flash("bad", "These filters do not work.", f"{error}."), 400
     except errors.ReadTimeout:
         text = "Narrow the time range or choose a queue; the filters still work."
         return Page(()), Flash("bad", "The query took too long and was stopped.", text), 503
     return page, None, status
+
+
+def _refusals(wanted: JobFilters) -> list[str]:
+    labels = {"status": "Status", **filters.LABELS}
+    return [f"{labels[name]}: {why[:1].lower()}{why[1:]}" for name, why in wanted.refused.items()]
+
+
+def _suggestions(ui: Ui, wanted: JobFilters) -> list[Suggestion]:
+    """Names and queues that are like those that were typed, where nothing is called so."""
+    typed = {field: wanted.values[field] for field in ("name", "queue") if field in wanted.values}
+    if not typed:
+        return []
+    names = ui.admin.known_names(visit().scope)
+    exist = {"name": names.names, "queue": names.queues}
+    made = [
+        Suggestion(field, given, like(given, exist[field]))
+        for field, given in typed.items()
+        if given not in exist[field]
+    ]
+    return [one for one in made if one.names]
 
 
 def _tabs(ui: Ui, wanted: JobFilters) -> list[tuple[str, str, Any]]:
@@ -104,32 +160,4 @@ def known(ui: Ui) -> dict[str, list[str]]:
     return {"names": names[:200], "queues": sorted({definition.queue for definition in definitions})[:200]}
 
 
-def find(ui: Ui) -> Any:
-    """What was typed into the search field: an id, else a name, else a key."""
-    text = request.args.get("q", "").strip()
-    if not text:
-        return redirect(url_for(".jobs"))
-    if text.startswith("job_"):
-        try:
-            return redirect(url_for(".job", id=visible(ui, text).id))
-        except errors.UnknownJob:
-            pass
-    for option in ("name", "idempotency_key", "correlation_id"):
-        if _any(ui, option, text):
-            values: dict[str, Any] = {option: text}
-            return redirect(url_for(".jobs", **values))
-    return redirect(url_for(".jobs", name=text))
-
-
-def _any(ui: Ui, option: str, text: str) -> bool:
-    try:
-        given: dict[str, Any] = {option: text}
-        return bool(ui.admin.list_jobs(**given, page_size=1, scope=visit().scope))
-    except errors.InvalidOption:
-        return False
-
-
-ROUTES = (
-    Route("/jobs", "jobs", show, "job.view"),
-    Route("/find", "find", find, "job.view"),
-)
+ROUTES = (Route("/jobs", "jobs", show, "job.view", query=(*filters.NAMES, "order", "size", "cursor")),)

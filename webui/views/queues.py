@@ -3,45 +3,85 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from flask import Response, request
 
 from sloppyjobs import errors
-from sloppyjobs.views import QueueView
-from webui import charts, filters, preferences
-from webui.acting import answer, attempt, who
+from sloppyjobs.views import Page, QueueView
+from webui import charts, filters, hiding, preferences
+from webui.acting import REASON_LENGTH, answer, attempt, who
 from webui.rendering import Flash, Look, render
 from webui.routes import Route
 from webui.ui import Ui, visit, visit_or_none
 
 PAUSES = {
-    "": "I resume it",
-    "15": "in 15 minutes",
-    "60": "in 1 hour",
-    "240": "in 4 hours",
-    "1440": "in 24 hours",
+    "": "Until resumed manually",
+    "15": "For 15 minutes",
+    "60": "For 1 hour",
+    "240": "For 4 hours",
+    "1440": "For 24 hours",
 }
+UNSERVED = 3
+"""Queues without a worker that are told of above the list."""
+REFUSED = 422
 
 
-def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
+class PauseForm(NamedTuple):
+    """The form of a pause that was refused: what was typed, which field is wrong, and why."""
+
+    queue: str
+    until: str
+    until_at: str
+    reason: str
+    field: str
+    error: str
+
+
+class _Refused(Exception):
+    def __init__(self, field: str, error: str) -> None:
+        self.field = field
+        self.error = error
+
+
+def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: PauseForm | None = None) -> Response:
     """Every queue ever seen."""
     chosen = preferences.read(request, ui.cookie)
     page = ui.admin.list_queues(cursor=request.args.get("cursor") or None, page_size=chosen.size, scope=visit().scope)
+    if form is not None and form.queue not in {queue.name for queue in page}:
+        return show_one(ui, form.queue, status=status, form=form)
+    unserved = [queue for queue in page if queue.depth and not queue.workers and not queue.paused]
     return render(
         ui, "queues.html", title="Queues", nav="queues", live=True, status=status, flashes=flashes, page=page,
-        deepest=max((queue.depth.value for queue in page), default=0), pauses=PAUSES,
+        summary=summary(page), unserved=unserved[:UNSERVED], pauses=PAUSES, form=form, rate=rate,
     )  # fmt: skip
 
 
-def show_one(ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
-    """One queue, with what it did lately."""
+def show_one(
+    ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: PauseForm | None = None
+) -> Response:
+    """One queue, with who works on it and what it did lately."""
     queue = _visible(ui, name)
     stats = ui.admin.stats(minutes=60, queue=name)
-    page = ui.admin.list_jobs(queue=name, page_size=10, scope=visit().scope)
+    page = ui.admin.list_jobs(queue=name, page_size=10, scope=visit().scope) if hiding.sees_jobs() else None
+    workers = hiding.workers(Page(ui.admin.queue_workers(name))) if visit().may("worker.view") else ()
     return render(
-        ui, "queue.html", title=name, nav="queues", live=True, status=status, flashes=flashes, queue=queue,
-        stats=stats, chart=charts.throughput(stats), page=page, pauses=PAUSES,
+        ui, "queue.html", title=f"{name} queue", nav="queues", live=True, status=status, flashes=flashes, queue=queue,
+        chart=charts.throughput(stats), page=page, workers=workers, pauses=PAUSES, form=form, rate=rate,
     )  # fmt: skip
+
+
+def summary(page: Page[QueueView]) -> str:
+    """``8 queues, 6 queued, 2 running.``"""
+    shown = " shown" if page.next_cursor or page.previous_cursor else ""
+    queued, running = ([getattr(queue, name) for queue in page] for name in ("depth", "processing"))
+    counts = [f"{sum(map(int, part)):,}{'+' if any(one.capped for one in part) else ''}" for part in (queued, running)]
+    return f"{len(page)} queue{'s' if len(page) != 1 else ''}{shown}, {counts[0]} queued, {counts[1]} running."
+
+
+def rate(value: float) -> str:
+    """Jobs per minute, with one decimal, so that a column of them lines up."""
+    return f"{value:,.1f}"
 
 
 def _visible(ui: Ui, name: str) -> QueueView:
@@ -55,14 +95,17 @@ def _check_visible(name: str) -> None:
 
 
 def pause(ui: Ui, name: str) -> Response:
-    """Let nothing of this queue start, until a time or a resume."""
+    """Let nothing of this queue start, until a time or a resume; refused in place where the time makes no sense."""
     _check_visible(name)
+    try:
+        until = _until(ui)
+    except _Refused as refused:
+        return _refuse(ui, name, refused)
 
     def run() -> Flash:
-        until = _until(ui)
         ui.admin.pause_queue(name, until=until, **who())
-        ends = "until somebody resumes it" if until is None else f"until {Look(ui, visit_or_none()).times.full(until)}"
-        return Flash("info", f"{name} is paused {ends}.", "Jobs that run already go on.")
+        ends = "until it is resumed" if until is None else f"until {Look(ui, visit_or_none()).times.full(until)}"
+        return Flash("info", f"{name} paused {ends}.", "Running jobs will finish.")
 
     return _answered(ui, name, *attempt(run))
 
@@ -73,7 +116,7 @@ def resume(ui: Ui, name: str) -> Response:
 
     def run() -> Flash:
         ui.admin.resume_queue(name, **who())
-        return Flash("ok", f"{name} goes on.")
+        return Flash("ok", f"{name} resumed.")
 
     return _answered(ui, name, *attempt(run))
 
@@ -84,20 +127,31 @@ def _answered(ui: Ui, name: str, flash: Flash, status: int) -> Response:
     return answer(ui, flash, status, "queues", show)
 
 
+def _refuse(ui: Ui, name: str, refused: _Refused) -> Response:
+    """The page that the form is on, with the form as it was sent; who cannot see that page is told why."""
+    typed = {field: request.form.get(field, "")[:REASON_LENGTH] for field in ("until", "until_at", "reason")}
+    form = PauseForm(queue=name, **typed, field=refused.field, error=refused.error)
+    if visit().lacks(ui.routes["queue"], {"name": name}) is not None:
+        return render(ui, "done.html", title=form.error, status=REFUSED, done=Flash("bad", form.error))
+    if request.form.get("from") == "queue":
+        return ui.admin.together(lambda: show_one(ui, name, status=REFUSED, form=form))
+    return ui.admin.together(lambda: show(ui, status=REFUSED, form=form))
+
+
 def _until(ui: Ui) -> datetime | None:
     minutes, moment = request.form.get("until", ""), request.form.get("until_at", "")
     if moment:
         found = filters.moment(moment, preferences.read(request, ui.cookie).tz)
         if found is None or found <= datetime.now(UTC):
-            raise errors.InvalidOption(f"until={moment!r} is not a time in the future")
+            raise _Refused("until_at", "Choose a time in the future.")
         return found
-    if minutes in PAUSES and minutes:
-        return datetime.now(UTC) + timedelta(minutes=int(minutes))
-    return None
+    if minutes not in PAUSES:
+        raise _Refused("until", "Choose how long from the list.")
+    return datetime.now(UTC) + timedelta(minutes=int(minutes)) if minutes else None
 
 
 ROUTES = (
-    Route("/queues", "queues", show, "queue.view"),
+    Route("/queues", "queues", show, "queue.view", query=("cursor",)),
     Route("/queues/<path:name>", "queue", show_one, "queue.view"),
     Route("/queues/<path:name>/pause", "queue_pause", pause, "queue.pause", "POST"),
     Route("/queues/<path:name>/resume", "queue_resume", resume, "queue.resume", "POST"),

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
-from zoneinfo import ZoneInfo
 
-from flask import Response, request
+from flask import Response, request, url_for
 from werkzeug.exceptions import NotFound
 
 from sloppyjobs import errors
 from sloppyjobs.occurrences import Recurring
 from sloppyjobs.storage.schedule_rows import PassedOver
-from sloppyjobs.views import JobRow, Page
-from webui import preferences
+from sloppyjobs.views import JobRow, Occurrence, Page
+from webui import hiding, preferences, schedule_lines
 from webui.acting import answer, attempt, who
-from webui.rendering import Flash, render
+from webui.rendering import Flash, Look, render
 from webui.routes import Route
 from webui.ui import Ui, visit
 
@@ -30,22 +29,34 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
     chosen = preferences.read(request, ui.cookie)
     cursor = request.args.get("cursor") or None
     page = ui.admin.list_recurring(cursor=cursor, page_size=chosen.size, queues=visit().scope)
+    look = Look(ui, visit())
+    lines = [schedule_lines.line(one, ran, look.times) for one, ran in _with_runs(ui, page.items)]
     return render(
         ui, "recurring.html", title="Recurring", nav="recurring", live=True, status=status, flashes=flashes,
-        page=page,
+        page=page, lines=lines, late=[one for one in lines if one.late], summary=schedule_lines.summary(page, lines),
     )  # fmt: skip
 
 
 def show_one(ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """One schedule: next fires in its zone and in UTC, and the jobs it has made."""
-    schedule = _visible(ui, name)
+    schedule = hiding.schedule(_visible(ui, name))
     history = _history(ui, name, request.args.get("cursor") or None, HISTORY)
     following = _history(ui, name, history.next_cursor, 1) if history.next_cursor and schedule.missed else None
+    [(_, ran)] = _with_runs(ui, [schedule])
     return render(
-        ui, "schedule.html", title=name, nav="recurring", live=True, status=status, flashes=flashes,
-        schedule=schedule, zone=_zone(schedule), fires=schedule.upcoming(FIRES), page=history,
-        entries=entries(history, schedule.missed, following),
+        ui, "schedule.html", title=f"{name} schedule", nav="recurring", live=True, status=status, flashes=flashes,
+        schedule=schedule, line=schedule_lines.line(schedule, ran, Look(ui, visit()).times),
+        fires=schedule.upcoming(FIRES), page=history, entries=entries(history, schedule.missed, following),
+        reasons=schedule_lines.reasons(schedule),
     )  # fmt: skip
+
+
+def _with_runs(ui: Ui, schedules: Sequence[Recurring]) -> list[tuple[Recurring, tuple[Occurrence, ...]]]:
+    """Schedules with their last jobs, latest first; without these for who may not see jobs."""
+    if not hiding.sees_jobs():
+        return [(one, ()) for one in schedules]
+    found = ui.admin.last_occurrences(schedules, queues=visit().scope)
+    return [(one, found[one.name]) for one in schedules]
 
 
 class Entry(NamedTuple):
@@ -57,6 +68,8 @@ class Entry(NamedTuple):
 
 
 def _history(ui: Ui, name: str, cursor: str | None, size: int) -> Page[JobRow]:
+    if not hiding.sees_jobs():
+        return Page(())
     return ui.admin.list_jobs(schedule=name, page_size=size, scope=visit().scope, cursor=cursor)
 
 
@@ -73,10 +86,6 @@ def entries(page: Page[JobRow], missed: Sequence[PassedOver], following: Page[Jo
     return sorted([*found, *between], key=lambda entry: entry.at, reverse=True)
 
 
-def _zone(schedule: Recurring) -> ZoneInfo:
-    return ZoneInfo(schedule.timezone if preferences.known_zone(schedule.timezone) else "UTC")
-
-
 def _visible(ui: Ui, name: str) -> Recurring:
     schedule = ui.admin.get_recurring(name)
     if not visit().sees(schedule.queue):
@@ -89,7 +98,7 @@ def confirm(ui: Ui, name: str, command: str) -> Response:
     if command not in ("trigger", "delete"):
         raise NotFound
     return render(ui, "confirm-schedule.html", title=f"{command.capitalize()} a schedule", nav="recurring",
-                  schedule=_visible(ui, name), command=command, origin=request.args.get("from", ""))  # fmt: skip
+                  schedule=_visible(ui, name), command=command, origin=request.values.get("from", ""))  # fmt: skip
 
 
 def act(ui: Ui, name: str, command: str) -> Response:
@@ -101,15 +110,16 @@ def act(ui: Ui, name: str, command: str) -> Response:
         admin, by = ui.admin, who()
         if command == "trigger":
             job = admin.trigger_recurring(name, **by)
-            return Flash("ok", f"{name} was triggered.", f"Its job is {job.id}; when it fires next has not changed.")
+            link = (f"Triggered: {job.id}", url_for(".job", id=job.id)) if hiding.sees_jobs() else None
+            return Flash("ok", f"{name} triggered.", "Its next fire has not changed.", link)
         if command == "delete":
             admin.delete_recurring(name, **by)
-            return Flash("ok", f"{name} was deleted.", "Jobs that it has made go on.")
+            return Flash("ok", f"{name} deleted.", "Its jobs stay.")
         if command == "pause":
             admin.pause_recurring(name, **by)
-            return Flash("info", f"{name} is paused.", "Jobs that it has made go on.")
+            return Flash("info", f"{name} paused.", "Its jobs that are queued or running will finish.")
         admin.resume_recurring(name, **by)
-        return Flash("ok", f"{name} fires again, from its next occurrence on.")
+        return Flash("ok", f"{name} resumed.", "It fires from its next occurrence on.")
 
     flash, status = attempt(run)
     if request.form.get("from") == "schedule" and command != "delete":
@@ -118,8 +128,14 @@ def act(ui: Ui, name: str, command: str) -> Response:
 
 
 ROUTES = (
-    Route("/recurring", "recurring", show, "recurring.view"),
-    Route("/recurring/<path:name>", "schedule", show_one, "recurring.view"),
-    Route(f"/recurring/<path:name>/<{_VERBS}:command>", "schedule_confirm", confirm, "recurring.{command}"),
+    Route("/recurring", "recurring", show, "recurring.view", query=("cursor",)),
+    Route("/recurring/<path:name>", "schedule", show_one, "recurring.view", query=("cursor",)),
+    Route(
+        f"/recurring/<path:name>/<{_VERBS}:command>",
+        "schedule_confirm",
+        confirm,
+        "recurring.{command}",
+        query=("from",),
+    ),
     Route(f"/recurring/<path:name>/<{_VERBS}:command>", "schedule_act", act, "recurring.{command}", "POST"),
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
 from sloppyjobs.model import Job, NewJob
@@ -14,8 +16,9 @@ from sloppyjobs.states import Status
 from sloppyjobs.storage.database import cursor_of, driver_of
 from sloppyjobs.storage.dialects import postgres_copy, postgres_sql
 from sloppyjobs.storage.dialects.postgres_arrays import taking_arrays, text_array
+from sloppyjobs.storage.dialects.postgres_drivers import refuse_autocommit
 from sloppyjobs.storage.dialects.postgres_lines import Lines, OwnLines, PooledLines
-from sloppyjobs.storage.enqueue import alike, as_written, keyed, placed, terms_values
+from sloppyjobs.storage.enqueue import INSERT_TRIES, Written, alike, as_written, keyed, placed, terms_values
 from sloppyjobs.storage.storage import SqlStorage
 
 INSERTED = 1500
@@ -28,32 +31,37 @@ COPIED = 10_000
 class PostgresEnqueue(SqlStorage):
     """How jobs are written, as fast as their number allows."""
 
-    _sql: postgres_sql.Statements
-    _known_queues: set[str]
-    """Queues that had their row when this process last enqueued to them."""
     _lines: Lines
+
+    @cached_property
+    def _sql(self) -> postgres_sql.Statements:
+        """The statements over the storage's tables."""
+        raise NotImplementedError
+
+    @cached_property
+    def _known_queues(self) -> set[str]:
+        """Queues that had their row when this process last enqueued to them."""
+        return set()
 
     def _stand_on(self, engine: Engine, *, ours: bool) -> None:
         super()._stand_on(engine, ours=ours)
         self._lines = OwnLines(engine) if ours else PooledLines(engine)
 
-    @property
-    def step(self) -> timedelta:
-        """A microsecond: jobs that are enqueued together are claimed in their order, and the indexes know no id."""
-        return timedelta(microseconds=1 if self._test_clock is None else 0)
-
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """One job, or some that are alike, in one statement; others by COPY, except where a key must be respected."""
-        if connection is not None and _autocommits(connection):
-            raise errors.InvalidOption(
-                "connection=…: it is in autocommit mode, there is no transaction to enqueue in; begin one, or pass none"
-            )
+        refuse_autocommit(connection)
         self.ensure_schema(connection)
         if len(new) == 1:
             return [self._insert_one(new[0], connection)]
         if connection is not None or keyed(new):
             return super().insert_jobs(new, connection)
-        return self._again(lambda: (self._insert_alone if _are_alike(new) else self._copy_alone)(new))
+        try:
+            return self._again(lambda: (self._insert_alone if _are_alike(new) else self._copy_alone)(new))
+        except DBAPIError as error:
+            if not self.is_duplicate(error):
+                raise
+            # The ids are random: only a run of this very call whose answer was lost can have written them.
+            return self.write(lambda c: self._insert_all(c, new, rerun=True))
 
     def _insert_one(self, new: NewJob, connection: Connection | None) -> Job:
         values = terms_values(new.terms)
@@ -61,14 +69,16 @@ class PostgresEnqueue(SqlStorage):
         # The way to write a queue's row where it is missing is long, even where it is not missing.
         known = new.terms.queue in self._known_queues
         statement = self._sql.insert_in_known if known else self._sql.insert_one
-        while True:
+        for _ in range(INSERT_TRIES):
             row = self._on_hot_cursor(lambda cursor: _first_row(cursor, statement, values), connection)
             if row is not None:
                 return self._inserted(new, row, connection)
             # A key or an id matched, and the other transaction has ended by now: only a new statement sees its row.
-            found = self._existing(new, connection)
-            if found is not None:
-                return found
+            # The id is random, so it is that of an earlier run of this statement, whose answer was lost.
+            found = self.read(lambda c: self._holders(c, [new], ids=True), connection)
+            if found:
+                return Written([], found).answers([new])[0]
+        raise errors.JobsError(f"the job that has the key {new.terms.idempotency_key!r} cannot be found; try again")
 
     def _inserted(self, new: NewJob, row: Any, connection: Connection | None) -> Job:
         status, run_at, created_at = Status(row[0]), self.from_driver(row[1]), self.from_driver(row[2])
@@ -80,14 +90,9 @@ class PostgresEnqueue(SqlStorage):
             self._known_queues.add(queue)
         return as_written(new, status, run_at, created_at)
 
-    def _existing(self, new: NewJob, connection: Connection | None) -> Job | None:
-        if new.terms.idempotency_key is not None:
-            return self.job_by_key(new.terms.idempotency_key, connection)
-        return self.get_job(new.id, connection)
-
     def _on_hot_cursor(self, work: Callable[[Any], Any], connection: Connection | None) -> Any:
         if connection is not None:
-            with self.translating(connection):
+            with self.naming_outages(), self.translating(connection):
                 return work(cursor_of(connection))
 
         def attempt() -> Any:
@@ -164,11 +169,6 @@ class PostgresEnqueue(SqlStorage):
 def _first_row(cursor: Any, statement: str, values: dict[str, Any]) -> Any:
     cursor.execute(statement, values, prepare=True)
     return cursor.fetchone()
-
-
-def _autocommits(connection: Connection) -> bool:
-    driver: Any = connection.connection.driver_connection
-    return bool(driver.autocommit)
 
 
 def _are_alike(new: Sequence[NewJob]) -> bool:

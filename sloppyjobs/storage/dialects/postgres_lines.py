@@ -9,10 +9,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Engine, event
-from sqlalchemy.exc import TimeoutError
+from sqlalchemy.exc import DBAPIError, TimeoutError
 
-from sloppyjobs.storage.database import as_sqlalchemy, detached, never_touch
+from sloppyjobs.storage.database import as_sqlalchemy, detached
 from sloppyjobs.storage.dialects.postgres_arrays import taking_arrays
+from sloppyjobs.storage.dialects.postgres_connections import is_read_only
+from sloppyjobs.storage.dialects.postgres_drivers import sqlstate
+from sloppyjobs.storage.forking import never_touch
+from sloppyjobs.storage.outages import StorageUnavailable
 
 KEPT = 10
 """Lines that wait for their next use; as many as an engine's pool would keep."""
@@ -81,11 +85,11 @@ class OwnLines:
         try:
             yield line
         except self._engine.dialect.loaded_dbapi.Error as error:
-            broken = bool(line.driver.closed)
-            if broken:
+            broken = bool(line.driver.closed) or is_read_only(error)
+            if broken and waiting is self._waiting:
                 # What ended this one, a restart for example, mostly ended the others too.
-                self._close()
-            raise as_sqlalchemy(error, self._engine, broken=broken) from error
+                self._engine.dispose()
+            raise _as_told(error, self._engine, broken=broken) from error
         finally:
             idle = line.driver.pgconn.transaction_status == _IDLE
             if idle and len(waiting) < KEPT and waiting is self._waiting:
@@ -94,9 +98,12 @@ class OwnLines:
                 line.driver.close()
 
     def _open(self) -> Line:
-        driver = detached(self._engine)
-        driver.autocommit = True
-        return Line(driver, taking_arrays(driver.cursor()))
+        try:
+            driver = detached(self._engine)
+            driver.autocommit = True
+            return Line(driver, taking_arrays(driver.cursor()))
+        except self._engine.dialect.loaded_dbapi.Error as error:
+            raise _unconnected(error, self._engine) from error
 
     def _let_go(self, _engine: Engine) -> None:
         if self._process == os.getpid():
@@ -122,19 +129,35 @@ class PooledLines:
     @contextmanager
     def lent(self) -> Iterator[Line]:
         """A connection from the pool, as it was when it goes back."""
-        pooled = self._engine.raw_connection()
+        try:
+            pooled = self._engine.raw_connection()
+        except self._engine.dialect.loaded_dbapi.Error as error:
+            raise _unconnected(error, self._engine) from error
         driver: Any = pooled.driver_connection
         try:
             driver.autocommit = True
             yield Line(driver, taking_arrays(driver.cursor()))
         except self._engine.dialect.loaded_dbapi.Error as error:
-            broken = self._engine.dialect.is_disconnect(error, pooled, None)
+            broken = self._engine.dialect.is_disconnect(error, pooled, None) or is_read_only(error)
             if broken:
                 pooled.invalidate(error)
-            raise as_sqlalchemy(error, self._engine, broken=broken) from error
+            raise _as_told(error, self._engine, broken=broken) from error
         finally:
             if pooled.is_valid:
                 if driver.pgconn.transaction_status != _IDLE:
                     driver.rollback()
                 driver.autocommit = False
             pooled.close()
+
+
+def _as_told(error: Exception, engine: Engine, *, broken: bool) -> Exception:
+    """The driver's error as SQLAlchemy's; in autocommit mode a statement without an answer may have been done."""
+    told = as_sqlalchemy(error, engine, broken=broken)
+    if broken and isinstance(told, DBAPIError):
+        return StorageUnavailable.of(told, maybe_done=sqlstate(error) is None)
+    return told
+
+
+def _unconnected(error: Exception, engine: Engine) -> Exception:
+    told = as_sqlalchemy(error, engine, broken=False)
+    return StorageUnavailable.of(told, maybe_done=False) if isinstance(told, DBAPIError) else told

@@ -225,7 +225,7 @@ claimed AS (
   UPDATE {jobs} j
   SET status = 'processing', attempt_count = j.attempt_count + 1, locked_by = %(worker)s, updated_at = clock.now,
       locked_until = clock.now + make_interval(secs => %(lease)s::float8),
-      progress_percent = NULL, progress_message = NULL
+      progress_percent = NULL, progress_message = NULL, progress_fields = NULL
   FROM clock WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked))
   RETURNING {j_claim_fields}
 ),

@@ -14,6 +14,7 @@ from sloppyjobs.model import Claim, Settlement
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.claims import ALL_QUEUES, ClaimRequest
+from sloppyjobs.storage.damaged_rows import salvage_claims
 from sloppyjobs.storage.dialects import postgres_sql
 from sloppyjobs.storage.dialects.postgres_enqueue import PostgresEnqueue
 from sloppyjobs.storage.settlement import shard_of
@@ -59,15 +60,57 @@ class PostgresTurning(PostgresEnqueue):
             driver.execute("COMMIT")
             return Flight(stack.pop_all(), cursor)
 
-    def landed(self, flight: Flight | None, call: Call) -> Any:
-        """The cursor with the answer; what did not arrive is sent again."""
-        if flight is not None:
-            try:
-                return flight.land()
-            except DBAPIError as error:
-                if not self.is_passing(error):
-                    raise
-        return self._again(lambda: self.launch(*call).land())
+    def settled(self, flight: Flight | None, settlements: Sequence[Settlement]) -> set[str]:
+        """The ids that were accepted; what was not answered is sent again, and finds its own outcome if it is there."""
+        call = self.settle_call(settlements)
+        try:
+            answer = self._landed(flight)
+            if answer is None:
+                self.unanswered.add(settlements)
+                answer = self._again(lambda: self.launch(*call).land())
+            number, ids = answer.fetchone()
+            # Mostly all of them, and then nobody needs to say which.
+            if number == len(settlements):
+                accepted = {s.job_id for s in settlements}
+            else:
+                accepted = set(ids or ())
+                if lost := self.unanswered.take(s for s in settlements if s.job_id not in accepted):
+                    accepted |= self.read(lambda c: self._settled_before(c, lost))
+        except Exception:
+            self.unanswered.add(settlements)
+            raise
+        self.unanswered.forget(settlements)
+        return accepted
+
+    def claimed(self, flight: Flight | None, request: ClaimRequest) -> Sequence[Claim]:
+        """What was claimed; a claim that was not answered is looked for, and sent again if it is not there."""
+
+        def again() -> Any:
+            found = self._read_once(lambda c: self._claimed_before(c, request))
+            return found or self.launch(*self.claim_call(request)).land()
+
+        try:
+            answer = self._landed(flight)
+            if answer is None:
+                answer = self._again(again)
+        except Exception:
+            self.unanswered.add_claim(request)
+            raise
+        self.unanswered.forget_claim(request)
+        if isinstance(answer, list):
+            return answer
+        return _Claims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
+
+    def _landed(self, flight: Flight | None) -> Any:
+        """The cursor with the answer; None where it was lost."""
+        if flight is None:
+            return None
+        try:
+            return flight.land()
+        except DBAPIError as error:
+            if not self.is_passing(error):
+                raise
+            return None
 
     def settle_call(self, settlements: Sequence[Settlement]) -> Call:
         """The statement for successes, and its values."""
@@ -97,6 +140,19 @@ class PostgresTurning(PostgresEnqueue):
             "lease": request.lease,
             "now": self._injected_now(),
         }
+
+    def read_claims(self, worker_id: str, answer: Any) -> list[Claim]:
+        """The claims in an answer that has some. A damaged row among them costs a second look, at all of them."""
+        try:
+            return self.as_claims(worker_id, answer.fetchall())
+        except Exception as error:
+            unreadable = error
+            if not self.is_unreadable(error):
+                raise
+        # The ids as they came, because no row of this answer can be had from the driver while one cannot.
+        sent = answer.pgresult
+        ids = [bytes(sent.get_value(number, 0)).decode() for number in range(sent.ntuples)]
+        return self.read(lambda connection: salvage_claims(self, connection, ids, worker_id, unreadable))
 
     def as_claims(self, worker_id: str, found: Sequence[Any]) -> list[Claim]:
         """The claims in the rows of an answer that has some."""
@@ -131,36 +187,41 @@ class PostgresTurns:
 
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
         """Send successes, which are most, by the single statement; with anything else among them, settle at once."""
-        self._accepted = None
+        storage, self._accepted = self._storage, None
         if all(s.decision.path == (Status.SUCCEEDED,) for s in settlements):
-            self._settling = self._storage.launch(*self._storage.settle_call(settlements))
+            try:
+                self._settling = storage.launch(*storage.settle_call(settlements))
+            except Exception:
+                storage.unanswered.add(settlements)
+                raise
         else:
-            self._accepted = self._storage.settle(settlements)
+            self._accepted = storage.settle(settlements)
         self._settlements = settlements
 
     def begin_claim(self, request: ClaimRequest) -> None:
-        """Send the claim."""
-        self._claiming = self._storage.launch(*self._storage.claim_call(request))
-        self._request = request
+        """Send the claim; but one whose answer was lost comes first, and that is looked for when it is waited for."""
+        storage = self._storage
+        lost = storage.unanswered.take_claim(request.worker_id)
+        self._request = lost or storage.told_apart(request)
+        if lost is None:
+            try:
+                self._claiming = storage.launch(*storage.claim_call(self._request))
+            except Exception:
+                storage.unanswered.add_claim(self._request)
+                raise
 
     def settled(self) -> set[str]:
         """The ids that were accepted."""
-        if self._accepted is not None:
-            return self._accepted
-        flight, self._settling = self._settling, None
-        answer = self._storage.landed(flight, self._storage.settle_call(self._settlements))
-        count, ids = answer.fetchone()
-        # Mostly all of them, and then nobody needs to say which.
-        whole = count == len(self._settlements)
-        self._accepted = {s.job_id for s in self._settlements} if whole else set(ids or ())
+        if self._accepted is None:
+            flight, self._settling = self._settling, None
+            self._accepted = self._storage.settled(flight, self._settlements)
         return self._accepted
 
     def claimed(self) -> Sequence[Claim]:
         """What was claimed, once it is looked at."""
         assert self._request is not None
         flight, self._claiming = self._claiming, None
-        answer = self._storage.landed(flight, self._storage.claim_call(self._request))
-        return _Claims(answer, partial(self._storage.as_claims, self._request.worker_id)) if answer.rowcount else []
+        return self._storage.claimed(flight, self._request)
 
     def close(self) -> None:
         """Give the connections back, whatever comes of it."""
@@ -180,7 +241,7 @@ class _Claims(Sequence[Claim]):
 
     @cached_property
     def _all(self) -> list[Claim]:
-        return self._convert(self._cursor.fetchall())
+        return self._convert(self._cursor)
 
     def __len__(self) -> int:
         count: int = self._cursor.rowcount

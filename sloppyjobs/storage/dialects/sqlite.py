@@ -6,15 +6,13 @@ another writer came between, whatever the time-out.
 
 from __future__ import annotations
 
-import os
 import random
 import sqlite3
-import threading
 import time
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,30 +22,37 @@ from sqlalchemy import (
     Connection,
     Engine,
     Executable,
+    LargeBinary,
     Select,
+    Subquery,
     Table,
     bindparam,
-    create_engine,
-    event,
+    cast,
+    literal_column,
     select,
     text,
 )
 from sqlalchemy import func as sql
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.types import TypeEngine
 
-from sloppyjobs import errors
+from sloppyjobs import errors, options
 from sloppyjobs.model import Job, NewJob, Settlement
 from sloppyjobs.states import Status
+from sloppyjobs.storage import writers
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.database import RETRY_SECONDS, Prepared, as_sqlalchemy, cursor_of, detached
+from sloppyjobs.storage.deaths import add_deaths_on_conflict
 from sloppyjobs.storage.dialects import sqlite_sql
+from sloppyjobs.storage.dialects.sqlite_engine import MEMORY, own_engine, writer_lock
 from sloppyjobs.storage.enqueue import alike, placed, terms_values
 from sloppyjobs.storage.instants import SQLITE_NOW, from_text, to_text
+from sloppyjobs.storage.outages import StorageUnavailable
 from sloppyjobs.storage.settlement import Fence, HeldRow
 from sloppyjobs.storage.storage import SqlStorage
 from sloppyjobs.storage.tables import Tables
+from sloppyjobs.storage.transitions import json_parameter
 from sloppyjobs.storage.watch import Watcher
 
 OLDEST = (3, 33, 0)
@@ -56,7 +61,20 @@ OLDEST = (3, 33, 0)
 LARGEST = 16_000_000
 """Characters of payloads that travel in one JSON value; SQLite has a limit for texts."""
 
-_MEMORY = ("", ":memory:", None)
+_AWAY = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PROTOCOL,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_NOMEM,
+}
+"""Result codes that speak of the file, not of the statement."""
 
 
 class SqliteStorage(SqlStorage):
@@ -66,9 +84,10 @@ class SqliteStorage(SqlStorage):
     now_sql = SQLITE_NOW
     preparation = "PRAGMA journal_mode=WAL;\n\n"
 
+    @options.known_only("storage.sqlite", besides=("self", "target"))
     def __init__(
         self,
-        target: str | URL | Engine,
+        target: URL | Engine,
         *,
         clock: Clock | None = None,
         prefix: str = "sloppy_",
@@ -84,9 +103,10 @@ class SqliteStorage(SqlStorage):
                 f"SQLite {'.'.join(map(str, OLDEST))} or newer is needed; this Python has {sqlite3.sqlite_version}"
             )
         owns = not isinstance(target, Engine)
-        engine = target if isinstance(target, Engine) else _engine(target, synchronous)
+        engine = target if isinstance(target, Engine) else own_engine(target, synchronous)
         super().__init__(engine, tables=Tables(prefix=prefix), clock=clock, owns_engine=owns)
-        self._one_writer = _writer_lock(engine)
+        self._one_writer = writer_lock(engine)
+        writers.follow_transactions()
         self._sql = sqlite_sql.statements(self.tables)
 
     def prepare_database(self) -> None:
@@ -101,13 +121,43 @@ class SqliteStorage(SqlStorage):
     def lock_migrations(self, connection: Connection) -> None:
         """``BEGIN IMMEDIATE`` has locked out every other writer already."""
 
+    def beside(self, engine: Engine) -> SqliteStorage:
+        """The same tables by another driver."""
+        return SqliteStorage(engine, clock=self._test_clock, prefix=self.tables.prefix)
+
+    def identity(self, connection: Connection) -> tuple[Any, ...]:
+        """The file; what is in memory is told apart by its pool."""
+        files = {row[1]: row[2] for row in connection.exec_driver_sql("PRAGMA database_list")}
+        return (Path(files["main"]).resolve(),) if files["main"] else (id(connection.engine.pool),)
+
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Wait for the right to write, in turn with the other threads, then take it at once."""
-        with self._one_writer, self.engine.connect() as connection:
+        if writers.waits_for_itself(self.engine):
+            raise errors.InvalidOption(
+                "a transaction of this thread has written to the database and is still open, and SQLite lets no other "
+                "write meanwhile: pass it as session= or connection=, or commit it first"
+            )
+        with self._one_writer, self._read_only_in_words(), self.engine.connect() as connection:
             self._begin_immediate(connection)
             yield connection
             connection.commit()
+
+    @contextmanager
+    def _read_only_in_words(self) -> Iterator[None]:
+        """The same error for a file that is read-only, but it says what to do."""
+        try:
+            yield
+        except DBAPIError as error:
+            code = getattr(error.orig, "sqlite_errorcode", 0)
+            if code & 0xFF != sqlite3.SQLITE_READONLY:
+                raise
+            told = sqlite3.OperationalError(
+                f"the SQLite file {self.engine.url.database} is read-only: let this user write to it and to its "
+                "folder, where SQLite keeps further files, and see that nothing is mounted read-only"
+            )
+            told.sqlite_errorcode = code
+            raise as_sqlalchemy(told, self.engine, broken=False) from error
 
     def _begin_immediate(self, connection: Connection) -> None:
         cursor = cursor_of(connection)
@@ -129,11 +179,11 @@ class SqliteStorage(SqlStorage):
                 if not _is_busy(error):
                     raise as_sqlalchemy(error, self.engine, broken=False) from error
                 if time.monotonic() > deadline:
-                    raise errors.JobsError(
+                    reason = (
                         f"another connection has been writing to {self.engine.url.database} for "
-                        f"{RETRY_SECONDS:g} s; if it is a transaction of your own, pass it as session= "
-                        "or connection="
-                    ) from error
+                        f"{RETRY_SECONDS:g} s (if it is a transaction of your own, pass it as session= or connection=)"
+                    )
+                    raise StorageUnavailable(reason, error, maybe_done=False, connection_invalidated=False) from error
             # SQLite's own back-off is the same in every process; jitter gives each of them a chance.
             time.sleep(0.001 + random.random() * 0.004)  # noqa: S311
 
@@ -141,9 +191,25 @@ class SqliteStorage(SqlStorage):
         """A busy file passes; everything else stays."""
         return _is_busy(error.orig)
 
+    def is_unavailable(self, error: DBAPIError) -> bool:
+        """The file is locked, missing, damaged, or cannot be written to."""
+        return _code(error.orig) in _AWAY
+
+    def is_lost(self, error: DBAPIError) -> bool:
+        """Writing failed half-way; a later reader may find the commit in the log all the same."""
+        return _code(error.orig) == sqlite3.SQLITE_IOERR
+
     def is_duplicate(self, error: DBAPIError) -> bool:
         """A unique index said no."""
         return isinstance(error.orig, sqlite3.IntegrityError) and "UNIQUE" in str(error.orig)
+
+    def is_unreadable(self, error: Exception) -> bool:
+        """Bytes that are no UTF-8, and BLOBs where text is expected, are refused by the driver or by SQLite itself."""
+        return super().is_unreadable(error) or _is_no_text(getattr(error, "orig", error))
+
+    def raw_text(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """The bytes, because what is in a column of text need not be text."""
+        return cast(column, LargeBinary)
 
     def watch(self) -> Watcher:
         """Look for commits of others."""
@@ -164,6 +230,15 @@ class SqliteStorage(SqlStorage):
     def list_param(self, values: Sequence[str]) -> str:
         """A JSON array."""
         return msgspec.json.encode(values).decode()
+
+    def given_rows(self, name: str, columns: Mapping[str, TypeEngine[Any]]) -> Subquery:
+        """``json_each``."""
+        row = sql.json_each(json_parameter(name)).table_valued("value")
+        values = [
+            sql.json_extract(row.c.value, literal_column(f"'$[{place}]'"), type_=kind).label(column)
+            for place, (column, kind) in enumerate(columns.items())
+        ]
+        return select(*values).subquery("given")
 
     def begin_really(self, connection: Connection) -> None:
         """The driver begins at the first insert, which is too late for a savepoint."""
@@ -222,6 +297,10 @@ class SqliteStorage(SqlStorage):
         if other:
             super()._write_settled(connection, other, found)
 
+    def add_deaths(self, rows: Sequence[dict[str, Any]]) -> Any:
+        """``ON CONFLICT DO UPDATE``, adding."""
+        return add_deaths_on_conflict(insert(self.tables.deaths).values(rows), self.tables.deaths)
+
     def count_up(self) -> Any:
         """``ON CONFLICT DO UPDATE``, adding."""
         return count_up_on_conflict(insert(self.tables.stats), self.tables.stats)
@@ -230,16 +309,23 @@ class SqliteStorage(SqlStorage):
 class _AtOnce(Prepared):
     """A query whose rows come as one JSON array, in a single step."""
 
-    __slots__ = ()
+    __slots__ = ("_plain",)
 
     def __init__(self, statement: Select[Any], engine: Engine) -> None:
         super().__init__(statement, engine)
+        self._plain = self.sql
         names = ", ".join(f"c{place}" for place in range(len(statement.selected_columns)))
         self.sql = f"WITH found ({names}) AS ({self.sql}) SELECT json_group_array(json_array({names})) FROM found"
 
     def rows(self, cursor: Any, values: Mapping[str, Any]) -> list[Any]:
-        cursor.execute(self.sql, self.bind(values))
-        found: list[Any] = msgspec.json.decode(cursor.fetchone()[0])
+        try:
+            cursor.execute(self.sql, self.bind(values))
+            found: list[Any] = msgspec.json.decode(cursor.fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if not _is_no_text(error):
+                raise
+            # JSON cannot hold a BLOB, as somebody has put in the place of text; a row can.
+            found = cursor.execute(self._plain, self.bind(values)).fetchall()
         return found
 
 
@@ -258,7 +344,7 @@ class _ChangeWatcher:
         self._last_change = time.monotonic()
 
     def wait(self, seconds: float) -> bool:
-        if self._engine.url.database in _MEMORY:
+        if self._engine.url.database in MEMORY:
             # One connection is all there is: looking would keep the others from it.
             time.sleep(min(seconds, self.EVERY))
             return True
@@ -295,56 +381,14 @@ def count_up_on_conflict(statement: Any, stats: Table) -> Any:
     return statement.on_conflict_do_update(index_elements=list(keys), set_=added)
 
 
-def _engine(url: str | URL, synchronous: str) -> Engine:
-    engine_options: dict[str, Any] = {"connect_args": {"timeout": RETRY_SECONDS, "check_same_thread": False}}
-    probe = create_engine(url)
-    if probe.url.database in _MEMORY:
-        # The data lives in its one connection: everybody waits for it in turn.
-        engine_options |= {"poolclass": QueuePool, "pool_size": 1, "max_overflow": 0}
-    else:
-        engine_options |= {"pool_size": 10, "max_overflow": 50}
-    engine = create_engine(url, **engine_options)
-
-    @event.listens_for(engine, "connect")
-    def configure(connection: Any, _record: Any) -> None:
-        connection.execute(f"PRAGMA synchronous={synchronous}")
-
-    return engine
-
-
-class _WriterLock:
-    """A lock between the threads of one process; a forked child gets it free."""
-
-    def __init__(self) -> None:
-        self.renew()
-
-    def renew(self) -> None:
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_error: object) -> None:
-        self._lock.release()
-
-
-_writer_locks: weakref.WeakValueDictionary[str, _WriterLock] = weakref.WeakValueDictionary()
-
-
-def _renew_locks() -> None:
-    for lock in list(_writer_locks.values()):
-        lock.renew()
-
-
-os.register_at_fork(after_in_child=_renew_locks)
-
-
-def _writer_lock(engine: Engine) -> _WriterLock:
-    if engine.url.database in _MEMORY:
-        return _WriterLock()
-    return _writer_locks.setdefault(str(engine.url.database), _WriterLock())
+def _is_no_text(error: object) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and ("decode" in str(error) or "BLOB" in str(error))
 
 
 def _is_busy(error: BaseException | None) -> bool:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _code(error: BaseException | None) -> int:
+    """SQLite's primary result code; the extended ones only say more."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

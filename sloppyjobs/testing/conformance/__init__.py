@@ -8,6 +8,7 @@ database, and import everything from here into a test module::
 
 from sloppyjobs.testing.conformance.admin import *  # noqa: F403
 from sloppyjobs.testing.conformance.claiming import *  # noqa: F403
+from sloppyjobs.testing.conformance.damaged import *  # noqa: F403
 from sloppyjobs.testing.conformance.enqueueing import *  # noqa: F403
 from sloppyjobs.testing.conformance.fencing import *  # noqa: F403
 from sloppyjobs.testing.conformance.fixtures import clock as clock

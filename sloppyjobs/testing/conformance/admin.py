@@ -1,7 +1,11 @@
 """The admin service, by what an operator does with it."""
 
+from sloppyjobs.testing.conformance.admin_attention import *  # noqa: F403
+from sloppyjobs.testing.conformance.admin_bulk import *  # noqa: F403
+from sloppyjobs.testing.conformance.admin_causes import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_commands import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_explains import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_lists import *  # noqa: F403
+from sloppyjobs.testing.conformance.admin_places import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_secrets import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_summaries import *  # noqa: F403

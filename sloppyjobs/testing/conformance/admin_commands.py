@@ -145,13 +145,13 @@ def test_a_pause_with_an_end_ends_by_itself(jobs: Jobs, clock: FakeClock) -> Non
 
 
 def test_a_queue_can_be_paused_before_anybody_has_used_it(jobs: Jobs) -> None:
-    jobs.admin.pause_queue("tomorrow")
+    jobs.admin.pause_queue("tomorrow", create=True)
     scene.queued(jobs, queue="tomorrow")
     assert jobs.claim("w", queues=["tomorrow"]) == []
 
 
 def test_pausing_twice_is_audited_once_unless_the_end_changes(jobs: Jobs, clock: FakeClock) -> None:
-    jobs.admin.pause_queue("mails")
+    jobs.admin.pause_queue("mails", create=True)
     jobs.admin.pause_queue("mails")
     assert len(jobs.admin.audit(target="mails")) == 1
     jobs.admin.pause_queue("mails", until=clock.now() + timedelta(hours=1))
@@ -164,7 +164,7 @@ def test_pausing_twice_is_audited_once_unless_the_end_changes(jobs: Jobs, clock:
 @pytest.mark.parametrize("until", ["2020-01-01T00:00:00Z", "soon", 60])
 def test_a_pause_that_ends_in_the_past_is_refused(jobs: Jobs, until: Any) -> None:
     with pytest.raises(errors.InvalidOption, match=r"^until="):
-        jobs.admin.pause_queue("mails", until=until)
+        jobs.admin.pause_queue("mails", until=until, create=True)
     assert jobs.admin.list_queues().items == ()
 
 
@@ -172,6 +172,22 @@ def test_a_queue_that_nobody_knows_is_refused_by_name(jobs: Jobs) -> None:
     for read in (jobs.admin.get_queue, jobs.admin.resume_queue):
         with pytest.raises(errors.UnknownQueue, match="'nowhere'"):
             read("nowhere")
+
+
+def test_pausing_a_queue_that_nobody_knows_is_refused_and_names_those_there_are(jobs: Jobs) -> None:
+    scene.queued(jobs, queue="mails")
+    with pytest.raises(errors.UnknownQueue, match=r"'mial'; known are 'mails'\. .*create=True"):
+        jobs.admin.pause_queue("mial")
+    with pytest.raises(errors.InvalidOption, match="every queue"):
+        jobs.admin.pause_queue("*", create=True)
+    assert [queue.name for queue in jobs.admin.list_queues()] == ["mails"]
+
+
+def test_a_queue_is_known_by_a_definition_or_a_live_worker_too(jobs: Jobs) -> None:
+    jobs.declare("resize", queue="media")
+    scene.live_worker(jobs, queues=("reports",))
+    assert jobs.admin.pause_queue("media").paused
+    assert jobs.admin.pause_queue("reports").paused
 
 
 # Many jobs

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from sqlalchemy import update
+
+from sloppyjobs.definitions import Cancel, Snooze
 from sloppyjobs.jobs import Jobs
+from sloppyjobs.retry import Retry
 from sloppyjobs.states import Status
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance import admin_scenes as scene
@@ -26,15 +30,15 @@ def test_a_job_that_is_not_due_says_when_it_will_be(jobs: Jobs) -> None:
     scene.live_worker(jobs)
     job = scene.queued(jobs, delay=5400)
     found = jobs.admin.explain(job.id)
-    assert found.verdict == "It is not due: it runs in 1 h 30 min, at 2030-01-01 13:30:00 UTC."
+    assert found.verdict == "It is not due yet: it is due in 1 h 30 min, at 2030-01-01 13:30:00 UTC."
     assert found.reasons[0].until == job.run_at
 
 
 def test_a_job_between_two_attempts_says_what_went_wrong(jobs: Jobs) -> None:
     scene.live_worker(jobs)
     found = jobs.admin.explain(scene.failed_once(jobs, "the mail server is down").id)
-    assert found.verdict.startswith("It is not due: attempt 2 starts in 1 min")
-    assert found.reasons[-1].text == "1 of 3 attempts are used; the last error was: the mail server is down"
+    assert found.verdict.startswith("It is not due yet: attempt 2 is due in 1 min")
+    assert found.reasons[-1].text == "Attempts used: 1 of 3. Last error: the mail server is down"
 
 
 def test_a_job_of_a_paused_queue_says_until_when(jobs: Jobs, clock: FakeClock) -> None:
@@ -51,9 +55,9 @@ def test_a_job_of_a_paused_queue_says_until_when(jobs: Jobs, clock: FakeClock) -
 
 def test_a_queue_that_nobody_works_on_is_named(jobs: Jobs) -> None:
     job = scene.queued(jobs, queue="mails")
-    assert jobs.admin.explain(job.id).verdict == "No live worker takes jobs from its queue 'mails'."
+    assert jobs.admin.explain(job.id).verdict == "No live worker for its queue 'mails'."
     scene.live_worker(jobs, queues=("other",))
-    assert jobs.admin.explain(job.id).verdict.endswith("'mails'; 1 live on other queues.")
+    assert jobs.admin.explain(job.id).verdict.endswith("'mails'. 1 live worker takes jobs from other queues only.")
 
 
 def test_a_worker_that_was_not_heard_of_for_three_heartbeats_does_not_count(jobs: Jobs, clock: FakeClock) -> None:
@@ -74,7 +78,8 @@ def test_a_worker_that_has_stopped_does_not_count(jobs: Jobs) -> None:
 def test_a_job_whose_handler_no_live_worker_has_says_so(jobs: Jobs) -> None:
     scene.live_worker(jobs, names=("other",))
     found = jobs.admin.explain(scene.queued(jobs).id)
-    assert found.verdict == "No handler for 'greet' is known to the live worker of its queue 'default'."
+    assert found.verdict == "The live worker of its queue 'default' has no handler for 'greet'."
+    assert _codes(found) == ["no_handler"]
 
 
 def test_a_queued_job_counts_those_ahead_of_it(jobs: Jobs, clock: FakeClock) -> None:
@@ -94,11 +99,156 @@ def test_a_queued_job_counts_those_ahead_of_it(jobs: Jobs, clock: FakeClock) -> 
 
 def test_a_running_job_says_who_holds_it(jobs: Jobs, clock: FakeClock) -> None:
     job = scene.running(jobs)
+    clock.advance(10)
     found = jobs.admin.explain(job.id)
-    assert found.verdict.startswith("It is running: worker_1 holds it until 2030-01-01 12:00:30 UTC")
+    assert found.verdict == (
+        "It is running on worker_1, started 10 s ago. Its lease ends at 2030-01-01 12:00:30 UTC unless it is renewed."
+    )
     assert found.reasons[0].until == job.locked_until
-    clock.advance(31)
-    assert jobs.admin.explain(job.id).verdict.startswith("Its lease has expired: worker_1 had it")
+    clock.advance(21)
+    assert jobs.admin.explain(job.id).verdict == (
+        "The lease of worker_1 ended 1 s ago, at 2030-01-01 12:00:30 UTC, and was not renewed. "
+        "No worker is live now; the first one that starts returns the job to its queue."
+    )
+    scene.live_worker(jobs, "worker_2")
+    assert jobs.admin.explain(job.id).verdict.endswith("The next check by a worker returns the job to its queue.")
+
+
+def test_a_job_that_dies_with_attempts_left_says_why_they_were_not_used(jobs: Jobs) -> None:
+    policy = Retry(max_attempts=3, give_up_on=ValueError)
+    job = scene.queued(jobs, retry=policy)
+    [claim] = jobs.claim(scene.WORKER, queues=[job.queue])
+    assert jobs.fail(claim, ValueError("no such user"))
+    assert jobs.admin.explain(job.id).verdict == (
+        "It died on attempt 1 of 3: ValueError is not retried by this job's retry policy. Error: no such user"
+    )
+
+
+def test_a_job_with_an_invalid_payload_says_that_it_is_not_retried(jobs: Jobs) -> None:
+    jobs.define("typed", lambda ctx, payload: None, input=dict[str, int])
+    job = jobs.enqueue("typed", {"to": 1})
+    with jobs.storage.writing() as connection:
+        table = jobs.storage.tables.jobs
+        connection.execute(update(table).where(table.c.id == job.id).values(payload='{"to": "Ada"}'))
+    jobs.create_worker(recurring=False).run_once()
+    found = jobs.admin.explain(job.id).verdict
+    assert found.startswith(
+        "It died on attempt 1 of 3: its payload is invalid, and an invalid payload is not retried. Error: "
+    )
+
+
+def test_a_cancelled_job_says_by_whom_and_why(jobs: Jobs) -> None:
+    job = scene.queued(jobs)
+    jobs.admin.cancel(job.id, actor="ada", reason="superseded")
+    found = jobs.admin.explain(job.id)
+    assert found.verdict == "Cancelled by ada at 2030-01-01 12:00:00 UTC: superseded. It will not run."
+    assert _codes(found) == ["cancelled"]
+    jobs.admin.delete(job.id, actor="grace")
+    assert jobs.admin.explain(job.id).verdict == (
+        "Deleted by grace at 2030-01-01 12:00:00 UTC. It will not run. A purge will remove it for good."
+    )
+
+
+def test_a_job_that_its_handler_cancelled_says_so(jobs: Jobs) -> None:
+    jobs.define("stale", lambda ctx, payload: Cancel("order is gone"))
+    job = jobs.enqueue("stale")
+    jobs.create_worker(recurring=False).run_once()
+    assert jobs.admin.explain(job.id).verdict == (
+        "Cancelled by its handler at 2030-01-01 12:00:00 UTC: order is gone. It will not run."
+    )
+
+
+def test_a_cancelled_job_says_that_its_handler_may_still_run(jobs: Jobs, clock: FakeClock) -> None:
+    worker = scene.live_worker(jobs)
+    job = scene.running(jobs, worker.id)
+    jobs.admin.cancel(job.id)
+    found = jobs.admin.explain(job.id).verdict
+    assert "may still be running on worker_1 until it returns" in found
+    assert "will not run" not in found
+    # The next heartbeat is how the worker learns of it: that it runs nothing is no answer yet.
+    clock.advance(1)
+    jobs.storage.heartbeat_worker(worker)
+    assert "may still be running" in jobs.admin.explain(job.id).verdict
+    # A later one is: nothing runs any more.
+    clock.advance(2 * worker.heartbeat + 2)
+    jobs.storage.heartbeat_worker(worker)
+    assert jobs.admin.explain(job.id).verdict.endswith(" It will not run again.")
+
+
+def test_a_job_cancelled_before_it_ran_will_not_run(jobs: Jobs) -> None:
+    scene.live_worker(jobs)
+    assert jobs.admin.explain(scene.in_status(jobs, Status.CANCELLED).id).verdict.endswith(" It will not run.")
+
+
+def test_a_paused_job_says_by_whom_and_where_it_returns_to(jobs: Jobs) -> None:
+    job = scene.queued(jobs, delay=60)
+    jobs.admin.pause(job.id)
+    assert jobs.admin.explain(job.id).verdict == "Paused. Resuming returns it to Scheduled."
+    other = scene.queued(jobs)
+    jobs.admin.pause(other.id, actor="ops", reason="disk almost full")
+    assert jobs.admin.explain(other.id).verdict == (
+        "Paused by ops at 2030-01-01 12:00:00 UTC: disk almost full. Resuming returns it to Queued."
+    )
+
+
+def test_a_job_held_by_a_worker_that_stopped_responding_says_what_follows(jobs: Jobs, clock: FakeClock) -> None:
+    scene.live_worker(jobs, heartbeat=5.0)
+    job, last = scene.running(jobs), scene.running(jobs, max_attempts=1)
+    assert "The worker renews its lease" in jobs.admin.explain(job.id).verdict
+    clock.advance(16)
+    found = jobs.admin.explain(job.id)
+    gone = (
+        "Worker worker_1 stopped responding 16 s ago. Its lease ends in 14 s, at 2030-01-01 12:00:30 UTC. Then {} "
+        "takes the job over as attempt 2 of 3."
+    )
+    assert (found.verdict, _codes(found)[0]) == (gone.format("the next worker that starts"), "worker_gone")
+    scene.live_worker(jobs, "worker_2")
+    assert jobs.admin.explain(job.id).verdict == gone.format("another worker")
+    assert jobs.admin.explain(last.id).verdict.endswith("Then the job is dead: this is attempt 1 of 1.")
+
+
+def test_a_job_held_by_a_worker_that_has_stopped_says_so(jobs: Jobs, clock: FakeClock) -> None:
+    worker = scene.live_worker(jobs)
+    job = scene.running(jobs)
+    clock.advance(2)
+    jobs.storage.stop_worker(worker.id)
+    clock.advance(3)
+    assert jobs.admin.explain(job.id).verdict.startswith(
+        "Worker worker_1 stopped 3 s ago, but this job was not finished. Its lease ends in 25 s"
+    )
+
+
+def test_a_job_that_has_run_longer_than_its_timeout_says_so(jobs: Jobs, clock: FakeClock) -> None:
+    worker = scene.live_worker(jobs)
+    job = scene.queued(jobs, timeout=30)
+    [claim] = jobs.claim(worker.id, queues=[job.queue])
+    clock.advance(29)
+    assert jobs.extend(claim, 600)
+    jobs.storage.heartbeat_worker(worker)
+    assert _codes(jobs.admin.explain(job.id))[0] == "running"
+    clock.advance(211)
+    jobs.storage.heartbeat_worker(worker)
+    found = jobs.admin.explain(job.id)
+    assert found.reasons[0].code == "overrun"
+    assert found.verdict.startswith(
+        "It has run for 4 min, longer than its timeout of 30 s, and worker_1 has not ended it."
+    )
+
+
+def test_a_snooze_is_not_called_an_error(jobs: Jobs) -> None:
+    jobs.define("later", lambda ctx, payload: Snooze(60))
+    job = jobs.enqueue("later")
+    jobs.create_worker(recurring=False).run_once()
+    last = jobs.admin.explain(job.id).reasons[-1].text
+    assert last == "Attempts used: 1 of 4. Last attempt: the handler asked to be called again in 60 s"
+
+
+def test_the_schedule_that_made_a_job_is_named(jobs: Jobs) -> None:
+    scene.declared(jobs).recurring("nightly", scene.NAME, {}, cron="0 2 * * *")
+    jobs.admin.trigger_recurring("nightly")
+    [made] = jobs.admin.list_jobs().items
+    assert jobs.admin.get_job(made.id).schedule_name == "nightly"
+    assert jobs.admin.get_job(scene.queued(jobs).id).schedule_name is None
 
 
 def test_every_state_has_an_answer(jobs: Jobs) -> None:

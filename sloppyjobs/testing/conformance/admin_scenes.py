@@ -18,16 +18,16 @@ NAME = "greet"
 WORKER = "worker_1"
 
 
-def declared(jobs: Jobs) -> Jobs:
+def declared(jobs: Jobs, name: str = NAME) -> Jobs:
     """The jobs, knowing the one that these tests enqueue."""
-    if jobs.definitions.get(NAME) is None:
-        jobs.declare(NAME)
+    if jobs.definitions.get(name) is None:
+        jobs.declare(name)
     return jobs
 
 
-def queued(jobs: Jobs, **options: Any) -> Job:
+def queued(jobs: Jobs, *, name: str = NAME, **options: Any) -> Job:
     """A job that is due."""
-    return declared(jobs).enqueue(NAME, {"to": "Ada"}, **options)
+    return declared(jobs, name).enqueue(name, {"to": "Ada"}, **options)
 
 
 def _claimed(jobs: Jobs, worker: str, options: dict[str, Any]) -> tuple[Job, Claim]:

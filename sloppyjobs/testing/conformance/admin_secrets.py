@@ -26,6 +26,9 @@ def _leaky(jobs: Jobs, clock: FakeClock) -> str:
             "colour": CANARY,
             "card": {"number": CANARY},
             "list": [{"apiKey": CANARY}],
+            "env": [{"name": "DB_PASSWORD", "value": CANARY}],
+            "headers": [["Authorization", CANARY]],
+            "argv": ["tool", "--password", CANARY],
             "fine": "shown",
         },
         metadata={"token": CANARY, "team": "growth"},
@@ -35,7 +38,13 @@ def _leaky(jobs: Jobs, clock: FakeClock) -> str:
         max_attempts=1,
     )
     [claim] = jobs.claim("worker_leaky")
-    jobs.storage.set_progress("worker_leaky", (job.id, 1), 50, f"password={CANARY}")
+    jobs.storage.set_progress(
+        "worker_leaky",
+        (job.id, 1),
+        50,
+        f"tool --token {CANARY}",
+        f'{{"token":"{CANARY}","colour":"{CANARY}","text":"password={CANARY}","rows":3}}',
+    )
     jobs.storage.write_logs(
         [
             {
@@ -49,7 +58,9 @@ def _leaky(jobs: Jobs, clock: FakeClock) -> str:
         ]
     )
     try:
-        raise ValueError(f"cannot log in with password={CANARY} and colour={CANARY}")
+        raise ValueError(
+            f"cannot log in with password={CANARY} and colour={CANARY}; Key (api_key)=({CANARY}) already exists"
+        )
     except ValueError as error:
         assert jobs.fail(claim, error)
     return job.id
@@ -151,7 +162,7 @@ def test_what_is_no_secret_is_shown(jobs: Jobs, clock: FakeClock) -> None:
     view = jobs.admin.get_job(_leaky(jobs, clock))
     assert isinstance(view.payload_preview.value, dict)
     assert view.payload_preview.value["fine"] == "shown"
-    assert view.payload_preview.redacted == 4
+    assert view.payload_preview.redacted == 7
     assert view.metadata == {"token": "[redacted]", "team": "growth"}
     assert not hasattr(view, "payload")
     assert "cannot log in" in (view.error_message or "")

@@ -35,7 +35,7 @@ def test_the_overview_names_what_needs_attention(jobs: Jobs, clock: FakeClock) -
     scene.live_worker(jobs, "worker_here", queues=("worked",))
     scene.queued(jobs, queue="worked")
     scene.queued(jobs, queue="lonely")
-    jobs.admin.pause_queue("held")
+    jobs.admin.pause_queue("held", create=True)
     scene.dead(jobs, ValueError("x"), queue="worked")
     found = jobs.admin.overview()
     assert (found.idle_queues, found.paused_queues) == (("lonely",), ("held",))
@@ -90,7 +90,7 @@ def test_counts_of_a_page_share_a_bound_and_the_deepest_get_the_rest(
     monkeypatch.setattr("sloppyjobs.storage.observing.DEPTHS", 30)
     scene.many_rows(jobs, 40, "queued")
     for name in ("default", "few", "none"):
-        jobs.admin.pause_queue(name)
+        jobs.admin.pause_queue(name, create=True)
     scene.queued(jobs, queue="few")
     depths = {queue.name: str(queue.depth) for queue in jobs.admin.list_queues()}
     assert depths == {"default": "20+", "few": "1", "none": "0"}
@@ -142,6 +142,36 @@ def test_dead_jobs_are_grouped_by_what_raised_where(jobs: Jobs, clock: FakeClock
     assert (group.first_seen, group.last_seen) == (started, clock.now())
     assert (group.example_id, group.error_message) == (newest.id, "first")
     assert group.error_code == errors.HandlerFailed.code
+
+
+def test_jobs_of_different_names_are_different_causes(jobs: Jobs) -> None:
+    def shared() -> BaseException:
+        try:
+            raise ValueError("shared")
+        except ValueError as error:
+            return error
+
+    for name in ("export", "export", "import"):
+        for error in (shared(), KeyError("k"), "in words"):
+            scene.dead(jobs, error, name=name)
+    groups = jobs.admin.dead_groups()
+    assert sorted((str(one.error_type), one.name, one.count.value, one.example_name) for one in groups) == [
+        (kind, name, count, name)
+        for kind in ("KeyError", "None", "ValueError")
+        for name, count in (("export", 2), ("import", 1))
+    ]
+    recent = jobs.admin.dead_groups(queues=["default"])
+    assert {(one.error_type, one.error_frame, one.name, one.count.value) for one in recent} == {
+        (one.error_type, one.error_frame, one.name, one.count.value) for one in groups
+    }
+
+
+@pytest.mark.parametrize(("named", "expected"), [({"name": "export"}, ["export"]), ({}, ["export", "import"])])
+def test_a_cause_is_retried_for_one_name_or_for_all(jobs: Jobs, named: dict[str, str], expected: list[str]) -> None:
+    died = {scene.dead(jobs, ValueError("a"), name=name).id: name for name in ("export", "import")}
+    scene.dead(jobs, KeyError("b"), name="export")
+    result = jobs.admin.bulk("retry", {"error_type": "ValueError", "error_frame": None, **named})
+    assert sorted(died[id] for id in result.sample_ids) == expected
 
 
 def test_groups_are_as_many_as_asked(jobs: Jobs) -> None:

@@ -239,8 +239,10 @@ def test_thousands_are_written_at_once(jobs: Jobs) -> None:
 def test_thousands_are_written_all_or_none(jobs: Jobs) -> None:
     terms = Terms(name="greet", queue="default")
     new = [NewJob(jobs.ids.new("job"), "1", terms) for _ in range(3_000)]
-    with pytest.raises(DBAPIError):
-        jobs.storage.insert_jobs([*new, new[0]])
+    without_payload = NewJob(jobs.ids.new("job"), None, Terms(name="greet", queue="default"))  # type: ignore[arg-type]
+    # Whether the database refuses it, or the way to it does: thousands were on their way before.
+    with pytest.raises((DBAPIError, AttributeError)):
+        jobs.storage.insert_jobs([*new[:2_500], without_payload, *new[2_500:]])
     assert count(jobs) == count(jobs, jobs.storage.tables.events) == 0
 
 
@@ -250,7 +252,7 @@ def test_one_bad_item_refuses_all_and_is_named(jobs: Jobs) -> None:
         jobs.enqueue_many([("greet", 1), ("greet", 2), ("greet", float("nan"))])
     with pytest.raises(errors.UnknownJob, match=r"items\[1\].*gone"):
         jobs.enqueue_many([("greet", 1), ("gone", 2)])
-    with pytest.raises(errors.InvalidOption, match=r"items\[0\].*unknown option 'colour'"):
+    with pytest.raises(errors.InvalidOption, match=r"items\[0\].*no option 'colour'"):
         jobs.enqueue_many([("greet", 1, {"colour": "red"})])
     with pytest.raises(errors.InvalidOption, match=r"items\[0\]"):
         jobs.enqueue_many([("greet", 1, None)])

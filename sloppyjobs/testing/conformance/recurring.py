@@ -10,7 +10,6 @@ import pytest
 from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.model import Job
-from sloppyjobs.recurring import TICK_LOCK
 from sloppyjobs.retry import Retry
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.schedules import count, damage, occurrences, utc
@@ -112,14 +111,12 @@ def test_a_tick_refuses_a_limit_that_cannot_work(scheduler: Jobs, limit: Any) ->
         scheduler.tick_recurring(limit=limit)
 
 
-def test_a_tick_leaves_the_schedules_to_the_holder_of_the_lock(scheduler: Jobs, clock: FakeClock) -> None:
+def test_a_tick_waits_for_no_lock_that_somebody_left_behind(scheduler: Jobs, clock: FakeClock) -> None:
     scheduler.recurring("s", "sync", every=60)
     clock.advance(60)
-    scheduler.locks("somebody").acquire(TICK_LOCK, ttl=30)
-    assert scheduler.tick_recurring(owner="me") == []
-    clock.advance(30)
+    # The lock under which schedulers took turns in earlier versions.
+    scheduler.locks("somebody who died").acquire("sloppy.jobs.recurring.tick", ttl=30)
     assert len(scheduler.tick_recurring(owner="me")) == 1
-    assert scheduler.locks("anybody").acquire(TICK_LOCK)
 
 
 def test_the_time_until_the_next_schedule_is_known(scheduler: Jobs, clock: FakeClock) -> None:

@@ -43,6 +43,7 @@ PAYLOADS = {
 }
 
 OPTIONS: dict[str, dict[str, Any]] = {
+    "every queue": {"queue": "*"},
     "an empty queue": {"queue": ""},
     "a blank queue": {"queue": " \t\n"},
     "a queue that is no text": {"queue": 5},
@@ -134,8 +135,8 @@ def test_an_unknown_name_is_refused_and_the_known_ones_are_named(jobs: Jobs) -> 
 
 def test_an_unknown_option_is_refused(jobs: Jobs) -> None:
     jobs.declare("greet")
-    with pytest.raises(TypeError, match="colour"):
-        jobs.enqueue("greet", {}, colour="red")  # type: ignore[call-arg]
+    with pytest.raises(errors.InvalidOption, match="Did you mean 'priority'"):
+        jobs.enqueue("greet", {}, prioritty=3)  # type: ignore[call-arg]
     assert _nothing_was_written(jobs)
 
 

@@ -118,6 +118,42 @@ def test_a_handler_may_cancel_its_job(jobs: Jobs, clock: FakeClock) -> None:
     assert ends(jobs, job.id) == [(1, "cancelled")]
 
 
+def test_progress_may_have_fields_and_each_call_replaces_them(jobs: Jobs) -> None:
+    seen = []
+
+    def export(ctx: Any, payload: Any) -> None:
+        ctx.progress(25, "first sheet", rows=10, files=["a.csv"], more={"of": None})
+        ctx.progress(None, rows=20)
+        seen.append(ctx.job_id)
+
+    jobs.define("export", export)
+    job = jobs.enqueue("export")
+    jobs.create_worker().run_once()
+    done = jobs.get(job.id)
+    assert (done.progress, done.progress_message, done.progress_fields) == (None, None, {"rows": 20})
+    assert jobs.admin.get_job(job.id).progress_fields == {"rows": 20}
+    assert jobs.admin.list_jobs()[0].progress is None
+
+
+@pytest.mark.parametrize(
+    ("percent", "fields", "said"),
+    [
+        (-1, {}, "percent=-1: must be from 0 to 100"),
+        (100.5, {}, "percent=100.5: must be from 0 to 100"),
+        (float("nan"), {}, "percent=nan: must be from 0 to 100"),
+        ("half", {}, "percent='half': must be a number from 0 to 100"),
+        (True, {}, "percent=True: must be a number from 0 to 100"),
+        (50, {"seen": {1, 2}}, "progress.seen: a value of type set, which is not JSON"),
+        (50, {"text": "x" * 9_000}, "progress.text: too large: at least 9002 bytes, the limit is 8192"),
+    ],
+)
+def test_progress_that_cannot_be_kept_is_refused(jobs: Jobs, percent: Any, fields: Any, said: str) -> None:
+    jobs.define("export", lambda ctx, payload: ctx.progress(percent, **fields), retry=NO_RETRY)
+    job = jobs.enqueue("export")
+    jobs.create_worker().run_once()
+    assert jobs.get(job.id).error_message == said
+
+
 def test_progress_and_log_lines_are_kept(jobs: Jobs, clock: FakeClock) -> None:
     def report(ctx: Any, payload: Any) -> None:
         ctx.progress(25)
@@ -267,3 +303,26 @@ def test_a_damaged_retry_policy_does_not_stop_the_worker(jobs: Jobs) -> None:
         connection.execute(table.update().values(retry_policy='{"backoff": 7'))
     assert jobs.create_worker(recurring=False).run_once() == 1
     assert jobs.get(job.id).status == "dead"
+
+
+def test_what_a_handler_writes_into_its_metadata_is_seen_by_no_other_job(jobs: Jobs) -> None:
+    seen: list[dict[str, Any]] = []
+
+    @jobs.define("scribble")
+    def scribble(ctx: Any, payload: Any) -> None:
+        seen.append(dict(ctx.metadata))
+        ctx.metadata["written by"] = ctx.job_id
+
+    jobs.enqueue_many([("scribble", None)] * 3)
+    jobs.enqueue_many([("scribble", None, {"metadata": {"team": "growth"}})] * 3)
+    assert jobs.create_worker(recurring=False).run_once() == 6
+    assert seen == [{}] * 3 + [{"team": "growth"}] * 3
+
+
+@pytest.mark.parametrize("metadata", [None, {"team": "growth"}])
+def test_jobs_that_are_enqueued_together_have_metadata_of_their_own(jobs: Jobs, metadata: Any) -> None:
+    jobs.define("note", lambda ctx, payload: None, metadata=metadata)
+    first, second = jobs.enqueue_many([("note", None)] * 2)
+    first.metadata["written"] = True  # type: ignore[index]
+    assert second.metadata == (metadata or {})
+    assert jobs.enqueue("note").metadata == (metadata or {})

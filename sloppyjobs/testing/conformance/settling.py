@@ -160,14 +160,15 @@ def test_a_worker_that_asks_for_an_old_attempt_too_keeps_the_current_one(jobs: J
 
 def test_progress_is_kept_until_the_next_attempt_begins(jobs: Jobs) -> None:
     [claim] = claimed(jobs)
-    assert jobs.storage.set_progress("w1", (claim.id, 1), 40.5, "halfway 🎉")
+    assert jobs.storage.set_progress("w1", (claim.id, 1), 40.5, "halfway 🎉", '{"rows":[1,2]}')
     job = jobs.get(claim.id)
-    assert (job.progress, job.progress_message) == (40.5, "halfway 🎉")
+    assert (job.progress, job.progress_message, job.progress_fields) == (40.5, "halfway 🎉", {"rows": [1, 2]})
     jobs.fail(claim, "no", retry_after=0)
-    assert jobs.get(claim.id).progress == 40.5
+    job = jobs.get(claim.id)
+    assert (job.progress, job.progress_fields) == (40.5, {"rows": [1, 2]})
     jobs.claim("w1")
     job = jobs.get(claim.id)
-    assert (job.progress, job.progress_message) == (None, None)
+    assert (job.progress, job.progress_message, job.progress_fields) == (None, None, {})
 
 
 def test_a_result_that_is_not_json_is_refused_and_the_claim_goes_on(jobs: Jobs) -> None:

@@ -1,0 +1,32 @@
+"""Forms that were sent, for whoever shows the admin pages: the same form sent twice is done once."""
+
+from __future__ import annotations
+
+from sloppyjobs import options
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.form_keys import SentForm
+
+
+class FormAdmin:
+    """Keys of forms and what they were answered, seen by every process. A purge removes them after a day."""
+
+    _storage: SqlStorage
+
+    def claim_form(self, key: str, claimed_by: str) -> SentForm:
+        """Take a key if nobody has; the result says whose it is, since when, and what it was answered, if it was.
+
+        ``claimed_by`` is of this one request and of no other.
+        """
+        return self._storage.claim_form(options.text("key", key), options.text("claimed_by", claimed_by))
+
+    def sent_form(self, key: str) -> SentForm | None:
+        """The same without taking it; None where nobody has it."""
+        return self._storage.sent_form(options.text("key", key))
+
+    def finish_form(self, key: str, claimed_by: str, answer: str) -> None:
+        """Keep what the form was answered."""
+        self._storage.finish_form(key, claimed_by, answer)
+
+    def release_form(self, key: str, claimed_by: str) -> None:
+        """Give a key back, because nothing was done."""
+        self._storage.release_form(key, claimed_by)

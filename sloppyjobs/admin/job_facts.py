@@ -1,0 +1,129 @@
+"""What bears on a job, read for its explanation in a bounded number of bounded statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, and_, func, select
+
+from sloppyjobs import errors
+from sloppyjobs.admin.workers import live_workers, worker_view
+from sloppyjobs.model import Job
+from sloppyjobs.states import Status
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.counting import Count
+from sloppyjobs.views import CappedCount, WorkerView
+
+Shown = Callable[[str | None], str | None]
+"""Takes the secrets out of a text."""
+
+
+class QueuePause(NamedTuple):
+    """A pause of the job's queue that is in force; ``until`` is None for one without an end."""
+
+    until: datetime | None = None
+    by: str | None = None
+    reason: str | None = None
+
+
+class LastAttempt(NamedTuple):
+    """The job's latest attempt."""
+
+    worker_id: str
+    status: str
+    started_at: datetime
+    error_code: str | None = None
+
+
+class Command(NamedTuple):
+    """The latest event of the job: who did what, when and why."""
+
+    event_type: str
+    created_at: datetime
+    actor: str | None = None
+    message: str | None = None
+
+
+class Facts(NamedTuple):
+    """What bears on a job. Texts are redacted."""
+
+    now: datetime
+    pause: QueuePause | None
+    workers: Sequence[WorkerView]
+    """Those that take jobs."""
+    ahead: CappedCount
+    holder: WorkerView | None = None
+    """The worker that holds the job; of a job whose attempt others ended, the one that ran it. None if unknown."""
+    attempt: LastAttempt | None = None
+    command: Command | None = None
+
+
+def facts_about(storage: SqlStorage, job: Job, shown: Shown) -> Facts:
+    """The facts about a job; ``shown`` redacts texts."""
+    return storage.read(lambda c: _facts(storage, storage.bounded(c), job, shown))
+
+
+def _facts(storage: SqlStorage, connection: Connection, job: Job, shown: Shown) -> Facts:
+    now = storage.now(connection)
+    row = _surroundings(storage, connection, job)
+    workers = storage.recent_workers(connection)
+    ahead = storage.jobs_ahead(connection, job) if job.status is Status.QUEUED else Count(0, False)
+    attempt = None if row is None or row.worker_id is None else LastAttempt(*row[4:8])
+    holder_id = _holder_id(job, attempt)
+    command = None
+    if row is not None and row.event_type is not None:
+        command = Command(row.event_type, row.created_at, shown(row.actor), shown(row.message))
+    return Facts(
+        now,
+        None if row is None else _pause(row, now, shown),
+        live_workers(workers, now),
+        CappedCount(ahead.number, ahead.more),
+        next((worker_view(worker, now) for worker in workers if worker.id == holder_id), None),
+        attempt,
+        command,
+    )
+
+
+def _surroundings(storage: SqlStorage, connection: Connection, job: Job) -> Any:
+    """The job's queue, its latest attempt and its latest event, in one statement; None where the job is gone."""
+    tables = storage.tables
+    jobs, queues, attempts, events = tables.jobs, tables.queues, tables.attempts, tables.events
+    latest = select(func.max(events.c.id)).where(events.c.job_id == job.id).scalar_subquery()
+    tried = and_(attempts.c.job_id == job.id, attempts.c.attempt_number == job.attempt_count)
+    joined = (
+        jobs.outerjoin(queues, queues.c.name == job.queue)
+        .outerjoin(attempts, tried)
+        .outerjoin(events, and_(events.c.job_id == job.id, events.c.id == latest))
+    )
+    query = select(
+        queues.c.paused_at,
+        queues.c.paused_until,
+        queues.c.paused_by,
+        queues.c.pause_reason,
+        attempts.c.worker_id,
+        attempts.c.status,
+        attempts.c.started_at,
+        attempts.c.error_code,
+        events.c.event_type,
+        events.c.created_at,
+        events.c.actor,
+        events.c.message,
+    )
+    return connection.execute(query.select_from(joined).where(jobs.c.id == job.id)).one_or_none()
+
+
+def _pause(row: Any, now: datetime, shown: Shown) -> QueuePause | None:
+    if row.paused_at is None or (row.paused_until is not None and row.paused_until <= now):
+        return None
+    return QueuePause(row.paused_until, shown(row.paused_by), shown(row.pause_reason))
+
+
+def _holder_id(job: Job, attempt: LastAttempt | None) -> str | None:
+    """Whose worker matters: the holder's, or that of an attempt which was ended while its handler ran."""
+    if job.locked_by is not None:
+        return job.locked_by
+    # A handler that asked to be cancelled has returned; this code is written where somebody else cancelled.
+    ended = attempt is not None and attempt.error_code in (errors.CANCELLED, errors.JobTimeout.code)
+    return attempt.worker_id if attempt is not None and ended else None

@@ -1,0 +1,18 @@
+"""What somebody looks for who knows a part of it: the latest ids, and names that were used lately."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+
+from sloppyjobs.storage.form_keys import FormKeys
+
+
+class Findable(FormKeys):
+    """Bounded lists in which a part of a name is looked for: no index knows the middle of a text."""
+
+    def latest_ids(self, limit: int) -> list[str]:
+        """The ids of the jobs that come last by id: those of the latest jobs."""
+        self.ensure_schema()
+        c = self.tables.jobs.c
+        query = select(c.id).order_by(c.id.desc()).limit(limit)
+        return self.read(lambda connection: list(connection.scalars(query)))

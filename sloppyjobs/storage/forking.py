@@ -1,0 +1,33 @@
+"""What becomes of connections when the process forks."""
+
+from __future__ import annotations
+
+import os
+import weakref
+
+from sqlalchemy import Engine
+
+# A connection must never be used, nor closed, on both sides of a fork: SQLite can lose an acknowledged commit,
+# and a server would see two clients on one socket. The child starts with an empty pool and keeps the parent's
+# connections alive, unused, so that no destructor touches them.
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+_inherited: list[object] = []
+
+
+def never_touch(connections: object) -> None:
+    """Keep what a forked child has inherited until it ends."""
+    _inherited.append(connections)
+
+
+def forget_connections_after_fork(engine: Engine) -> None:
+    """Let a forked child begin with an empty pool."""
+    _engines.add(engine)
+
+
+def _in_forked_child() -> None:
+    for engine in list(_engines):
+        never_touch(engine.pool)
+        engine.dispose(close=False)
+
+
+os.register_at_fork(after_in_child=_in_forked_child)

@@ -1,0 +1,212 @@
+"""Transitions of many jobs at once: the rows, their attempts and their events, in a fixed number of statements."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import (
+    Connection,
+    Integer,
+    Subquery,
+    Text,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal,
+    null,
+    select,
+    update,
+)
+from sqlalchemy.types import TypeEngine
+
+from sloppyjobs import errors
+from sloppyjobs.states import FINISHED, AttemptStatus, Status
+from sloppyjobs.storage import rows
+from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.deaths import Deaths
+from sloppyjobs.storage.settlement import STATS_SHARDS
+
+COMMANDS_SHARD = STATS_SHARDS
+"""Commands count in a shard that no worker uses: neither waits for the other."""
+
+
+class JobState(NamedTuple):
+    """A job as a command sees it, under the row's lock.
+
+    Without instants and without what the job carries: a row with a damaged value can still be commanded.
+    """
+
+    id: str
+    name: str
+    status: Status
+    attempt_count: int
+    locked_by: str | None = None
+    paused_from: Status | None = None
+    retry_policy: str | None = None
+    """The policy that was stored with the job, as JSON."""
+    queue: str = ""
+
+
+class Step(NamedTuple):
+    """Where a command takes a job, the name of the event, and what else it sets."""
+
+    target: Status
+    event: str
+    paused_from: Status | None = None
+    run_now: bool = False
+    """Whether the run time becomes the present."""
+    max_attempts: int | None = None
+    """A new budget; None leaves the old one."""
+
+
+Move = tuple[JobState, Step]
+
+_STATE_FIELDS = ("id", "name", "status", "attempt_count", "locked_by", "paused_from", "retry_policy", "queue")
+_GIVEN: Mapping[str, TypeEngine[Any]] = {
+    "id": Text(),
+    "source": Text(),
+    "target": Text(),
+    "event": Text(),
+    "attempt": Integer(),
+    "worker": Text(),
+    "paused_from": Text(),
+    "run_now": Integer(),
+    "max_attempts": Integer(),
+}
+
+
+class Transitions(Deaths):
+    """Locked reads of job states, and the writes that move jobs along edges."""
+
+    def lock_states(self, connection: Connection, ids: Sequence[str]) -> dict[str, JobState]:
+        """The states of these jobs, locked in id order, so that two commands never wait for each other in a ring."""
+        jobs = self.tables.jobs
+        query = select(*rows.columns(jobs, _STATE_FIELDS)).where(self.any_of(jobs.c.id, "ids")).order_by(jobs.c.id)
+        found = connection.execute(self.locked(query), {"ids": self.list_param(sorted(ids))})
+        return {row.id: _state(row) for row in found}
+
+    def write_moves(
+        self,
+        connection: Connection,
+        moves: Sequence[Move],
+        now: datetime,
+        *,
+        actor: str | None,
+        message: str | None,
+    ) -> None:
+        """Take each job, whose lock is held, along its edge, and record one event for each."""
+        given = self.given_rows("given", _GIVEN)
+        values = {"given": msgspec.json.encode([_given(*move) for move in moves]).decode()}
+        dead = [state.id for state, _ in moves if state.status is Status.DEAD]
+        if dead:
+            self.record_deaths(connection, dead)
+        connection.execute(self._move_jobs(given, now), values)
+        if any(state.status is Status.PROCESSING for state, _ in moves):
+            connection.execute(self._end_attempts(given, now, message), values)
+        connection.execute(self._record_moves(given, now, actor, message), values)
+        self._count_cancelled(connection, moves, now)
+        if any(step.target is Status.QUEUED or state.status is Status.PROCESSING for state, step in moves):
+            self.announce(connection)
+
+    def _count_cancelled(self, connection: Connection, moves: Iterable[Move], now: datetime) -> None:
+        """A cancelled job is counted when the command is carried out: the settlement that may follow is stale."""
+        lanes = Counter((state.queue, state.name) for state, step in moves if step.target is Status.CANCELLED)
+        if not lanes:
+            return
+        minute = self.to_driver(now.replace(second=0, microsecond=0))
+        zero = {"succeeded": 0, "failed": 0, "dead": 0, "run_seconds": 0.0}
+        counted = [
+            {"minute": minute, "queue": queue, "name": name, "shard": COMMANDS_SHARD, **zero, "cancelled": number}
+            for (queue, name), number in sorted(lanes.items(), key=repr)
+        ]
+        self.prepared("count", self.count_up).many(cursor_of(connection), counted)
+
+    # Statements
+
+    def _move_jobs(self, given: Subquery, now: datetime) -> Any:
+        jobs = self.tables.jobs
+        moment = literal(now, jobs.c.updated_at.type)
+        # Retention counts from the end of the work, not from the soft delete that follows it.
+        ended = func.coalesce(jobs.c.finished_at, moment)
+        return (
+            update(jobs)
+            .where(jobs.c.id == given.c.id)
+            .values(
+                status=given.c.target,
+                updated_at=moment,
+                locked_by=null(),
+                locked_until=null(),
+                finished_at=case((given.c.target.in_([status.value for status in FINISHED]), ended), else_=null()),
+                paused_from=given.c.paused_from,
+                run_at=case((given.c.run_now == 1, moment), else_=jobs.c.run_at),
+                max_attempts=func.coalesce(given.c.max_attempts, jobs.c.max_attempts),
+            )
+        )
+
+    def _end_attempts(self, given: Subquery, now: datetime, message: str | None) -> Any:
+        attempts = self.tables.attempts
+        return (
+            update(attempts)
+            .where(attempts.c.job_id == given.c.id, attempts.c.attempt_number == given.c.attempt)
+            .values(
+                status=AttemptStatus.CANCELLED.value,
+                finished_at=now,
+                error_code=errors.CANCELLED,
+                error_message=message,
+            )
+        )
+
+    def _record_moves(self, given: Subquery, now: datetime, actor: str | None, message: str | None) -> Any:
+        events = self.tables.events
+        columns = {
+            "job_id": given.c.id,
+            "event_type": given.c.event,
+            "from_status": given.c.source,
+            "to_status": given.c.target,
+            "attempt_number": given.c.attempt,
+            "worker_id": given.c.worker,
+            "actor": literal(actor, events.c.actor.type),
+            "message": literal(message, events.c.message.type),
+            "created_at": literal(now, events.c.created_at.type),
+        }
+        return insert(events).from_select(list(columns), select(*columns.values()).order_by(given.c.id))
+
+    # Differences between the dialects
+
+    def given_rows(self, name: str, columns: Mapping[str, TypeEngine[Any]]) -> Subquery:
+        """Rows that are passed as a single value: a JSON array of arrays, under the parameter ``name``."""
+        raise NotImplementedError
+
+    def plan_by_index(self, connection: Connection) -> None:
+        """Let the statements of this transaction go through indexes, whatever the statistics say."""
+
+
+def json_parameter(name: str) -> Any:
+    """The parameter that carries the rows of ``given_rows``."""
+    return bindparam(name, type_=Text())
+
+
+def _state(row: Any) -> JobState:
+    paused_from = None if row.paused_from is None else Status(row.paused_from)
+    return JobState(
+        row.id, row.name, Status(row.status), row.attempt_count, row.locked_by, paused_from, row.retry_policy, row.queue
+    )
+
+
+def _given(state: JobState, step: Step) -> tuple[Any, ...]:
+    return (
+        state.id,
+        state.status.value,
+        step.target.value,
+        step.event,
+        state.attempt_count if state.status is Status.PROCESSING else None,
+        state.locked_by,
+        None if step.paused_from is None else step.paused_from.value,
+        int(step.run_now),
+        step.max_attempts,
+    )

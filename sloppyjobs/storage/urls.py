@@ -1,0 +1,58 @@
+"""Database URLs and engines: which database they are of, and what is wrong with one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import URL, Engine
+from sqlalchemy.exc import NoSuchModuleError
+
+from sloppyjobs import errors
+from sloppyjobs.storage.addresses import parsed
+
+SUPPORTED = ("sqlite", "postgresql")
+
+
+def checked(target: Any) -> URL | Engine:
+    """The URL, or the engine, of a supported database and a synchronous driver. Raises ``InvalidOption`` for others."""
+    # An AsyncEngine, without importing what may not be installed.
+    found = getattr(target, "sync_engine", target)
+    found = found if isinstance(found, Engine) else parsed(found)
+    name = backend(found)
+    if name not in SUPPORTED:
+        raise errors.InvalidOption(
+            f"database {name!r} is not supported; use a sqlite:/// or postgresql:// URL, or an engine of these"
+        )
+    _refuse_async(found, name)
+    return found
+
+
+def backend(target: URL | Engine) -> str:
+    """Which database it is, whatever the driver."""
+    if isinstance(target, Engine):
+        return str(target.dialect.name)
+    # The first form was SQLAlchemy's own for long, and is what some hosting services still give.
+    name = target.get_backend_name()
+    return "postgresql" if name == "postgres" else name
+
+
+def _refuse_async(target: URL | Engine, name: str) -> None:
+    url = target.url if isinstance(target, Engine) else target
+    if not (target.dialect.is_async if isinstance(target, Engine) else _is_async(url)):
+        return
+    raise errors.InvalidOption(
+        f"{url.drivername} is an asynchronous driver, and Jobs needs a synchronous one: give it a URL that begins "
+        f"with {name}://, of the same database. Coroutines call enqueue_async, which takes their AsyncSession "
+        "or AsyncConnection"
+    )
+
+
+def _is_async(url: URL) -> bool:
+    if "+" not in url.drivername:
+        return False
+    try:
+        return bool(url.get_dialect().is_async)
+    except NoSuchModuleError:
+        raise errors.InvalidOption(
+            f"the database URL begins with {url.drivername!r}, and SQLAlchemy knows no such driver"
+        ) from None

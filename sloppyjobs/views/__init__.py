@@ -1,0 +1,41 @@
+"""What the admin service answers: frozen values, already redacted, ready for a page, a table or JSON.
+
+Pure: no I/O, no clock. No value here ever carries a raw payload.
+"""
+
+from sloppyjobs.views.cause import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
+from sloppyjobs.views.job import AttemptView, BulkResult, EventView, Explanation, JobRow, JobView, LogView, Reason
+from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
+from sloppyjobs.views.page import CappedCount, Page
+from sloppyjobs.views.place import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
+
+__all__ = [
+    "AttemptView",
+    "Attention",
+    "AuditEntry",
+    "BulkResult",
+    "CappedCount",
+    "CauseJob",
+    "CauseView",
+    "DeadGroup",
+    "EventView",
+    "Explanation",
+    "Fire",
+    "HourOfDeaths",
+    "JobRow",
+    "JobView",
+    "LockView",
+    "LogView",
+    "Occurrence",
+    "Overview",
+    "Page",
+    "QueueView",
+    "Reason",
+    "RetryRun",
+    "RunningJob",
+    "Stats",
+    "StatsBucket",
+    "StatusCount",
+    "Unhandled",
+    "WorkerView",
+]

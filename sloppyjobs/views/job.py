@@ -1,0 +1,112 @@
+"""One job: its row, its page, its history, and why it is where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from sloppyjobs.model import Attempt, EventFacts, JobFacts
+from sloppyjobs.redact import Preview
+from sloppyjobs.states import Status
+
+
+class JobRow(JobFacts, frozen=True, kw_only=True):
+    """A job in a list: everything but its result and metadata, and of its payload a line. Texts are redacted."""
+
+    actions: tuple[str, ...] = ()
+    """The commands that the state machine allows now, by the names of the admin's methods."""
+    damage: str | None = None
+    """What of the row cannot be read, so that something else stands in its place; None for a row that is whole."""
+    payload_preview: Preview | None = None
+    """In a list: the first fields of the payload, in one line; None where it was not read."""
+    started_at: datetime | None = None
+    """When the last attempt began; None before the first."""
+    duration: float | None = None
+    """Seconds of the last attempt; None before the first, and while one runs."""
+
+
+class JobView(JobRow, frozen=True, kw_only=True):
+    """A job on its own page: the row, and redacted previews of what it carries."""
+
+    payload_preview: Preview
+    result_preview: Preview | None = None
+    """None where the job has no result."""
+    metadata: Mapping[str, Any] = {}
+    progress_fields: Mapping[str, Any] = {}
+    """The fields of the last ``ctx.progress``, redacted and bounded."""
+    schedule_name: str | None = None
+    """The schedule that made it; None where none did, or where it exists no more."""
+
+    @property
+    def result(self) -> Any:
+        """The redacted, bounded result; None where there is none."""
+        return None if self.result_preview is None else self.result_preview.value
+
+
+class AttemptView(Attempt, frozen=True, kw_only=True):
+    """One execution of a job, its error redacted. ``id`` is ``attempt_<job>_<number>``."""
+
+    id: str
+
+
+class EventView(EventFacts, frozen=True, kw_only=True):
+    """One edge that a job walked. ``id`` is ``event_<number>``; the numbers order a job's events."""
+
+    id: str
+
+
+class LogView(msgspec.Struct, frozen=True, kw_only=True):
+    """One line that a handler logged, redacted."""
+
+    id: str
+    job_id: str
+    attempt_number: int
+    level: str
+    message: str
+    created_at: datetime
+    fields: Mapping[str, Any] = {}
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """One thing that keeps a job from running, or says how it ended.
+
+    ``code`` is one of ``finished``, ``cancelled``, ``deleted``, ``dead``, ``still_running``, ``running``, ``overrun``,
+    ``worker_gone``, ``lease_expired``, ``paused``, ``waiting``, ``not_due``, ``queue_paused``, ``no_worker``,
+    ``no_handler``, ``jobs_ahead``, ``attempts``, ``next``.
+    """
+
+    code: str
+    text: str
+    until: datetime | None = None
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """Why a job is where it is: the answer in one sentence, then everything that bears on it."""
+
+    job_id: str
+    status: Status
+    verdict: str
+    reasons: tuple[Reason, ...] = ()
+
+
+class BulkResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The tally of a bulk command; of a dry run, what it would have met."""
+
+    action: str
+    dry_run: bool
+    matched: int
+    """Jobs that the filter found, up to the limit."""
+    more: bool
+    """Whether the filter finds more than were matched."""
+    done: int = 0
+    """Jobs that were changed; in a dry run, those that would be."""
+    skipped: Mapping[str, int] = {}
+    """Why jobs were left alone, and how many for each reason."""
+    sample_ids: tuple[str, ...] = ()
+    sample: tuple[JobRow, ...] = ()
+    """A few of the rows, in a dry run only."""
+    next_cursor: str | None = None
+    """To continue a command that is not finished; None when it is."""

@@ -1,0 +1,120 @@
+"""Queues, workers, locks, the runs of schedules, and the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from sloppyjobs.states import Status
+from sloppyjobs.views.page import CappedCount
+
+
+class QueueView(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue: what lies in it, who works on it, and whether it is paused."""
+
+    name: str
+    created_at: datetime
+    paused: bool
+    paused_at: datetime | None = None
+    paused_until: datetime | None = None
+    """None for a pause without an end."""
+    paused_by: str | None = None
+    """Who paused it; None while it is not paused, and where nobody was named."""
+    pause_reason: str | None = None
+    """Why, as whoever paused it said."""
+    depth: CappedCount
+    """Jobs that are queued."""
+    oldest_queued_seconds: float | None = None
+    """How long the longest waiting of the counted jobs has been due."""
+    processing: CappedCount
+    scheduled: CappedCount
+    """Jobs of this queue among the next 1,000 of all queues that wait for a time."""
+    workers: int
+    """Live workers that take jobs from this queue."""
+    throughput: float
+    """Attempts that succeeded or failed per minute, over the last five."""
+
+
+class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that a worker runs at this moment."""
+
+    id: str
+    name: str
+    queue: str
+    started_at: datetime | None = None
+    """When its attempt began; None where that is not recorded any more."""
+
+
+class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker process. ``liveness`` is ``running``, ``draining``, ``stopped`` or ``stale``."""
+
+    id: str
+    hostname: str
+    pid: int
+    queues: tuple[str, ...]
+    names: tuple[str, ...]
+    concurrency: int
+    version: str
+    liveness: str
+    started_at: datetime
+    heartbeat_at: datetime
+    heartbeat_seconds: float
+    stopped_at: datetime | None = None
+    running: int = 0
+    """Jobs that it says it runs."""
+    stuck: int = 0
+    """Slots that are held by handlers which go on although their attempts have ended."""
+    held: CappedCount = CappedCount(0)
+    """Jobs whose lease it has; for who sees some queues only, those of these queues."""
+    jobs: tuple[RunningJob, ...] = ()
+    """The first few of them, those that began first."""
+
+    @property
+    def live(self) -> bool:
+        """Whether it was heard of lately and has not stopped."""
+        return self.liveness in ("running", "draining")
+
+    @property
+    def trouble(self) -> str | None:
+        """What keeps slots of a live worker from being used, in words; None where nothing does."""
+        return f"{self.stuck} of {self.concurrency} threads stuck" if self.live and self.stuck else None
+
+
+class LockView(msgspec.Struct, frozen=True, kw_only=True):
+    """A named lock: who has it until when, and whether that has passed."""
+
+    name: str
+    owner: str
+    locked_until: datetime
+    updated_at: datetime
+    expired: bool
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Who commanded what, when and why. ``id`` is ``audit_<number>``."""
+
+    id: str
+    created_at: datetime
+    action: str
+    target_type: str
+    target: str
+    actor: str | None = None
+    reason: str | None = None
+    detail: Mapping[str, Any] = {}
+
+
+class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
+    """One job of a schedule, in the history of its occurrences."""
+
+    at: datetime
+    job_id: str
+    status: Status
+    manual: bool = False
+    """Whether somebody triggered it."""
+    run_seconds: float | None = None
+    """How long its last attempt ran; None while it has not ended, or was not measured."""
+    ended: str | None = None
+    """How its last attempt ended: what a job that was deleted since then has come to."""

@@ -1,0 +1,33 @@
+"""Waiting for a job to finish: how long, and how often to look."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+from sloppyjobs import errors, options
+from sloppyjobs.model import Job
+from sloppyjobs.states import FINISHED
+
+FIRST_PAUSE = 0.005
+LONGEST_PAUSE = 0.25
+
+
+class Waiting:
+    """One wait, from now on; the pauses between two looks grow."""
+
+    def __init__(self, timeout: float | timedelta) -> None:
+        self._limit = options.seconds("timeout", timeout)
+        self._deadline = time.monotonic() + self._limit
+        self._pause = FIRST_PAUSE
+
+    def pause_after(self, job: Job) -> float | None:
+        """Seconds until the next look; None when the job has finished. Raises ``WaitTimeout`` when the time is over."""
+        if job.status in FINISHED:
+            return None
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise errors.WaitTimeout(f"job {job.id} is {job.status} after {self._limit:g} s; it goes on")
+        pause = min(self._pause, left)
+        self._pause = min(self._pause * 1.5, LONGEST_PAUSE)
+        return pause

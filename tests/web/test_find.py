@@ -1,0 +1,138 @@
+"""The find box: parts of ids, names, queues, errors, schedules and workers; exact keys; one hit is opened."""
+
+from __future__ import annotations
+
+from html import unescape
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from flask import Flask
+from hosts import PREFIX, Client, make_app
+
+from sloppyjobs import Jobs
+from sloppyjobs.ids import shortened
+from sloppyjobs.model import WorkerInfo
+
+
+def found(client: Client, text: str) -> str:
+    """Where the find box leads; empty where it shows a page."""
+    return client.get("/find", query_string={"q": text}).headers.get("Location", "").removeprefix(PREFIX)
+
+
+def page(client: Client, text: str) -> str:
+    answer = client.get("/find", query_string={"q": text})
+    assert answer.status_code == 200
+    return unescape(answer.text)
+
+
+@pytest.fixture
+def dead(played: Jobs) -> str:
+    return played.admin.list_jobs("dead", name="send-email")[0].id
+
+
+def test_an_id_opens_its_job_whole_shortened_or_in_part(admin: Client, dead: str) -> None:
+    for text in (dead, dead.upper(), shortened(dead), shortened(dead).replace("…", "..."), dead[-8:], f" {dead} "):
+        assert found(admin, text) == f"/jobs/{dead}", text
+
+
+def test_every_id_is_found_as_it_is_printed(admin: Client, dead: str) -> None:
+    text = admin.get("/jobs?status=dead").text
+    assert f'title="{dead}">{shortened(dead)}</code>' in text
+
+
+def test_a_name_with_a_slash_is_found(jobs: Jobs) -> None:
+    jobs.declare("billing/send", queue="mail/out")
+    job = jobs.enqueue("billing/send", {}, idempotency_key="order/1")
+    jobs.enqueue("billing/send", {})
+    jobs.recurring("every/night", "billing/send", {}, cron="0 0 1 1 *")
+    client = Client(make_app(jobs).test_client())
+    led = urlsplit(found(client, "billing/send"))
+    assert (led.path, parse_qs(led.query)) == ("/jobs", {"name": ["billing/send"]})
+    assert job.id in client.get(f"{led.path}?{led.query}").text
+    assert found(client, "order/1") == f"/jobs/{job.id}"
+    assert "mail/out" in client.get(found(client, "mail/o")).text
+    assert "every/night" in client.get(found(client, "every/")).text
+
+
+@pytest.mark.parametrize(
+    ("text", "led"),
+    [
+        ("send-email", "/jobs?name=send-email"),
+        ("end-EMA", "/jobs?name=send-email"),
+        ("rollups", "/queues/rollups"),
+        ("reconcile", "/recurring/reconcile-balances"),
+        ("audit", "/audit"),
+    ],
+)
+def test_the_only_thing_of_a_name_is_opened(admin: Client, text: str, led: str) -> None:
+    assert found(admin, text) == led
+
+
+def test_a_cause_is_found_by_a_part_of_its_error(admin: Client, played: Jobs) -> None:
+    (group,) = (one for one in played.admin.dead_groups() if one.name == "send-email")
+    assert found(admin, "mtpTimeo") == f"/dead/{group.cause}"
+
+
+def test_a_worker_is_found_by_a_part_of_its_id_and_as_it_is_printed(admin: Client, played: Jobs) -> None:
+    id = "app-7.internal.example.org:4127"
+    played.storage.register_worker(
+        WorkerInfo(
+            id=id, hostname="app-7", pid=4127, queues=("emails",), names=(), concurrency=1, heartbeat=5, version="1"
+        )
+    )
+    for text in (id, "app-7", f"{id[:11]}…{id[-5:]}"):
+        assert found(admin, text) == "/workers", text
+
+
+def test_exact_keys_open_their_job_and_parts_of_them_do_not(admin: Client, played: Jobs) -> None:
+    keyed = played.admin.list_jobs(idempotency_key="receipt:48215")[0]
+    assert found(admin, "receipt:48215") == f"/jobs/{keyed.id}"
+    assert found(admin, keyed.correlation_id or "") == f"/jobs/{keyed.id}"
+    assert found(admin, "receipt:482") == ""
+
+
+def test_several_things_are_shown_by_kind(admin: Client) -> None:
+    text = page(admin, "email")
+    assert "Job types" in text and "Queues" in text
+    assert "send-<mark>email</mark></a>" in text and "<mark>email</mark>s</a>" in text
+    assert "Nothing found" not in text
+    assert 'type="search"' in text and 'value="email"' in text, "it stays in the box"
+
+
+def test_nothing_says_what_was_looked_for(admin: Client) -> None:
+    text = page(admin, "no-such-<thing>")
+    assert "Nothing found" in text and "No match for “no-such-<thing>”" in text
+    assert "job ids, exact keys, job types, errors of dead jobs, queues, schedules and workers" in text
+
+
+def test_nothing_typed_leads_to_the_list(admin: Client) -> None:
+    assert found(admin, "  ") == "/jobs"
+
+
+def test_a_name_that_is_neither_defined_nor_counted_is_found_by_its_jobs(jobs: Jobs, app: Flask) -> None:
+    other = Jobs(jobs.storage)
+    other.declare("from-elsewhere")
+    other.enqueue("from-elsewhere", {})
+    client = Client(make_app(jobs).test_client())
+    assert found(client, "from-elsewhere") == "/jobs?name=from-elsewhere"
+
+
+def test_who_sees_one_queue_finds_nothing_of_others(app: Flask, played: Jobs) -> None:
+    clerk = Client(app.test_client(), "emails")
+    hidden = played.admin.list_jobs(queue="invoices")[0]
+    for text in (hidden.id, shortened(hidden.id), "render-invoice", "TemplateError", "rollups", "nightly-rollup"):
+        assert "Nothing found" in page(clerk, text), text
+    assert found(clerk, "send-email") == "/jobs?name=send-email"
+    looked = page(clerk, "nothing-at-all")
+    assert "workers" not in looked.partition("No match")[2].partition("</p>")[0]
+
+
+def test_many_hits_are_bounded(jobs: Jobs) -> None:
+    for number in range(30):
+        jobs.declare(f"sync-{number:02}", queue=f"queue-{number:02}")
+        jobs.enqueue(f"sync-{number:02}", {}, correlation_id="together")
+    client = Client(make_app(jobs).test_client())
+    assert page(client, "sync-").count("<mark>sync-</mark>") == 20
+    text = page(client, "together")
+    assert text.count('class="row"') == 20 and "20+" in text
+    assert f'href="{PREFIX}/jobs?correlation_id=together">View all</a>' in text

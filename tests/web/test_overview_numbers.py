@@ -1,0 +1,323 @@
+"""The numbers of the overview agree with each other, and what needs attention stands first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import growth
+import msgspec
+import pytest
+from hosts import PREFIX, Client, RolePolicy, make_app
+from sqlalchemy import update
+
+import webui
+from sloppyjobs import Jobs, Retry, storage
+from sloppyjobs.storage import FakeClock
+from sloppyjobs.testing.conformance.admin_scenes import live_worker
+from webui.snapshot import Snapshots
+from webui.times import Times
+
+NOW = datetime(2030, 5, 20, 12, 0, 30, tzinfo=UTC)
+STATEMENTS = 10
+"""What the overview sent before it told what needs attention."""
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(NOW)
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, clock: FakeClock) -> Iterator[Jobs]:
+    """Jobs whose handler fails when it is told to."""
+    made = Jobs(storage.sqlite(f"sqlite:///{tmp_path / 'numbers.db'}", clock=clock))
+    made.storage.init()
+
+    @made.define("work", queue="works", retry=Retry(max_attempts=1))
+    def work(ctx: Any, payload: dict[str, bool]) -> None:
+        if payload.get("fails"):
+            raise ValueError
+
+    made.declare("export-orders", queue="exports")
+    yield made
+    made.storage.close()
+
+
+def _get(jobs: Jobs, path: str = "/", policy: Any = None) -> str:
+    return Client(make_app(jobs, policy).test_client()).get(path).text
+
+
+def _words(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html).replace("\xa0", " ").replace("&nbsp;", " ").split())
+
+
+def _tile(text: str, status: str) -> str:
+    section = text.partition('aria-label="Jobs by status"')[2].partition("</section>")[0]
+    found = re.search(rf'<a [^>]*>\s*<span class="st {status}">.*?</a>', section, re.DOTALL)
+    assert found is not None
+    return _words(found[0])
+
+
+def _attention(text: str) -> list[str]:
+    section = text.partition('id="attention"')[2].partition("</ul>")[0]
+    return [_words(item) for item in re.findall(r'<li class="row".*?</li>', section, re.DOTALL)]
+
+
+def _fail(jobs: Jobs, times: int = 1) -> list[str]:
+    ids = [jobs.enqueue("work", {"fails": True}).id for _ in range(times)]
+    jobs.create_worker(id="w", recurring=False).run_once()
+    return ids
+
+
+# Tiles
+
+
+def test_jobs_that_were_cancelled_before_they_ran_are_cancelled_in_the_range(jobs: Jobs, clock: FakeClock) -> None:
+    for delay in (0, 900):
+        jobs.admin.cancel(jobs.enqueue("work", {}, delay=delay).id)
+    assert _tile(_get(jobs), "cancelled") == "Cancelled 2 2 cancelled in 1 h +2 vs before"
+    clock.advance(2 * 3600)
+    assert _tile(_get(jobs), "cancelled") == "Cancelled 2 none cancelled in 1 h as before"
+    assert _tile(_get(jobs, "/?range=6h"), "cancelled") == "Cancelled 2 2 cancelled in 6 h +2 vs before"
+
+
+def test_deaths_are_not_taken_for_dead_jobs(jobs: Jobs) -> None:
+    first, _second = _fail(jobs, 2)
+    assert _tile(_get(jobs), "dead") == "Dead 2 2 deaths in 1 h +2 vs before"
+    jobs.admin.retry(first)
+    jobs.create_worker(id="w", recurring=False).run_once()
+    text = _get(jobs)
+    assert _tile(text, "dead") == "Dead 2 3 deaths in 1 h some retried since"
+    assert "2 dead now. 3 deaths in the last hour" in text
+
+
+@pytest.mark.parametrize(("span", "created"), [("1h", 1), ("6h", 2), ("24h", 2), ("7d", 3)])
+def test_the_range_governs_what_was_created(jobs: Jobs, clock: FakeClock, span: str, created: int) -> None:
+    for wait in (2 * 86_400, 5 * 3600, 0):
+        jobs.enqueue("work", {})
+        clock.advance(wait)
+    shown = f"{span[:-1]} {span[-1]}"
+    assert _tile(_get(jobs, f"/?range={span}"), "queued").startswith(f"Queued 3 {created} created in {shown} oldest")
+
+
+def test_running_jobs_without_a_worker_are_not_counted_out_of_slots(jobs: Jobs) -> None:
+    for _ in range(2):
+        jobs.enqueue("work", {})
+    jobs.claim("a client", queues=("works",), limit=2)
+    assert _tile(_get(jobs), "processing").startswith("Processing 2 0 slots: no live worker")
+    live_worker(jobs, concurrency=1)
+    assert _tile(_get(jobs), "processing").startswith("Processing 2 running, 1 slot live")
+    live_worker(jobs, "another", concurrency=4)
+    assert _tile(_get(jobs), "processing").startswith("Processing 2 of 5 slots")
+
+
+# What needs attention
+
+
+def test_no_worker_is_the_headline_and_the_first_thing_that_needs_attention(jobs: Jobs) -> None:
+    _fail(jobs)
+    for _ in range(14):
+        jobs.enqueue("work", {})
+    text = _get(jobs)
+    verdict = text.partition('id="verdict"')[2].partition('aria-label="Jobs by status"')[0]
+    assert "No worker is running. 14 jobs are due. Start a worker: sloppyjobs worker" in _words(verdict)
+    first, second = _attention(text)
+    assert first == "No worker is running. 14 jobs are due. Start a worker: sloppyjobs worker"
+    assert second.startswith("1 dead job 1 of them: work, ValueError")
+    live_worker(jobs, names=("work",))
+    text = _get(jobs)
+    assert 'id="verdict"' not in text
+    assert len(_attention(text)) == 1
+
+
+def test_no_worker_says_when_the_last_one_was_seen(jobs: Jobs, clock: FakeClock) -> None:
+    jobs.enqueue("work", {})
+    live_worker(jobs)
+    jobs.storage.stop_worker("worker_1")
+    clock.advance(600)
+    assert "Last worker seen" in _attention(_get(jobs))[0]
+
+
+def test_an_installation_without_jobs_stays_calm(jobs: Jobs) -> None:
+    text = _get(jobs)
+    assert 'id="verdict"' not in text
+    assert "No jobs yet" in text
+    assert _attention(text)[0].startswith("Nothing")
+
+
+def test_jobs_that_no_worker_can_run_lead_to_their_list(jobs: Jobs) -> None:
+    live_worker(jobs, queues=("exports",), names=("work",))
+    for _ in range(6):
+        jobs.enqueue("export-orders", {})
+    text = _get(jobs)
+    assert _attention(text)[0].startswith("No worker can run export-orders (6 queued in exports)")
+    link = re.search(r'<a href="([^"]*)">No worker can run', text)
+    assert link is not None
+    assert link[1].startswith(f"{PREFIX}/jobs?")
+    assert {"status=queued", "queue=exports", "name=export-orders"} <= set(link[1].partition("?")[2].split("&amp;"))
+
+
+def test_a_queue_without_a_worker_says_what_to_start(jobs: Jobs) -> None:
+    live_worker(jobs, queues=("works",), names=("work",))
+    jobs.enqueue("export-orders", {})
+    [shown] = _attention(_get(jobs))
+    assert shown.startswith("No worker for exports 1 queued. The first was due")
+    assert shown.endswith("Start a worker that takes from it: sloppyjobs worker --queue exports")
+
+
+def test_a_command_to_paste_quotes_what_a_shell_would_run(jobs: Jobs) -> None:
+    live_worker(jobs, queues=("works",))
+    jobs.enqueue("work", {}, queue="a; reboot")
+    [one] = jobs.admin.overview().attention
+    assert one.command == "sloppyjobs worker --queue 'a; reboot'"
+    assert "--queue &#39;a; reboot&#39;" in _get(jobs)
+
+
+def _pause(jobs: Jobs) -> None:
+    live_worker(jobs, names=("work",))
+    jobs.enqueue("work", {})
+    jobs.admin.pause_queue("works", until=datetime.now(UTC) + timedelta(days=2_000))
+    with jobs.storage.writing() as connection:
+        connection.execute(update(jobs.storage.tables.queues).values(paused_by="ops", pause_reason="<b>rebuild"))
+
+
+def test_a_paused_queue_says_until_when_by_whom_and_why(jobs: Jobs) -> None:
+    _pause(jobs)
+    [shown] = _attention(_get(jobs))
+    assert re.match(r"works is paused 1 queued\. Paused .* by ops, until \w{3} \d+ \w{3} \d{4}, [\d:]+ *:", shown)
+    assert "&lt;b&gt;rebuild" in shown
+
+
+def test_who_does_not_see_queues_does_not_see_who_paused_one(jobs: Jobs) -> None:
+    class OverviewOnly(RolePolicy):
+        def can(self, actor: object, action: str, resource: webui.Resource) -> bool:
+            return action == "overview.view"
+
+    _pause(jobs)
+    [shown] = _attention(_get(jobs, policy=OverviewOnly()))
+    assert "works is paused" in shown
+    assert "ops" not in shown
+    assert "rebuild" not in shown
+
+
+def test_a_late_schedule_says_that_no_worker_runs_the_scheduler(jobs: Jobs, clock: FakeClock) -> None:
+    jobs.recurring("nightly", "work", {}, every=60)
+    clock.advance(600)
+    text = _get(jobs)
+    assert 'id="verdict"' in text
+    assert any(one.startswith("nightly is late Was due") for one in _attention(text))
+    assert "No worker is running the scheduler." in text
+
+
+# One definition everywhere
+
+
+def test_the_api_tells_the_same(jobs: Jobs) -> None:
+    _fail(jobs)
+    _pause(jobs)
+    answer = make_app(jobs).test_client().get(
+        f"{PREFIX}/api/v1/overview", headers={"Authorization": "Bearer t0k3n"}
+    )  # fmt: skip
+    expected = jobs.admin.overview().attention
+    assert [one["code"] for one in answer.json["attention"]] == [one.code for one in expected]
+    assert answer.json["attention"] == list(msgspec.to_builtins(expected))
+
+
+def test_metrics_tell_every_kind_also_where_there_is_none(jobs: Jobs) -> None:
+    jobs.enqueue("work", {})
+    headers = {"Authorization": "Bearer t0k3n"}
+    text = make_app(jobs).test_client().get(f"{PREFIX}/metrics", headers=headers).text
+    assert "sloppyjobs_jobs_due 1.0" in text
+    assert 'sloppyjobs_attention{code="no_worker"} 1.0' in text
+    assert 'sloppyjobs_attention{code="no_handler"} 0.0' in text
+
+
+def test_the_navigation_counts_what_the_page_counts_over_any_range(jobs: Jobs) -> None:
+    _fail(jobs, 3)
+    client = Client(make_app(jobs).test_client())
+    client.get("/")
+    _fail(jobs, 2)
+    text = client.get("/?range=24h").text
+    assert _tile(text, "dead").startswith("Dead 5")
+    assert re.search(r'id="count-dead"[^>]*>\s*5<', text)
+    assert re.search(r'id="count-dead"[^>]*>\s*5<', client.get("/counts").text)
+
+
+def test_a_page_and_its_counters_are_read_once_for_many_viewers(jobs: Jobs) -> None:
+    moment = 0.0
+    snapshots = Snapshots(lambda: jobs.admin, lambda: moment)
+    overview, stats = snapshots.page(None, 60)
+    jobs.admin.cancel(jobs.enqueue("work", {}).id)
+    assert snapshots.page(None, 60) == (overview, stats)
+    assert snapshots.overview(None) is overview
+    other, counted = snapshots.page(None, 360)
+    assert (other.count("cancelled").value, counted.total.cancelled, other.minutes) == (1, 1, 360)
+    assert snapshots.recent(None) is other
+    moment = 2.0
+    assert snapshots.page(None, 60)[1].total.cancelled == 1
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_what_needs_attention_costs_no_statement(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    url = f"sqlite:///{tmp_path / 'few.db'}" if database == "sqlite" else request.getfixturevalue("postgres_url")
+    pages = growth.Site(growth.filled(url, 400))
+    live_worker(pages.jobs, queues=("q1", "q2"), names=())
+    pages.jobs.enqueue("work", {}, queue="held")
+    pages.jobs.admin.pause_queue("held")
+    assert {"queue_without_worker", "no_handler", "queue_paused"} <= {
+        one.code for one in pages.jobs.admin.overview().attention
+    }
+    # Beginning and end of the transaction are statements of their own on PostgreSQL.
+    assert pages.sent("/") <= STATEMENTS + (2 if database == "postgres" else 0)
+    assert "all rows" not in pages.plan("/")
+    pages.jobs.storage.close()
+
+
+# Times and words
+
+
+def test_a_bar_of_another_day_names_the_day(jobs: Jobs, clock: FakeClock) -> None:
+    now = datetime.now(UTC)
+    week = (now - timedelta(days=3)).replace(hour=12)
+    clock.advance((week - NOW).total_seconds())
+    _fail(jobs)
+    clock.advance((now - week).total_seconds())
+    text = _get(jobs, "/?range=7d")
+    titles = re.findall(r"<title>([^<]*failed)</title>", text)
+    assert len(titles) == 1
+    assert re.match(rf"{week:%a} {week.day} {week:%b}, \d\d:\d\d: 1 failed$", titles[0])
+    axis = text.partition('<ol class="x"')[2].partition("</ol>")[0]
+    assert len(re.findall(r"<li>\d+ \w{3}</li>", axis)) == 7
+
+
+@pytest.mark.parametrize(
+    ("moment", "zone", "said", "on_axis"),
+    [
+        (NOW - timedelta(hours=1), "UTC", "11:00", "11:00"),
+        (NOW - timedelta(days=1), "UTC", "Sun 19 May, 12:00", "Sun 12:00"),
+        (NOW + timedelta(hours=11), "UTC", "23:00", "23:00"),
+        (NOW + timedelta(hours=11), "Europe/Paris", "Tue 21 May, 01:00", "Tue 01:00"),
+        (NOW + timedelta(days=365), "UTC", "Tue 20 May 2031, 12:00", "Tue 12:00"),
+    ],
+)
+def test_a_time_that_is_not_today_names_its_day_in_the_viewers_zone(
+    moment: datetime, zone: str, said: str, on_axis: str
+) -> None:
+    times = Times(ZoneInfo(zone), NOW)
+    assert times.short(moment) == said
+    assert times.short(moment, 86_400) == on_axis
+    assert f">{said}:30<" in times.clock(moment)
+
+
+def test_the_words_are_those_of_operators(jobs: Jobs) -> None:
+    text = _get(jobs, "/?range=24h")
+    for words in ("Attempts finished", "Average run time", "Last 24 hours", "View all", "Show as table"):
+        assert words in text
+    for words in ("settled", "Mean time", "In the last", "The same as a table", "Nobody works"):
+        assert words not in text
+    assert "Last hour" in _get(jobs)

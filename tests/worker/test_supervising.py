@@ -1,0 +1,52 @@
+"""The supervisor of worker processes, in a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+SUPERVISOR = """
+import os, signal, sys, time
+from pathlib import Path
+
+from sloppyjobs.worker.supervisor import supervise
+
+log = Path(sys.argv[1])
+
+
+def work():
+    with log.open("a") as lines:
+        lines.write(f"{os.getpid()} worked\\n")
+    time.sleep(60)
+
+
+def signal_the_first_child():
+    try:
+        os.mkdir(log.with_suffix(".signalled"))
+    except FileExistsError:
+        os.kill(os.getppid(), signal.SIGTERM)
+    else:
+        log.write_text(f"{os.getpid()} is signalled\\n")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+# Runs in a child before the supervisor's own code does: the worst moment for a signal.
+os.register_at_fork(after_in_child=signal_the_first_child)
+sys.exit(supervise(work, 1, shutdown_timeout=30.0))
+"""
+
+
+def test_a_signal_in_the_moment_of_the_fork_ends_the_child(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    supervisor = subprocess.Popen([sys.executable, "-c", SUPERVISOR, str(log)], stderr=subprocess.PIPE, text=True)
+    try:
+        _, said = supervisor.communicate(timeout=60)
+    finally:
+        supervisor.kill()
+    assert supervisor.returncode == 0
+    first = log.read_text().split()[0]
+    assert f"{first} worked" not in log.read_text(), said
+    assert f"ended with {signal.Signals.SIGTERM.name}" in said
+    assert "killing" not in said

@@ -1,0 +1,184 @@
+"""The audit trail in words: what was done, to what, and the details. The only place that knows the names of actions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from markupsafe import Markup
+
+from sloppyjobs.views import AuditEntry
+from webui.times import Times
+
+FEW = 3
+"""Jobs that are named one by one, of those that were chosen."""
+
+Link = Callable[[str, str], Markup]
+"""From a kind of target (``job``, ``queue``, ``schedule``, ``cause``) and its name to a link, or to the name alone."""
+
+
+class Words(NamedTuple):
+    """What an action is called: in the list of actions, and in a sentence before and after its target."""
+
+    icon: str
+    label: str
+    before: str
+    after: str = ""
+
+
+ACTIONS: Mapping[str, Words] = {
+    "retry": Words("retrying", "Retried jobs", "Retried"),
+    "cancel": Words("cancelled", "Cancelled jobs", "Cancelled"),
+    "delete": Words("deleted", "Deleted jobs", "Deleted"),
+    "run_now": Words("play", "Queued jobs at once", "Queued", "at once"),
+    "pause": Words("pause", "Paused jobs", "Paused"),
+    "resume": Words("play", "Resumed jobs", "Resumed"),
+    "retry_canary": Words("retrying", "Retried a few of a cause", "Retried a few of the cause"),
+    "retry_rest": Words("retrying", "Retried the rest of a cause", "Started to retry the rest of the cause"),
+    "stop_retry": Words("cancelled", "Stopped a retry", "Stopped the retry of the cause"),
+    "stop_retry_run": Words("cancelled", "Stopped a retry", "Stopped the retry of the cause"),
+    "pause_queue": Words("pause", "Paused a queue", "Paused the queue"),
+    "resume_queue": Words("play", "Resumed a queue", "Resumed the queue"),
+    "trigger_recurring": Words("bolt", "Triggered a schedule", "Triggered the schedule"),
+    "pause_recurring": Words("pause", "Paused a schedule", "Paused the schedule"),
+    "resume_recurring": Words("play", "Resumed a schedule", "Resumed the schedule"),
+    "delete_recurring": Words("deleted", "Deleted a schedule", "Deleted the schedule"),
+    "cleanup": Words("deleted", "Deleted old finished jobs", "Deleted old finished jobs"),
+    "purge": Words("deleted", "Removed deleted jobs for good", "Removed deleted jobs for good"),
+}
+CHOICES = {name: words.label for name, words in ACTIONS.items() if name != "stop_retry_run"}
+"""The actions that a filter offers."""
+
+_OF_MANY = ("cleanup", "purge")
+_FILTERS = {
+    "name": "job type",
+    "error_type": "error",
+    "error_frame": "raised in",
+    "error_code": "error code",
+    "correlation_id": "correlation id",
+    "idempotency_key": "idempotency key",
+    "created_from": "created from",
+    "created_to": "created before",
+    "run_from": "due from",
+    "run_to": "due before",
+}
+_MOMENTS = ("created_from", "created_to", "run_from", "run_to", "until")
+
+
+class Said(NamedTuple):
+    """An entry in words."""
+
+    icon: str
+    what: Markup
+    details: tuple[Markup, ...]
+
+
+def said(entry: AuditEntry, times: Times, link: Link) -> Said:
+    """The entry as a sentence with its target as a link, and its details; any action, and any detail, can be said."""
+    words = ACTIONS.get(entry.action) or _unknown(entry.action)
+    detail = dict(entry.detail)
+    if entry.target_type == "jobs" and entry.action not in _OF_MANY:
+        target, details = _bulk(detail, times, link)
+    else:
+        target = Markup("") if entry.action in _OF_MANY else _target(entry, detail, link)
+        details = _details(entry.action, detail, times, link)
+    until = detail.get("until") if entry.action == "pause_queue" else None
+    parts = [Markup.escape(words.before), target, Markup.escape(words.after)]
+    if until is not None:
+        parts.append(Markup("until {}").format(_moment(until, times)))
+    return Said(words.icon, Markup(" ").join(part for part in parts if part), tuple(details))
+
+
+def _unknown(action: str) -> Words:
+    label = action.replace("_", " ").capitalize()
+    return Words("audit", label, label)
+
+
+def _target(entry: AuditEntry, detail: dict[str, Any], link: Link) -> Markup:
+    if entry.target_type == "job":
+        return Markup("the job {}").format(link("job", entry.target))
+    if entry.target_type == "cause" and "name" in detail:
+        error = detail.pop("error_type", None) or "no error"
+        text = Markup("{}, {} in {}").format(link("cause", entry.target), error, detail.pop("name"))
+        detail.pop("error_frame", None)
+        return text
+    return link(entry.target_type, entry.target)
+
+
+# Many jobs at once
+
+
+def _bulk(detail: dict[str, Any], times: Times, link: Link) -> tuple[Markup, list[Markup]]:
+    done = detail.get("done", detail.get("matched", 0))
+    count = Markup("{} job{}").format(f"{done:,}" if done else "no", "" if done == 1 else "s")
+    details = []
+    wanted = detail.get("filter")
+    if isinstance(wanted, Mapping) and wanted.get("ids"):
+        details.append(_chosen(wanted["ids"], link))
+        wanted = {name: value for name, value in wanted.items() if name != "ids"}
+    if isinstance(wanted, Mapping) and wanted:
+        matched = [_filter(name, value, times) for name, value in wanted.items() if name != "error_frame" or value]
+        details.append(Markup("that match {}").format(Markup(", ").join(matched)))
+    skipped = detail.get("skipped")
+    if isinstance(skipped, Mapping) and skipped:
+        details += [Markup("{} skipped: {}").format(number, reason) for reason, number in skipped.items()]
+    return count, details
+
+
+def _chosen(ids: Any, link: Link) -> Markup:
+    if not isinstance(ids, Sequence) or isinstance(ids, str):
+        return Markup("chosen one by one")
+    named = Markup(", ").join(link("job", str(id)) for id in ids[:FEW])
+    rest = len(ids) - FEW
+    return Markup("chosen one by one: {}{}").format(named, f" and {rest} more" if rest > 0 else "")
+
+
+def _filter(name: str, value: Any, times: Times) -> Markup:
+    label = _FILTERS.get(name, name.replace("_", " "))
+    if value is None:
+        return Markup("no {}").format(label)
+    return Markup("{} {}").format(label, _value(name, value, times))
+
+
+# Details of one target
+
+
+def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -> list[Markup]:
+    left = {name: value for name, value in detail.items() if value not in (None, "", 0, False)}
+    details = []
+    if "from" in left and "to" in left:
+        details.append(Markup("from {} to {}").format(left.pop("from"), left.pop("to")))
+    if action == "trigger_recurring" and "job" in left:
+        details.append(Markup("its job is {}").format(link("job", str(left.pop("job")))))
+    if action == "delete_recurring" and "job_name" in left:
+        details.append(Markup("it ran {}").format(left.pop("job_name")))
+    if action == "cleanup":
+        return [Markup("{} {}").format(number, status) for status, number in left.items()]
+    if action == "purge":
+        return _purged(left)
+    left.pop("until", None)
+    left.pop("run", None)
+    return details + [_filter(name, value, times) for name, value in left.items()]
+
+
+def _purged(detail: Mapping[str, Any]) -> list[Markup]:
+    where = "kept in the archive" if detail.get("archived") else "with their history"
+    details = [Markup("{} jobs, {}").format(detail["jobs"], where)] if "jobs" in detail else []
+    return details + ([Markup("{} audit entries").format(detail["audit"])] if "audit" in detail else [])
+
+
+def _value(name: str, value: Any, times: Times) -> Markup | str:
+    if name in _MOMENTS:
+        return _moment(value, times)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return " or ".join(map(str, value))
+    return Markup.escape(str(value))
+
+
+def _moment(value: Any, times: Times) -> Markup | str:
+    try:
+        found = datetime.fromisoformat(str(value))
+        return times.clock(found if found.tzinfo else found.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        return Markup.escape(str(value))

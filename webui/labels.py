@@ -1,0 +1,103 @@
+"""Which icon, label or class belongs to which command, reason, attempt status and log level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sloppyjobs.states import AttemptStatus
+
+COMMAND_ICONS: Mapping[str, str] = {
+    "retry": "retrying",
+    "run": "play",
+    "pause": "pause",
+    "resume": "play",
+    "cancel": "cancelled",
+    "delete": "deleted",
+}
+"""The icon of a command on jobs, by the word in its URL."""
+COMMAND_LABELS: Mapping[str, str] = {
+    "retry": "Retry",
+    "run": "Run now",
+    "pause": "Pause",
+    "resume": "Resume",
+    "cancel": "Cancel",
+    "delete": "Delete",
+}
+"""The words on the button of a command on jobs."""
+ENDING_COMMANDS = frozenset({"cancel", "delete"})
+"""Commands that end a job: they are asked about first, and their buttons look destructive."""
+
+REASON_ICONS: Mapping[str, str] = {
+    "finished": "succeeded",
+    "cancelled": "cancelled",
+    "deleted": "deleted",
+    "dead": "x",
+    "still_running": "warn",
+    "running": "processing",
+    "overrun": "warn",
+    "worker_gone": "warn",
+    "lease_expired": "warn",
+    "paused": "paused",
+    "waiting": "waiting",
+    "not_due": "scheduled",
+    "queue_paused": "paused",
+    "no_worker": "warn",
+    "no_handler": "warn",
+    "jobs_ahead": "queued",
+    "attempts": "retrying",
+    "next": "right",
+}
+"""The icon of a reason in an explanation, by its code; ``info`` for any other."""
+REASON_CLASSES: Mapping[str, str] = {
+    "dead": "bad",
+    "still_running": "warn",
+    "overrun": "warn",
+    "worker_gone": "warn",
+    "lease_expired": "warn",
+    "no_worker": "warn",
+    "no_handler": "warn",
+}
+"""The class of a reason's icon, by the reason's code; ``mut`` for any other."""
+
+TROUBLED = frozenset({"overrun", "worker_gone", "lease_expired"})
+"""Reasons why a job that counts as running may not be."""
+_WHY_TITLES: Mapping[str, str] = {
+    "running": "Running now",
+    "overrun": "Running longer than its timeout",
+    "worker_gone": "Its worker is gone",
+    "lease_expired": "Its worker is gone",
+    "finished": "How it ended",
+    "cancelled": "How it ended",
+    "deleted": "How it ended",
+}
+
+ATTEMPT_KINDS: Mapping[str, str] = {
+    AttemptStatus.RUNNING: "processing",
+    AttemptStatus.SUCCEEDED: "succeeded",
+    AttemptStatus.FAILED: "failed",
+    AttemptStatus.TIMED_OUT: "failed",
+    AttemptStatus.LOST: "failed",
+    AttemptStatus.CANCELLED: "cancelled",
+    AttemptStatus.SNOOZED: "scheduled",
+    AttemptStatus.RELEASED: "queued",
+}
+"""The job status whose icon and colour an attempt has, by the attempt's status."""
+ATTEMPT_LABELS: Mapping[str, str] = {
+    AttemptStatus.RUNNING: "Running",
+    AttemptStatus.SUCCEEDED: "Succeeded",
+    AttemptStatus.FAILED: "Failed",
+    AttemptStatus.TIMED_OUT: "Timed out",
+    AttemptStatus.LOST: "Lease lost",
+    AttemptStatus.CANCELLED: "Cancelled",
+    AttemptStatus.SNOOZED: "Snoozed",
+    AttemptStatus.RELEASED: "Released",
+}
+"""How an attempt ended, in words."""
+
+LEVEL_CLASSES: Mapping[str, str] = {"critical": "bad", "error": "bad", "warning": "warn"}
+"""The class of a log line's level; ``mut`` for any other."""
+
+
+def why_title(code: str) -> str:
+    """The heading above a verdict, by the code of its reason."""
+    return _WHY_TITLES.get(code, "Why is it not running?")

@@ -1,0 +1,169 @@
+"""The find box: a part of an id, a name, a queue, an error, a schedule, a worker or a page; an exact key.
+
+One hit is opened at once; several are shown by kind. Of each kind only what the viewer may open is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from flask import redirect, request, url_for
+from flask.typing import ResponseReturnValue
+
+from sloppyjobs.admin.finding import Part
+from sloppyjobs.views import DeadGroup, JobRow
+from webui.rendering import render
+from webui.routes import Route
+from webui.ui import Ui, visit
+
+SHOWN = 20
+"""Hits of one kind that are shown."""
+LOOKED_AT = 500
+"""Schedules, workers and causes of death that are looked at."""
+LONGEST = 300
+"""Characters that are looked for."""
+KEYS = {"id": "id", "idempotency_key": "idempotency key", "correlation_id": "correlation id"}
+PAGES = {
+    "overview": "Overview",
+    "jobs": "Jobs",
+    "dead": "Dead",
+    "queues": "Queues",
+    "recurring": "Recurring",
+    "workers": "Workers",
+    "locks": "Locks",
+    "audit": "Audit",
+}
+
+
+class Hit(NamedTuple):
+    """One thing that was found: where it is, what it is called, and what else is known of it."""
+
+    url: str
+    text: str
+    note: str = ""
+    icon: str = ""
+    job: JobRow | None = None
+
+
+class Group(NamedTuple):
+    """The hits of one kind."""
+
+    kind: str
+    title: str
+    hits: Sequence[Hit]
+    more: str = ""
+    """Where all of them are, if they are a list of their own."""
+
+    @property
+    def number(self) -> str:
+        """How many, up to what is shown."""
+        return f"{SHOWN}+" if len(self.hits) > SHOWN else str(len(self.hits))
+
+
+def find(ui: Ui) -> ResponseReturnValue:
+    """What was typed: opened where there is one thing like it, listed where there are several."""
+    text = request.args.get("q", "").strip()[:LONGEST]
+    if not text:
+        return redirect(url_for(".jobs"))
+    groups = [group for group in _groups(ui, text) if group.hits]
+    if len(groups) == 1 and len(groups[0].hits) == 1:
+        return redirect(groups[0].hits[0].url)
+    return render(ui, "find.html", title=f"Find: {text}", text=text, groups=groups, shown=SHOWN,
+                  part=Marked(text), looked=_looked(ui))  # fmt: skip
+
+
+class Marked:
+    """Splits a name where it has what was typed."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.casefold()
+
+    def split(self, name: str) -> tuple[str, str, str]:
+        """Before it, itself, and after it; all of the name before where it is not in there."""
+        at = name.casefold().find(self._text)
+        # Some letters are longer in the other case: then the places do not fit.
+        if at < 0 or len(name.casefold()) != len(name):
+            return name, "", ""
+        return name[:at], name[at : at + len(self._text)], name[at + len(self._text) :]
+
+
+def _groups(ui: Ui, text: str) -> Iterator[Group]:
+    part = Part(text)
+    names = ui.admin.find_names(text, scope=visit().scope)
+    yield _jobs(ui, text)
+    if _opens(ui, "dead"):
+        yield Group("errors", "Errors of dead jobs", _errors(ui, part))
+    yield Group("types", "Job types", [_type(ui, name) for name in names.names[: SHOWN + 1]])
+    if _opens(ui, "queues"):
+        queues = [Hit(url_for(".queue", name=name), name, icon="queues") for name in names.queues[: SHOWN + 1]]
+        yield Group("queues", "Queues", queues)
+    if _opens(ui, "recurring"):
+        yield Group("schedules", "Schedules", _schedules(ui, part))
+    if _opens(ui, "workers"):
+        yield Group("workers", "Workers", _workers(ui, part))
+    pages = [(endpoint, title) for endpoint, title in PAGES.items() if title.casefold() == text.casefold()]
+    yield Group("pages", "Pages", [Hit(url_for(f".{one}"), title, icon=one) for one, title in pages if _opens(ui, one)])
+
+
+def _opens(ui: Ui, endpoint: str) -> bool:
+    return visit().lacks(ui.routes[endpoint], {}) is None
+
+
+def _jobs(ui: Ui, text: str) -> Group:
+    hits: dict[str, Hit] = {}
+    more = ""
+    for by, jobs in ui.admin.find_jobs(text, scope=visit().scope, limit=SHOWN + 1):
+        if by != "id" and len(jobs) > 1:
+            more = url_for(".jobs", **{by: text})  # type: ignore[arg-type]
+        for job in jobs:
+            hits.setdefault(job.id, Hit(url_for(".job", id=job.id), job.name, KEYS[by], job.status.value, job))
+    return Group("jobs", "Jobs", list(hits.values())[: SHOWN + 1], more)
+
+
+def _type(ui: Ui, name: str) -> Hit:
+    values: dict[str, Any] = {"name": name}
+    return Hit(url_for(".job_type" if "job_type" in ui.routes else ".jobs", **values), name, icon="jobs")
+
+
+def _errors(ui: Ui, part: Part) -> list[Hit]:
+    groups = ui.admin.dead_groups(limit=LOOKED_AT, queues=visit().scope)
+    found = [one for one in groups if part.of(one.error_type) or part.of(one.error_code) or part.of(one.error_message)]
+    return [_error(ui, one) for one in found[: SHOWN + 1]]
+
+
+def _error(ui: Ui, group: DeadGroup) -> Hit:
+    cause = getattr(group, "cause", None)
+    url = url_for(".cause", cause=cause) if cause and "cause" in ui.routes else url_for(".dead")
+    note = f"{group.count} dead of {group.name}"
+    return Hit(url, group.error_type or "no error", f"{note}: {group.error_message or ''}"[:200].rstrip(": "), "dead")
+
+
+def _schedules(ui: Ui, part: Part) -> list[Hit]:
+    found = [one for one in ui.admin.list_recurring(page_size=LOOKED_AT, queues=visit().scope) if part.of(one.name)]
+    return [
+        Hit(url_for(".schedule", name=one.name), one.name, f"runs {one.job_name}", "recurring")
+        for one in found[: SHOWN + 1]
+    ]
+
+
+def _workers(ui: Ui, part: Part) -> list[Hit]:
+    page = ui.admin.list_workers(page_size=LOOKED_AT, queues=visit().scope)
+    found = [one for one in page if part.of(one.id) or part.of(one.hostname)]
+    return [Hit(_worker(ui, one.id), one.id, one.liveness, "workers") for one in found[: SHOWN + 1]]
+
+
+def _worker(ui: Ui, id: str) -> str:
+    return url_for(".worker", id=id) if "worker" in ui.routes else url_for(".workers")
+
+
+def _looked(ui: Ui) -> str:
+    """What was looked through, in words."""
+    kinds = ["job ids", "exact keys", "job types"]
+    kinds += ["errors of dead jobs"] if _opens(ui, "dead") else []
+    kinds += [page for page in ("queues", "schedules", "workers")
+              if _opens(ui, {"schedules": "recurring"}.get(page, page))]  # fmt: skip
+    return f"{', '.join(kinds[:-1])} and {kinds[-1]}"
+
+
+ROUTES = (Route("/find", "find", find, "job.view", query=("q",)),)
