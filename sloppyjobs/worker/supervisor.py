@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-log = logging.getLogger("sloppyjobs.supervisor")
+from sloppyjobs.worker import signals
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+log = logging.getLogger("sloppyjobs.supervisor")
 
 SHORT_LIFE = 5.0
 """A child that lives shorter than this is started again more and more slowly."""
@@ -35,7 +35,7 @@ class _Seat:
     crashes: int = 0
     start_at: float = 0.0
     told: bool = False
-    """Whether it knows that it should stop; a second word would cut its draining short."""
+    """Whether it was told to stop."""
 
 
 def supervise(start: Callable[[], None], processes: int, shutdown_timeout: float = 30.0) -> int:
@@ -67,9 +67,10 @@ class _Supervisor:
         self._seats = [_Seat(number + 1) for number in range(processes)]
         self._shutdown_timeout = shutdown_timeout
         self._stopping = False
+        self._repeated = signals.Repeated()
 
     def run(self) -> int:
-        before = {number: signal.signal(number, self._stop) for number in SIGNALS}
+        before = {number: signal.signal(number, self._stop) for number in signals.STOP}
         try:
             while not self._stopping:
                 self._fill_seats()
@@ -81,9 +82,12 @@ class _Supervisor:
                 signal.signal(number, handler)
 
     def _stop(self, number: int, _frame: object) -> None:
+        again = self._repeated()
+        if again is None:
+            return
         log.info("%s: stopping %d workers", signal.Signals(number).name, len(self._living()))
         self._stopping = True
-        self._tell(self._living(), signal.SIGTERM)
+        self._tell(self._living(), signals.GIVE_BACK if again else signal.SIGTERM)
 
     def _fill_seats(self) -> None:
         for seat in self._seats:
@@ -96,17 +100,18 @@ class _Supervisor:
         sys.stderr.flush()
         parent = os.getpid()
         # Blocked until the child has handlers of its own: a signal that met the parent's there would be lost.
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals.STOP)
         pid = os.fork()
         if pid != 0:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.STOP)
             log.info("worker process %d has pid %d", seat.number, pid)
             return pid
         code = 1
         try:
-            for number in SIGNALS:
+            for number in signals.STOP:
                 signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.STOP)
+            signals.supervised_from_now_on()
             _leave_with(parent)
             self._start()
             code = 0

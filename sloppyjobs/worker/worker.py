@@ -8,9 +8,8 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from sloppyjobs import errors, options
 from sloppyjobs.admin.causes import advance_retry_runs
@@ -18,6 +17,7 @@ from sloppyjobs.log_lines import get_logger
 from sloppyjobs.model import WorkerInfo
 from sloppyjobs.retention import maintain
 from sloppyjobs.storage.answer_timeout import MAINTENANCE, answer_timeout
+from sloppyjobs.worker import signals
 from sloppyjobs.worker.arrival import ToldToStop, is_unavailable, wait_for_database
 from sloppyjobs.worker.background import Background, Outage
 from sloppyjobs.worker.leases import Leases
@@ -39,8 +39,6 @@ RETRY_RUNS_SECONDS = 2.0
 SHORTEST_TICK = 0.1
 LISTEN_SECONDS = 0.5
 MAINTENANCE_SECONDS = 60.0
-SAME_SIGNAL_SECONDS = 1.0
-"""Signals that come closer together are one: a terminal or systemd tells every process, and so does the supervisor."""
 LAST_TRIES_SECONDS = 5.0
 """How long a worker that leaves tries to settle with a database that does not answer."""
 
@@ -106,12 +104,13 @@ class Worker:
     def run(self) -> None:
         """Work until SIGTERM or SIGINT, then drain: finish what runs, give back what does not finish in time.
 
-        A second signal, a second or more later, gives back at once. A database that cannot be used yet is waited for;
+        A second signal, a second or more later, gives back at once (of a supervised worker: one to its supervisor).
+        A database that cannot be used yet is waited for;
         ``SchemaMissing`` and ``SchemaVersionMismatch`` are raised at once.
         """
         self._check_schema()
         self.observation.open(lambda: self._turnstile)
-        with self._signals():
+        with signals.handled(self._told_to_stop):
             try:
                 self._arriving = True
                 self._live()
@@ -326,29 +325,8 @@ class Worker:
             maintain(self.jobs, owner=self.id)
         return MAINTENANCE_SECONDS
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT drain; the handlers that were there before come back afterwards."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        told_at = -SAME_SIGNAL_SECONDS
-
-        def drain(number: int, _frame: Any) -> None:
-            nonlocal told_at
-            since, told_at = time.monotonic() - told_at, time.monotonic()
-            again = self._turnstile.draining
-            if again and since < SAME_SIGNAL_SECONDS:
-                return
-            log.info("%s: %s", signal.Signals(number).name, "giving back at once" if again else "draining")
-            self._turnstile.drain(0.0 if again else self.settings.shutdown_timeout)
-            if self._arriving:
-                raise ToldToStop
-
-        before = {number: signal.signal(number, drain) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def _told_to_stop(self, number: int, give_back: bool) -> None:
+        log.info("%s: %s", signal.Signals(number).name, "giving back at once" if give_back else "draining")
+        self._turnstile.drain(0.0 if give_back else self.settings.shutdown_timeout)
+        if self._arriving:
+            raise ToldToStop

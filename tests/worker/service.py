@@ -1,10 +1,11 @@
-"""An application whose worker runs in a process of its own: ``python service.py URL NOTES [PROCESSES [PATIENCE]]``.
+"""An application whose worker runs in a process of its own: ``python service.py URL NOTES [--options]``.
 
 Handlers append lines to the file NOTES, outside the database, so that tests know what really ran.
 """
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import sys
@@ -14,9 +15,15 @@ from typing import Any
 
 from sloppyjobs import Jobs, Retry
 
-URL, NOTES = sys.argv[1], Path(sys.argv[2])
-PATIENCE = float(sys.argv[4]) if len(sys.argv) > 4 else 2
-jobs = Jobs(URL)
+parser = argparse.ArgumentParser()
+parser.add_argument("url")
+parser.add_argument("notes", type=Path)
+parser.add_argument("--processes", type=int, default=0, help="under a supervisor; 0: one worker without")
+parser.add_argument("--shutdown-timeout", type=float, default=60)
+parser.add_argument("--lease", type=float, default=30)
+settings = parser.parse_args()
+NOTES: Path = settings.notes
+jobs = Jobs(settings.url)
 
 
 def note(*words: object) -> None:
@@ -48,14 +55,19 @@ def quick(ctx: Any, payload: Any) -> None:
 
 def work() -> None:
     jobs.create_worker(
-        concurrency=4, lease=1.5, heartbeat=0.3, poll_interval=0.2, shutdown_timeout=PATIENCE, maintenance=False
+        concurrency=4,
+        lease=settings.lease,
+        heartbeat=min(0.3, settings.lease / 5),
+        poll_interval=0.2,
+        shutdown_timeout=settings.shutdown_timeout,
+        maintenance=False,
     ).run()
 
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    if len(sys.argv) > 3:
+    if settings.processes:
         from sloppyjobs.worker.supervisor import supervise
 
-        sys.exit(supervise(work, int(sys.argv[3]), shutdown_timeout=PATIENCE))
+        sys.exit(supervise(work, settings.processes, shutdown_timeout=settings.shutdown_timeout))
     work()
