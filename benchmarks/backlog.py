@@ -63,7 +63,7 @@ def measure(
 
 
 def _fill(jobs: Jobs, rows: int, status: str, queue: str, name: str) -> None:
-    statement = POSTGRES_FILL if jobs.storage.dialect == "postgresql" else SQLITE_FILL
+    statement = POSTGRES_FILL if jobs.storage.dialect.name == "postgresql" else SQLITE_FILL
     # A day from now, or an hour ago, so that nothing becomes due while we measure.
     offset = 86_400 if status == "scheduled" else -3600
     values = {"rows": rows, "status": status, "queue": queue, "name": name, "prefix": "b", "offset": offset}

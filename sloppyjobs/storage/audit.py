@@ -90,7 +90,7 @@ class Auditing(Walking):
     def begin_command(self) -> int:
         """The mark from which a command on many jobs counts what others change meanwhile."""
         self.ensure_schema()
-        return self.write(self.event_mark)
+        return self.write(self.dialect.event_mark)
 
     def _command(
         self,
@@ -137,7 +137,7 @@ class Auditing(Walking):
             detail = {"until": until.isoformat()} if until is not None else {}
             self._write_audit(connection, order, "queue", name, detail)
             if not paused:
-                self.announce(connection)
+                self.dialect.announce(connection)
             return True
 
         return self.write(work)

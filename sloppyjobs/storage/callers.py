@@ -56,7 +56,7 @@ class Callers:
         ours, theirs = self._storage.engine, connection.engine
         same = ours.dialect.name == theirs.dialect.name and (
             (_place(ours.url) is not None and _place(ours.url) == _place(theirs.url))
-            or _equal(self._storage.read(self._storage.identity), self._storage.identity(connection))
+            or _equal(self._storage.read(self._storage.dialect.identity), self._storage.dialect.identity(connection))
         )
         if not same:
             raise errors.InvalidOption(

@@ -127,7 +127,7 @@ class Claiming(Settling):
         ours = [row for row in found if self._test_clock is None and row.locked_until - row.updated_at == lease]
         ours.sort(key=lambda row: (-row.priority, row.run_at, row.created_at, row.id))
         worker_id, ids = request.worker_id, [row.id for row in ours]
-        return read_claims(self, connection, ids, worker_id, lambda: rows.claims(ours, worker_id))
+        return read_claims(self.dialect, connection, ids, worker_id, lambda: rows.claims(ours, worker_id))
 
     # Sweeping
 
@@ -159,7 +159,7 @@ class Claiming(Settling):
         query = select(*rows.columns(self.tables.jobs, rows.JOB_FIELDS))
         query = query.where(_status_is("processing"), c.locked_until < self.now(connection))
         query = self.locked(query.order_by(c.locked_until).limit(limit), skip=True)
-        expired = read_jobs(self, connection, query)
+        expired = read_jobs(self.dialect, connection, query)
         lost = [
             Ended(job, Settlement(job.id, job.attempt_count, job.locked_by, _lost(job)))  # type: ignore[arg-type]
             for job in expired
@@ -244,7 +244,7 @@ class Claiming(Settling):
             by_id = {row[0]: row for row in query.rows(cursor_of(connection), {"ids": self.list_param(ids)})}
             return rows.claims([by_id[id] for id in ids], worker_id, self.from_driver)
 
-        return read_claims(self, connection, ids, worker_id, read)
+        return read_claims(self.dialect, connection, ids, worker_id, read)
 
     def _open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
         """The attempt and the event of every job that was taken."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from sloppyjobs import errors
 from sloppyjobs.model import Job
@@ -43,7 +43,7 @@ class Commanding(Transitions):
         jobs = self.tables.jobs
         query = select(*rows.columns(jobs, rows.JOB_FIELDS)).where(jobs.c.id == possible_id(job_id))
 
-        found = self.read(lambda c: read_jobs(self, c, query), connection)
+        found = self.read(lambda c: read_jobs(self.dialect, c, query), connection)
         if not found:
             raise unknown(job_id)
         return found[0]
@@ -105,11 +105,6 @@ class Commanding(Transitions):
                 tried.append(now)
             self.write_moves(connection, moves, now, actor=actor, message=message)
         return taken
-
-    def event_mark(self, connection: Connection) -> int:
-        """A number that every event from now on exceeds."""
-        mark: int | None = connection.execute(select(func.max(self.tables.events.c.id))).scalar_one()
-        return mark or 0
 
     def _events_since(
         self,

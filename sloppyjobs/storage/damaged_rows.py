@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy import Connection, Select, select
 
 from sloppyjobs.model import Claim, Job
 from sloppyjobs.payload import clean_text
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
+from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.instants import EARLIEST, LATEST, from_text
-from sloppyjobs.storage.tables import Tables
 
 SHOWN = 60
 """Characters of a value that is shown as the reason why it cannot be read."""
@@ -29,20 +29,6 @@ _SHOWN = rows.INSTANTS | rows.WHOLE | rows.NUMBERS | {"status", "paused_from"}
 _FIELDS = (*rows.JOB_FIELDS, "payload", "retry_policy")
 _OF_A_CLAIM = tuple(name for name in rows.CLAIM_FIELDS if name not in ("id", "payload", "retry_policy"))
 _NEEDED = frozenset({"run_at", "created_at", "updated_at"})
-
-
-class Source(Protocol):
-    """What is needed of a storage."""
-
-    tables: Tables
-
-    def raw_text(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """The column as text or bytes that every driver can read, whatever is in it."""
-        ...
-
-    def is_unreadable(self, error: Exception) -> bool:
-        """Whether a row is to blame, and not the database."""
-        ...
 
 
 class Salvaged(NamedTuple):
@@ -54,22 +40,22 @@ class Salvaged(NamedTuple):
     result: str | None
 
 
-def read_jobs(source: Source, connection: Connection, query: Select[Any]) -> list[Job]:
+def read_jobs(dialect: Dialect, connection: Connection, query: Select[Any]) -> list[Job]:
     """The jobs that a query of ``JOB_FIELDS`` finds, in its order; damaged ones as far as they can be read."""
     try:
         return [rows.job(row) for row in connection.execute(query)]
     except Exception as error:
-        if not source.is_unreadable(error):
+        if not dialect.is_unreadable(error):
             raise
-    ids = list(connection.execute(query.with_only_columns(source.tables.jobs.c.id)).scalars())
-    found = salvage(source, connection, ids)
+    ids = list(connection.execute(query.with_only_columns(dialect.tables.jobs.c.id)).scalars())
+    found = salvage(dialect, connection, ids)
     return [found[job_id].job for job_id in ids if job_id in found]
 
 
-def salvage(source: Source, connection: Connection, ids: Sequence[str]) -> dict[str, Salvaged]:
+def salvage(dialect: Dialect, connection: Connection, ids: Sequence[str]) -> dict[str, Salvaged]:
     """What can be read of the jobs with these ids."""
     found: dict[str, Salvaged] = {}
-    for job_id, row in _raw(source, connection, ids).items():
+    for job_id, row in _raw(dialect, connection, ids).items():
         reading = _Reading(row)
         fields = {_FIELD_OF.get(name, name): reading.column(name) for name in rows.JOB_FIELDS[1:]}
         payload, retry = reading.text("payload") or "", reading.text("retry_policy")
@@ -79,26 +65,26 @@ def salvage(source: Source, connection: Connection, ids: Sequence[str]) -> dict[
 
 
 def read_claims(
-    source: Source, connection: Connection, ids: Sequence[str], worker_id: str, read: Callable[[], list[Claim]]
+    dialect: Dialect, connection: Connection, ids: Sequence[str], worker_id: str, read: Callable[[], list[Claim]]
 ) -> list[Claim]:
     """What ``read`` makes of the rows of jobs that were just claimed; where it cannot, what can be read of each."""
     try:
         return read()
     except Exception as error:
-        if not source.is_unreadable(error):
+        if not dialect.is_unreadable(error):
             raise
-        return salvage_claims(source, connection, ids, worker_id, error)
+        return salvage_claims(dialect, connection, ids, worker_id, error)
 
 
 def salvage_claims(
-    source: Source, connection: Connection, ids: Sequence[str], worker_id: str, error: Exception
+    dialect: Dialect, connection: Connection, ids: Sequence[str], worker_id: str, error: Exception
 ) -> list[Claim]:
     """Claims of jobs that were just claimed, in this order; ``claim.job.damage`` where one cannot be run.
 
     ``error``, by which the plain way has failed, is raised where no row is damaged.
     """
     found: dict[str, Claim] = {}
-    for job_id, row in _raw(source, connection, ids).items():
+    for job_id, row in _raw(dialect, connection, ids).items():
         reading = _Reading(row)
         fields = {_FIELD_OF.get(name, name): reading.column(name) for name in _OF_A_CLAIM}
         payload, retry = reading.text("payload") or "", reading.text("retry_policy")
@@ -110,9 +96,9 @@ def salvage_claims(
     return [found[job_id] for job_id in ids if job_id in found]
 
 
-def _raw(source: Source, connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    jobs = source.tables.jobs
-    raw = [source.raw_text(jobs.c[name]).label(name) for name in _FIELDS]
+def _raw(dialect: Dialect, connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    jobs = dialect.tables.jobs
+    raw = [dialect.raw_text(jobs.c[name]).label(name) for name in _FIELDS]
     query = select(jobs.c.id.label("key"), *raw).where(jobs.c.id.in_(list(ids)))
     return {row[0]: dict(zip(_FIELDS, row[1:], strict=True)) for row in connection.execute(query)}
 

@@ -12,21 +12,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NoReturn, Self, TypeVar
 
-import msgspec
-from sqlalchemy import ColumnElement, Connection, Engine, Executable, Text, cast, literal_column
+from sqlalchemy import ColumnElement, Connection, Engine, Executable, literal_column
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from sloppyjobs import errors
 from sloppyjobs.storage import reading
 from sloppyjobs.storage.clock import Clock
+from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.forking import forget_connections_after_fork
 from sloppyjobs.storage.instants import Instant
 from sloppyjobs.storage.outages import StorageUnavailable
-from sloppyjobs.storage.tables import Tables
 from sloppyjobs.storage.watch import Watcher
 
 T = TypeVar("T")
@@ -76,14 +75,12 @@ class Prepared:
 
 
 class Database:
-    """One database: its engine, its tables and its clock. Dialects say what is different in theirs."""
+    """One database: its engine, its tables and its clock. Its dialect says what is different there."""
 
-    dialect: str
-    now_sql: str
-    """The statement clock as SQL."""
-
-    def __init__(self, engine: Engine, *, tables: Tables, clock: Clock | None, owns_engine: bool) -> None:
-        self.tables = tables
+    def __init__(self, engine: Engine, *, dialect: Dialect, clock: Clock | None, owns_engine: bool) -> None:
+        self.dialect = dialect
+        self.tables = dialect.tables
+        self.to_driver, self.from_driver = dialect.to_driver, dialect.from_driver
         self._test_clock = clock
         self._prepared: dict[str, Prepared] = {}
         self._now_type = Instant()
@@ -105,6 +102,11 @@ class Database:
         """The clock in force."""
         return self._test_clock or _DatabaseClock(self)
 
+    @property
+    def step(self) -> timedelta:
+        """By how much the instants of jobs differ that are enqueued in one call; an injected clock stands still."""
+        return self.dialect.step if self._test_clock is None else timedelta(0)
+
     def now(self, connection: Connection) -> datetime:
         """What time it is, by the clock in force."""
         if self._test_clock is not None:
@@ -114,12 +116,12 @@ class Database:
             return taken
         with self.translating(connection):
             cursor = cursor_of(connection)
-            cursor.execute(f"SELECT {self.now_sql}")
+            cursor.execute(f"SELECT {self.dialect.now_sql}")
             return self.by_clock(cursor.fetchone()[0])
 
     def clock_column(self) -> ColumnElement[Any]:
         """The statement clock as a column of a prepared query, which saves asking for it; ``by_clock`` reads it."""
-        return literal_column(self.now_sql)
+        return literal_column(self.dialect.now_sql)
 
     def by_clock(self, value: Any) -> datetime:
         """What time it is, by the clock in force; ``value`` is what the database's own said."""
@@ -167,9 +169,21 @@ class Database:
             return work()
         return self._again(lambda: self._together_once(work))
 
+    def bounded(self, connection: Connection) -> Connection:
+        """The connection, whose reads have bounded plans and give up after 3 s, until the end of its transaction."""
+        together = reading.in_force(self.engine)
+        settings = self.dialect.read_settings
+        if settings and (together is None or together.now(connection) is None):
+            connection.exec_driver_sql(f"SELECT {settings}")
+        return connection
+
     def begin_reading(self, connection: Connection) -> datetime:
-        """Prepare a transaction of reads; what time it is."""
-        return self.now(connection)
+        """Bound the transaction and ask the clock, in one statement."""
+        settings = self.dialect.read_settings
+        if not settings:
+            return self.now(connection)
+        row = connection.exec_driver_sql(f"SELECT {self.dialect.now_sql}, {settings}").one()
+        return self.by_clock(row[0])
 
     def seen(self) -> dict[Any, Any]:
         """What the reads of one page remember for each other; forgotten at once outside of ``together``."""
@@ -185,7 +199,7 @@ class Database:
         try:
             yield
         except DBAPIError as error:
-            if self.is_timeout(error):
+            if self.dialect.is_timeout(error):
                 raise errors.ReadTimeout("the database took longer than a page may take; narrow the filters") from error
             raise
 
@@ -197,7 +211,7 @@ class Database:
                 committing = True
         except DBAPIError as error:
             # Whatever happens before COMMIT is sent ends in a rollback, also when the connection is lost.
-            if committing and self.is_lost(error):
+            if committing and self.dialect.is_lost(error):
                 raise StorageUnavailable.of(error, maybe_done=True) from error
             raise
         return answer
@@ -227,7 +241,7 @@ class Database:
 
     def _raise_named(self, error: DBAPIError, *, maybe_done: bool) -> NoReturn:
         named = isinstance(error, StorageUnavailable)
-        if not named and not self.is_unavailable(error):
+        if not named and not self.dialect.is_unavailable(error):
             raise error
         told = StorageUnavailable.of(error, maybe_done=maybe_done)
         raise told from (None if named else error)
@@ -238,7 +252,7 @@ class Database:
         try:
             yield
         except DBAPIError as error:
-            if self.is_read_only(error) and not connection.invalidated:
+            if self.dialect.is_read_only(error) and not connection.invalidated:
                 connection.invalidate(error)
             raise
 
@@ -258,11 +272,11 @@ class Database:
             except DBAPIError as error:
                 # What one attempt may have done stays in doubt, whatever becomes of the next.
                 maybe_done = maybe_done or (isinstance(error, StorageUnavailable) and error.maybe_done)
-                if self.is_read_only(error):
+                if self.dialect.is_read_only(error):
                     reconnects = (self._idle_connections() + 1 if reconnects is None else reconnects) - 1
                     over = reconnects < 0
                 else:
-                    over = not self.is_passing(error) or time.monotonic() > deadline
+                    over = not self.dialect.is_transient(error) or time.monotonic() > deadline
                 if over:
                     self._raise_named(error, maybe_done=maybe_done)
             # Jitter, so that two writers who met once do not meet again at every step.
@@ -274,63 +288,13 @@ class Database:
         pool = self.engine.pool
         return pool.checkedin() if isinstance(pool, QueuePool) else 0
 
-    def is_passing(self, error: DBAPIError) -> bool:
-        """Whether the same transaction may well succeed when it is run again."""
-        raise NotImplementedError
-
-    def is_unavailable(self, error: DBAPIError) -> bool:
-        """Whether the database is away, or cannot do what it should; rather than the statement being wrong."""
-        raise NotImplementedError
-
-    def is_lost(self, error: DBAPIError) -> bool:
-        """Whether nobody knows what has become of the statement."""
-        return error.connection_invalidated
-
-    def is_read_only(self, error: DBAPIError) -> bool:  # noqa: ARG002
-        """Whether the server can only be read, and another one might be written to."""
-        return False
-
-    def is_timeout(self, error: DBAPIError) -> bool:  # noqa: ARG002
-        """Whether the database gave up because of its time-out for statements."""
-        return False
-
-    def is_duplicate(self, error: DBAPIError) -> bool:
-        """Whether a unique key refused the row."""
-        raise NotImplementedError
-
-    def is_unreadable(self, error: Exception) -> bool:
-        """Whether a row is to blame, and not the database: no value could be made of what it sent."""
-        unreadable = (ValueError, TypeError, KeyError, AttributeError, OverflowError, msgspec.MsgspecError)
-        return isinstance(error, unreadable)
-
-    def raw_text(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """The column as text or bytes that every driver can read, whatever is in it."""
-        return cast(column, Text)
-
-    # Differences between the drivers, for statements that run on their cursors
-
-    def to_driver(self, instant: datetime) -> Any:
-        """An instant as the driver takes it."""
-        return instant
-
-    def from_driver(self, value: Any) -> datetime | None:
-        """An instant as the driver gave it."""
-        return self._now_type.process_result_value(value, self.engine.dialect)
-
     def beside(self, engine: Engine) -> Self:
         """A storage of the same tables that writes on connections of this engine, whose driver is another one."""
-        raise NotImplementedError
-
-    def identity(self, connection: Connection) -> tuple[Any, ...]:
-        """What tells the database of this connection from every other."""
         raise NotImplementedError
 
     def watch(self) -> Watcher:
         """A watcher for news from other processes."""
         raise NotImplementedError
-
-    def announce(self, connection: Connection) -> None:
-        """Wake the workers when this transaction commits; their polling is enough where this does nothing."""
 
     def apart(self) -> Self:
         """The same storage on connections of its own, which nobody can use up; itself where they are its own already.

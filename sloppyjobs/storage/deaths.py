@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, Table, case, func, select
+from sqlalchemy import Connection, Select, func, select
 
 from sloppyjobs.causes import cause_id
 from sloppyjobs.storage.redactions import Redacting
@@ -37,7 +37,7 @@ class Deaths(Redacting):
         """Add up the deaths of these jobs, which are dead and whose locks are held, before they leave."""
         rows = _summed(self._dead_rows(connection, ids))
         if rows:
-            connection.execute(self.add_deaths(rows))
+            connection.execute(self.dialect.add_deaths(rows))
 
     def past_deaths(
         self, connection: Connection, causes: Sequence[str], queues: Sequence[str] | None
@@ -72,26 +72,9 @@ class Deaths(Redacting):
             return connection.execute(query, {"ids": self.list_param(sorted(ids))}).all()
         except Exception as error:
             # A damaged row can be commanded all the same.
-            if not self.is_unreadable(error):
+            if not self.dialect.is_unreadable(error):
                 raise
             return ()
-
-    # Differences between the dialects
-
-    def add_deaths(self, rows: Sequence[dict[str, Any]]) -> Any:
-        """The statement that adds these rows to those there are."""
-        raise NotImplementedError
-
-
-def add_deaths_on_conflict(statement: Any, deaths: Table) -> Any:
-    """The upsert that SQLite and PostgreSQL share; ``statement`` inserts the rows."""
-    c, given = deaths.c, statement.excluded
-    added = {
-        "deaths": c.deaths + given.deaths,
-        "first_at": case((given.first_at < c.first_at, given.first_at), else_=c.first_at),
-        "last_at": case((given.last_at > c.last_at, given.last_at), else_=c.last_at),
-    }
-    return statement.on_conflict_do_update(index_elements=["cause", "queue", "hour"], set_=added)
 
 
 def _within(query: Select[Any], queue: Any, queues: Sequence[str] | None) -> Select[Any]:

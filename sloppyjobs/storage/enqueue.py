@@ -30,11 +30,6 @@ INSERT_TRIES = 20
 class Enqueue(Schema):
     """Insertion of jobs, one or thousands, with keys that let only one of them in."""
 
-    @property
-    def step(self) -> timedelta:
-        """By how much each job of one call is created after the one before."""
-        return timedelta(0)
-
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
         self.ensure_schema(connection)
@@ -75,7 +70,7 @@ class Enqueue(Schema):
                 with connection.begin_nested(), self.translating(connection):
                     return Written(self._insert_rows(connection, fresh, now), found)
             except DBAPIError as error:
-                if not self.is_duplicate(error):
+                if not self.dialect.is_duplicate(error):
                     raise
             # Somebody else's transaction was faster, and has committed by now; or it was an earlier run of this one.
             known, found = found, self._holders(connection, new, ids=True)
@@ -106,7 +101,7 @@ class Enqueue(Schema):
         found: dict[str, Job] = {}
         for condition in conditions:
             query = select(*rows.columns(self.tables.jobs, rows.JOB_FIELDS)).where(condition)
-            found |= {job.id: job for job in read_jobs(self, connection, query)}
+            found |= {job.id: job for job in read_jobs(self.dialect, connection, query)}
         return list(found.values())
 
     def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
@@ -165,10 +160,11 @@ class Enqueue(Schema):
 
     def begin_really(self, connection: Connection) -> None:
         """Make sure that a transaction is open, so that the release of a savepoint does not commit."""
+        self.dialect.begin_really(connection)
 
     def insert_if_absent(self, table: Table, names: Sequence[str]) -> Any:
         """An insert that leaves an existing row as it is."""
-        raise NotImplementedError
+        return self.dialect.insert_if_absent(table, names)
 
 
 class Written(NamedTuple):

@@ -157,7 +157,7 @@ class FiringSchedules(Walking):
         return [found[job.id] for job in inserted if job.id in found]
 
     def _fire(self, connection: Connection, schedule_id: str, decide: Decide) -> list[Job] | None:
-        if not self.fires_alone(connection, schedule_id):
+        if not self.dialect.fires_alone(connection, schedule_id):
             return None
         due = self._schedule_where(connection, self.tables.recurring.c.id == schedule_id)
         now = self.now(connection)
@@ -172,10 +172,6 @@ class FiringSchedules(Walking):
         if not self.advance_schedule(connection, due, firing, now):
             raise _Overtaken
         return inserted
-
-    def fires_alone(self, connection: Connection, schedule_id: str) -> bool:  # noqa: ARG002
-        """False where another scheduler is firing it at this moment. This saves work; nothing depends on it."""
-        return True
 
     def insert_occurrences(self, connection: Connection, new: Sequence[NewJob]) -> list[Job]:
         """Insert the jobs whose id and key are both unknown, and return these; the others exist already."""
@@ -212,7 +208,7 @@ class FiringSchedules(Walking):
     def _is_outage(self, error: Exception) -> bool:
         if not isinstance(error, DBAPIError):
             return False
-        return isinstance(error, OperationalError | InterfaceError) or self.is_passing(error)
+        return isinstance(error, OperationalError | InterfaceError) or self.dialect.is_transient(error)
 
     def _schedule_where(
         self, connection: Connection, condition: ColumnElement[bool], *, lock: bool = False

@@ -118,9 +118,9 @@ class Listing(Walking):
                 raise unknown(job_id)
             return JobRow(rows.job(row), row.payload, row.result, row.schedule_name, _last_attempt(row))
         except Exception as error:
-            if not self.is_unreadable(error):
+            if not self.dialect.is_unreadable(error):
                 raise
-            found = salvage(self, connection, [job_id]).get(job_id)
+            found = salvage(self.dialect, connection, [job_id]).get(job_id)
             if found is None or found.job.damage is None:
                 raise
             recurring = self.tables.recurring
@@ -246,7 +246,7 @@ class Listing(Walking):
         query = select(*self._light_columns()).where(self.tables.jobs.c.id.in_(ids))
         if not ids:
             return {}
-        return {job.id: job for job in read_jobs(self, connection, query)}
+        return {job.id: job for job in read_jobs(self.dialect, connection, query)}
 
     def _light_columns(self) -> list[ColumnElement[Any]]:
         return [null() if name in _HEAVY else self.tables.jobs.c[name] for name in rows.JOB_FIELDS]
@@ -261,9 +261,9 @@ class Listing(Walking):
         try:
             return {row[0]: (rows.job(row), _details(row)) for row in connection.execute(query)}
         except Exception as error:
-            if not self.is_unreadable(error):
+            if not self.dialect.is_unreadable(error):
                 raise
-        salvaged = salvage(self, connection, ids)
+        salvaged = salvage(self.dialect, connection, ids)
         return {id: (one.job, Details(one.payload[: START + 1])) for id, one in salvaged.items()}
 
 

@@ -79,7 +79,7 @@ class RecentRuns(Walking):
         try:
             answers = self._each(connection, [self._last_of(schedule, most) for schedule in schedules])
         except Exception as error:
-            if not self.is_unreadable(error):
+            if not self.dialect.is_unreadable(error):
                 raise
             return {}
         return {schedule: [Ran(*row) for row in rows] for schedule, rows in zip(schedules, answers, strict=True)}

@@ -78,8 +78,8 @@ class Recognising(Enqueue):
 
     def any_of(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """The column is one of a list that is passed as a single value."""
-        raise NotImplementedError
+        return self.dialect.any_of(column, name)
 
     def list_param(self, values: Sequence[str]) -> Any:
         """The list as the single value that ``any_of`` expects."""
-        return list(values)
+        return self.dialect.list_param(values)

@@ -116,7 +116,7 @@ class Scheduling(FiringSchedules):
         if after is not None:
             mine, theirs = tuple_(*keys), tuple_(*after, types=[key.type for key in keys])
             query = query.where(mine > theirs if backward else mine < theirs)
-        return self.read(lambda connection: read_jobs(self, self.bounded(connection), query))
+        return self.read(lambda connection: read_jobs(self.dialect, self.bounded(connection), query))
 
     def schedule_of_keys(self, start: str, end: str) -> str | None:
         """The schedule of the job with the greatest idempotency key from ``start`` to ``end``."""

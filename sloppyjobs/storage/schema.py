@@ -61,21 +61,14 @@ class Schema(Database):
         printed = io.StringIO()
         with _one_at_a_time:
             self._run_alembic(None, printed)
-        return self.preparation + printed.getvalue()
-
-    preparation = ""
-    """What ``prepare_database`` does, as SQL."""
+        return self.dialect.preparation + printed.getvalue()
 
     def prepare_database(self) -> None:
         """What must be set on the database itself before there are tables."""
 
-    def lock_migrations(self, connection: Connection) -> None:
-        """Wait until no other process migrates, until the end of the transaction."""
-        raise NotImplementedError
-
     def _migrate(self) -> int:
         with self.writing() as connection:
-            self.lock_migrations(connection)
+            self.dialect.lock_migrations(connection)
             found = self._read_version(connection)
             if found is not None and found > VERSION:
                 self._refuse_other_versions(found)

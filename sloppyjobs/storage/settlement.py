@@ -256,11 +256,11 @@ class Settling(Recognising):
 
     def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
         """The query, locking what it reads; ``skip`` passes over what others have locked."""
-        return query.with_for_update(skip_locked=skip)
+        return self.dialect.locked(query, skip=skip)
 
     def count_up(self) -> Any:
         """Add to a minute's counters, or start them."""
-        raise NotImplementedError
+        return self.dialect.count_up()
 
 
 def _passes(row: HeldRow | None, settlement: Settlement) -> bool:

@@ -13,7 +13,6 @@ from sqlalchemy import (
     Integer,
     Subquery,
     Text,
-    bindparam,
     case,
     func,
     insert,
@@ -111,7 +110,7 @@ class Transitions(Deaths):
         connection.execute(self._record_moves(given, now, actor, message), values)
         self._count_cancelled(connection, moves, now)
         if any(step.target is Status.QUEUED or state.status is Status.PROCESSING for state, step in moves):
-            self.announce(connection)
+            self.dialect.announce(connection)
 
     def _count_cancelled(self, connection: Connection, moves: Iterable[Move], now: datetime) -> None:
         """A cancelled job is counted when the command is carried out: the settlement that may follow is stale."""
@@ -180,15 +179,11 @@ class Transitions(Deaths):
 
     def given_rows(self, name: str, columns: Mapping[str, TypeEngine[Any]]) -> Subquery:
         """Rows that are passed as a single value: a JSON array of arrays, under the parameter ``name``."""
-        raise NotImplementedError
+        return self.dialect.given_rows(name, columns)
 
     def plan_by_index(self, connection: Connection) -> None:
         """Let the statements of this transaction go through indexes, whatever the statistics say."""
-
-
-def json_parameter(name: str) -> Any:
-    """The parameter that carries the rows of ``given_rows``."""
-    return bindparam(name, type_=Text())
+        self.dialect.plan_by_index(connection)
 
 
 def _state(row: Any) -> JobState:

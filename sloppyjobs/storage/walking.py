@@ -8,12 +8,10 @@ the same order are merged into one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, Subquery, literal_column, select, tuple_, union_all
 
-from sloppyjobs.storage import reading
 from sloppyjobs.storage.commands import Commanding
 
 SCAN_LIMIT = 10_000
@@ -24,14 +22,6 @@ COMPOUND = 50
 Key = tuple[Any, ...]
 Sieve = tuple[ColumnElement[Any], Callable[[Any], ColumnElement[bool]]]
 """A column that the index does not narrow, and the condition on it."""
-
-# A queue's statistics are stale by nature, and a plan made for few rows must not meet many: only walks along an
-# index are bounded whatever the tables hold.
-_BOUNDED_PLANS = {
-    "postgresql": "set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),"
-    " set_config('enable_sort', 'off', true), set_config('statement_timeout', '3000', true),"
-    " set_config('jit', 'off', true)"
-}
 
 
 class Walk(NamedTuple):
@@ -53,24 +43,6 @@ class Walked(NamedTuple):
 
 class Walking(Commanding):
     """Bounded reads for lists."""
-
-    def bounded(self, connection: Connection) -> Connection:
-        """The connection, planning bounded walks only, and giving up after 3 s, until the end of its transaction."""
-        together = reading.in_force(self.engine)
-        settings = _BOUNDED_PLANS.get(self.dialect)
-        if settings is not None and (together is None or together.now(connection) is None):
-            connection.exec_driver_sql(f"SELECT {settings}")
-        return connection
-
-    def begin_reading(self, connection: Connection) -> datetime:
-        """Bound the transaction and ask the clock, in one statement."""
-        settings = _BOUNDED_PLANS.get(self.dialect)
-        if settings is None:
-            return self.now(connection)
-        row = connection.exec_driver_sql(f"SELECT {self.now_sql}, {settings}").one()
-        moment = self.from_driver(row[0])
-        assert moment is not None
-        return moment if self._test_clock is None else self._test_clock.now()
 
     def walk(
         self,

@@ -63,7 +63,7 @@ def filled(make_storage: Callable[..., SqlStorage], request: pytest.FixtureReque
     storage = make_storage()
     tables = storage.tables
     with storage.writing() as connection:
-        if storage.dialect == "postgresql":
+        if storage.dialect.name == "postgresql":
             connection.exec_driver_sql("ALTER TABLE sloppy_jobs SET (autovacuum_enabled = off)")
         for start in range(0, ROWS, 5_000):
             connection.execute(insert(tables.jobs), [_row(place) for place in range(start, start + 5_000)])
@@ -157,6 +157,6 @@ def test_no_read_scans_a_table_or_looks_at_more_than_it_may(filled: Jobs) -> Non
         for statement, values in _statements(storage, read):
             with storage.engine.connect() as connection:
                 storage.bounded(connection)
-                plan = _sqlite_plan if storage.dialect == "sqlite" else _postgres_plan
+                plan = _sqlite_plan if storage.dialect.name == "sqlite" else _postgres_plan
                 wrong.setdefault(name, []).extend(plan(connection, statement, values))
     assert {name: lines for name, lines in wrong.items() if lines} == {}

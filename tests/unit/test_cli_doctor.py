@@ -67,7 +67,7 @@ def test_a_healthy_database_passes_every_check(jobs: Jobs) -> None:
     assert "FAIL" not in {status for status, _ in checks.values()}
     common = {"schema", "clock", "indexes", "claim plan", "queues", "handlers", "workers", "schedules"}
     own = {"journal", "durability", "busy time-out", "file"}
-    if jobs.storage.dialect == "postgresql":
+    if jobs.storage.dialect.name == "postgresql":
         own = {"driver", "server", "connections", "isolation", "autovacuum"}
     assert checks.keys() == common | own
     assert "ix_sloppy_jobs_claim" in checks["claim plan"][1]
@@ -108,7 +108,7 @@ def test_a_claim_that_cannot_go_by_its_index_fails(jobs: Jobs) -> None:
     _alter(jobs, "DROP INDEX ix_sloppy_jobs_claim")
     checks = _checks(jobs, code=1)
     assert checks["indexes"][0] == "FAIL"
-    if jobs.storage.dialect == "sqlite":
+    if jobs.storage.dialect.name == "sqlite":
         assert checks["claim plan"][0] == "FAIL"
 
 

@@ -53,7 +53,7 @@ def differences(made: SqlStorage) -> list[Any]:
 def apply_by_hand(made: SqlStorage) -> None:
     """What somebody does who runs the printed statements in the database's own shell."""
     url = made.engine.url
-    if made.dialect == "sqlite":
+    if made.dialect.name == "sqlite":
         with sqlite3.connect(str(url.database)) as connection:
             connection.executescript(made.ddl())
         connection.close()
@@ -128,7 +128,7 @@ def test_what_is_applied_by_hand_is_what_init_makes(empty: SqlStorage) -> None:
 
 
 def test_the_printed_statements_can_be_parsed(empty: SqlStorage) -> None:
-    statements = sqlglot.parse(empty.ddl(), dialect="sqlite" if empty.dialect == "sqlite" else "postgres")
+    statements = sqlglot.parse(empty.ddl(), dialect="sqlite" if empty.dialect.name == "sqlite" else "postgres")
     made = [statement for statement in statements if statement is not None and statement.key == "create"]
     assert len(made) >= len(empty.tables.metadata.tables) + 1
 

@@ -106,8 +106,8 @@ def filled(url: str, count: int) -> Jobs:
     if not jobs.admin.list_jobs(page_size=1):
         started = time.perf_counter()
         fill(jobs, count)
-        sys.stderr.write(f"{jobs.storage.dialect}: {count:,} jobs after {time.perf_counter() - started:.0f} s\n")
-    if jobs.storage.dialect == "postgresql":
+        sys.stderr.write(f"{jobs.storage.dialect.name}: {count:,} jobs after {time.perf_counter() - started:.0f} s\n")
+    if jobs.storage.dialect.name == "postgresql":
         with jobs.storage.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             # As autovacuum does in its time.
             connection.exec_driver_sql(f"VACUUM (ANALYZE) {jobs.storage.tables.jobs.name}")
@@ -157,7 +157,7 @@ def sent(jobs: Jobs) -> Iterator[list[str]]:
     connection = jobs.storage.engine.connect()
     driver: Any = connection.connection.driver_connection
     connection.close()
-    if jobs.storage.dialect == "sqlite":
+    if jobs.storage.dialect.name == "sqlite":
         driver.set_trace_callback(statements.append)
         yield statements
         driver.set_trace_callback(None)
@@ -189,7 +189,7 @@ def plans(jobs: Jobs, work: Any) -> frozenset[str]:
     with jobs.storage.engine.connect() as connection:
         jobs.storage.bounded(connection)
         for statement, parameters in asked:
-            if jobs.storage.dialect == "sqlite":
+            if jobs.storage.dialect.name == "sqlite":
                 rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
                 found.update(_sqlite_step(row[3], jobs.storage.tables.jobs.name) for row in rows)
             else:

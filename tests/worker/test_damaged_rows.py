@@ -50,7 +50,7 @@ def test_a_worker_survives_every_kind_of_damage_at_once(jobs: Jobs, start: Start
 
 @pytest.mark.parametrize("instant", ["infinity", "-infinity"])
 def test_a_schedule_with_an_infinite_cursor_stops_no_other(jobs: Jobs, start: Start, instant: str) -> None:
-    if jobs.storage.dialect == "sqlite":
+    if jobs.storage.dialect.name == "sqlite":
         instant = {"infinity": "soon", "-infinity": ""}[instant]
     jobs.define("sync", lambda ctx, payload: None)
     for name in ("broken", "fine"):

@@ -58,7 +58,7 @@ class PostgresEnqueue(SqlStorage):
         try:
             return self._again(lambda: (self._insert_alone if _are_alike(new) else self._copy_alone)(new))
         except DBAPIError as error:
-            if not self.is_duplicate(error):
+            if not self.dialect.is_duplicate(error):
                 raise
             # The ids are random: only a run of this very call whose answer was lost can have written them.
             return self.write(lambda c: self._insert_all(c, new, rerun=True))

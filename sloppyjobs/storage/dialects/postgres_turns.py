@@ -108,7 +108,7 @@ class PostgresTurning(PostgresEnqueue):
         try:
             return flight.land()
         except DBAPIError as error:
-            if not self.is_passing(error):
+            if not self.dialect.is_transient(error):
                 raise
             return None
 
@@ -147,12 +147,12 @@ class PostgresTurning(PostgresEnqueue):
             return self.as_claims(worker_id, answer.fetchall())
         except Exception as error:
             unreadable = error
-            if not self.is_unreadable(error):
+            if not self.dialect.is_unreadable(error):
                 raise
         # The ids as they came, because no row of this answer can be had from the driver while one cannot.
         sent = answer.pgresult
         ids = [bytes(sent.get_value(number, 0)).decode() for number in range(sent.ntuples)]
-        return self.read(lambda connection: salvage_claims(self, connection, ids, worker_id, unreadable))
+        return self.read(lambda connection: salvage_claims(self.dialect, connection, ids, worker_id, unreadable))
 
     def as_claims(self, worker_id: str, found: Sequence[Any]) -> list[Claim]:
         """The claims in the rows of an answer that has some."""

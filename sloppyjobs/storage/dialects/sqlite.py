@@ -12,30 +12,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from sqlalchemy import (
     URL,
-    ColumnElement,
     Connection,
     Engine,
     Executable,
-    LargeBinary,
     Select,
-    Subquery,
-    Table,
-    bindparam,
-    cast,
-    literal_column,
-    select,
-    text,
 )
-from sqlalchemy import func as sql
-from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.types import TypeEngine
 
 from sloppyjobs import errors, options
 from sloppyjobs.model import Job, NewJob, Settlement
@@ -43,16 +30,14 @@ from sloppyjobs.states import Status
 from sloppyjobs.storage import writers
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.database import RETRY_SECONDS, Prepared, as_sqlalchemy, cursor_of, detached
-from sloppyjobs.storage.deaths import add_deaths_on_conflict
 from sloppyjobs.storage.dialects import sqlite_sql
+from sloppyjobs.storage.dialects.sqlite_dialect import SqliteDialect, is_busy, is_no_text
 from sloppyjobs.storage.dialects.sqlite_engine import MEMORY, own_engine, writer_lock
 from sloppyjobs.storage.enqueue import alike, placed, terms_values
-from sloppyjobs.storage.instants import SQLITE_NOW, from_text, to_text
 from sloppyjobs.storage.outages import StorageUnavailable
 from sloppyjobs.storage.settlement import Fence, HeldRow
 from sloppyjobs.storage.storage import SqlStorage
 from sloppyjobs.storage.tables import Tables
-from sloppyjobs.storage.transitions import json_parameter
 from sloppyjobs.storage.watch import Watcher
 
 OLDEST = (3, 33, 0)
@@ -61,28 +46,9 @@ OLDEST = (3, 33, 0)
 LARGEST = 16_000_000
 """Characters of payloads that travel in one JSON value; SQLite has a limit for texts."""
 
-_AWAY = {
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_PROTOCOL,
-    sqlite3.SQLITE_CORRUPT,
-    sqlite3.SQLITE_NOTADB,
-    sqlite3.SQLITE_NOMEM,
-}
-"""Result codes that speak of the file, not of the statement."""
-
 
 class SqliteStorage(SqlStorage):
     """The embedded default: durable with nothing to install."""
-
-    dialect = "sqlite"
-    now_sql = SQLITE_NOW
-    preparation = "PRAGMA journal_mode=WAL;\n\n"
 
     @options.known_only("storage.sqlite", besides=("self", "target"))
     def __init__(
@@ -104,7 +70,8 @@ class SqliteStorage(SqlStorage):
             )
         owns = not isinstance(target, Engine)
         engine = target if isinstance(target, Engine) else own_engine(target, synchronous)
-        super().__init__(engine, tables=Tables(prefix=prefix), clock=clock, owns_engine=owns)
+        dialect = SqliteDialect(Tables(prefix=prefix, dialect=SqliteDialect.name))
+        super().__init__(engine, dialect=dialect, clock=clock, owns_engine=owns)
         self._one_writer = writer_lock(engine)
         writers.follow_transactions()
         self._sql = sqlite_sql.statements(self.tables)
@@ -118,17 +85,9 @@ class SqliteStorage(SqlStorage):
 
         self._again(switch)
 
-    def lock_migrations(self, connection: Connection) -> None:
-        """``BEGIN IMMEDIATE`` has locked out every other writer already."""
-
     def beside(self, engine: Engine) -> SqliteStorage:
         """The same tables by another driver."""
         return SqliteStorage(engine, clock=self._test_clock, prefix=self.tables.prefix)
-
-    def identity(self, connection: Connection) -> tuple[Any, ...]:
-        """The file; what is in memory is told apart by its pool."""
-        files = {row[1]: row[2] for row in connection.exec_driver_sql("PRAGMA database_list")}
-        return (Path(files["main"]).resolve(),) if files["main"] else (id(connection.engine.pool),)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -176,7 +135,7 @@ class SqliteStorage(SqlStorage):
                 cursor.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
-                if not _is_busy(error):
+                if not is_busy(error):
                     raise as_sqlalchemy(error, self.engine, broken=False) from error
                 if time.monotonic() > deadline:
                     reason = (
@@ -187,68 +146,9 @@ class SqliteStorage(SqlStorage):
             # SQLite's own back-off is the same in every process; jitter gives each of them a chance.
             time.sleep(0.001 + random.random() * 0.004)  # noqa: S311
 
-    def is_passing(self, error: DBAPIError) -> bool:
-        """A busy file passes; everything else stays."""
-        return _is_busy(error.orig)
-
-    def is_unavailable(self, error: DBAPIError) -> bool:
-        """The file is locked, missing, damaged, or cannot be written to."""
-        return _code(error.orig) in _AWAY
-
-    def is_lost(self, error: DBAPIError) -> bool:
-        """Writing failed half-way; a later reader may find the commit in the log all the same."""
-        return _code(error.orig) == sqlite3.SQLITE_IOERR
-
-    def is_duplicate(self, error: DBAPIError) -> bool:
-        """A unique index said no."""
-        return isinstance(error.orig, sqlite3.IntegrityError) and "UNIQUE" in str(error.orig)
-
-    def is_unreadable(self, error: Exception) -> bool:
-        """Bytes that are no UTF-8, and BLOBs where text is expected, are refused by the driver or by SQLite itself."""
-        return super().is_unreadable(error) or _is_no_text(getattr(error, "orig", error))
-
-    def raw_text(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """The bytes, because what is in a column of text need not be text."""
-        return cast(column, LargeBinary)
-
     def watch(self) -> Watcher:
         """Look for commits of others."""
         return _ChangeWatcher(self.engine)
-
-    def to_driver(self, instant: datetime) -> str:
-        """Text of fixed width."""
-        return to_text(instant)
-
-    def from_driver(self, value: Any) -> datetime | None:
-        """The instant in the text."""
-        return None if value is None else from_text(value)
-
-    def any_of(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """The list travels as one JSON text."""
-        return column.in_(select(text("value")).select_from(sql.json_each(bindparam(name))))
-
-    def list_param(self, values: Sequence[str]) -> str:
-        """A JSON array."""
-        return msgspec.json.encode(values).decode()
-
-    def given_rows(self, name: str, columns: Mapping[str, TypeEngine[Any]]) -> Subquery:
-        """``json_each``."""
-        row = sql.json_each(json_parameter(name)).table_valued("value")
-        values = [
-            sql.json_extract(row.c.value, literal_column(f"'$[{place}]'"), type_=kind).label(column)
-            for place, (column, kind) in enumerate(columns.items())
-        ]
-        return select(*values).subquery("given")
-
-    def begin_really(self, connection: Connection) -> None:
-        """The driver begins at the first insert, which is too late for a savepoint."""
-        driver: Any = connection.connection.driver_connection
-        if not driver.in_transaction and driver.isolation_level is not None:
-            cursor_of(connection).execute("BEGIN IMMEDIATE")
-
-    def insert_if_absent(self, table: Table, names: Sequence[str]) -> Any:
-        """``ON CONFLICT DO NOTHING``."""
-        return insert(table).values({name: bindparam(name) for name in names}).on_conflict_do_nothing()
 
     # Many rows in one step: the interpreter lets go of its lock at every step, and other threads are waiting for it
 
@@ -297,14 +197,6 @@ class SqliteStorage(SqlStorage):
         if other:
             super()._write_settled(connection, other, found)
 
-    def add_deaths(self, rows: Sequence[dict[str, Any]]) -> Any:
-        """``ON CONFLICT DO UPDATE``, adding."""
-        return add_deaths_on_conflict(insert(self.tables.deaths).values(rows), self.tables.deaths)
-
-    def count_up(self) -> Any:
-        """``ON CONFLICT DO UPDATE``, adding."""
-        return count_up_on_conflict(insert(self.tables.stats), self.tables.stats)
-
 
 class _AtOnce(Prepared):
     """A query whose rows come as one JSON array, in a single step."""
@@ -322,7 +214,7 @@ class _AtOnce(Prepared):
             cursor.execute(self.sql, self.bind(values))
             found: list[Any] = msgspec.json.decode(cursor.fetchone()[0])
         except sqlite3.OperationalError as error:
-            if not _is_no_text(error):
+            if not is_no_text(error):
                 raise
             # JSON cannot hold a BLOB, as somebody has put in the place of text; a row can.
             found = cursor.execute(self._plain, self.bind(values)).fetchall()
@@ -370,25 +262,3 @@ class _ChangeWatcher:
             self._driver = detached(self._engine)
         number: int = self._driver.execute("PRAGMA data_version").fetchone()[0]
         return number
-
-
-def count_up_on_conflict(statement: Any, stats: Table) -> Any:
-    """The upsert that SQLite and PostgreSQL share."""
-    keys = ("minute", "queue", "name", "shard")
-    counters = ("succeeded", "failed", "dead", "cancelled", "run_seconds")
-    statement = statement.values({name: bindparam(name) for name in (*keys, *counters)})
-    added = {name: stats.c[name] + statement.excluded[name] for name in counters}
-    return statement.on_conflict_do_update(index_elements=list(keys), set_=added)
-
-
-def _is_no_text(error: object) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and ("decode" in str(error) or "BLOB" in str(error))
-
-
-def _is_busy(error: BaseException | None) -> bool:
-    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _code(error: BaseException | None) -> int:
-    """SQLite's primary result code; the extended ones only say more."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

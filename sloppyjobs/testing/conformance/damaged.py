@@ -50,7 +50,7 @@ def damaged_jobs(make_storage: MakeStorage, clock: FakeClock) -> Jobs:
 def kinds_of(jobs: Jobs) -> dict[str, str]:
     """The kinds of damage that this database lets somebody do."""
     more = {"sqlite": ON_SQLITE, "postgresql": ON_POSTGRES}
-    return ANYWHERE | more.get(jobs.storage.dialect, {})
+    return ANYWHERE | more.get(jobs.storage.dialect.name, {})
 
 
 def harm(jobs: Jobs, job_id: str, change: str) -> None:
@@ -131,7 +131,7 @@ def test_a_due_time_that_cannot_be_read_stops_no_sweep(damaged_jobs: Jobs, clock
     damaged_jobs.declare("note")
     early, late, other = (damaged_jobs.enqueue("note", delay=60) for _ in range(3))
     never = {"sqlite": ("run_at = ''", "run_at = 'soon'")}
-    changes = never.get(damaged_jobs.storage.dialect, ("run_at = '-infinity'", "run_at = 'infinity'"))
+    changes = never.get(damaged_jobs.storage.dialect.name, ("run_at = '-infinity'", "run_at = 'infinity'"))
     for job, change in zip((early, late), changes, strict=True):
         harm(damaged_jobs, job.id, change)
     assert damaged_jobs.storage.sweep().promoted == 1
@@ -147,7 +147,7 @@ def test_a_lease_end_that_cannot_be_read_stops_no_sweep(damaged_jobs: Jobs, cloc
     held, other = damaged_jobs.enqueue_many([("note", None)] * 2)
     assert len(damaged_jobs.claim("w1", limit=2, lease=30)) == 2
     never = {"sqlite": "locked_until = 'soon'"}
-    harm(damaged_jobs, held.id, never.get(damaged_jobs.storage.dialect, "locked_until = 'infinity'"))
+    harm(damaged_jobs, held.id, never.get(damaged_jobs.storage.dialect.name, "locked_until = 'infinity'"))
     clock.advance(31)
     assert damaged_jobs.storage.sweep().expired == 1
     assert [damaged_jobs.get(job.id).status for job in (held, other)] == ["processing", "queued"]

@@ -215,7 +215,7 @@ def test_a_job_that_others_have_locked_is_left_for_the_next_time(jobs: Jobs, clo
     table, totals = jobs.storage.tables.jobs, list[int]()
     cleaning = Thread(target=lambda: totals.append(jobs.admin.cleanup().total))
     # Where the lock is on the whole file, a cleanup waits until it is free, and leaves nothing.
-    locks_rows = jobs.storage.dialect != "sqlite"
+    locks_rows = jobs.storage.dialect.name != "sqlite"
     with jobs.storage.engine.begin() as connection:
         connection.execute(update(table).where(table.c.id == held.id).values(priority=1))
         cleaning.start()
