@@ -93,7 +93,7 @@ def _lost_worker(jobs: Jobs, now: datetime) -> None:
     """It claimed two imports, said how far it was, and was not heard again. One lease is over, one runs on."""
     past, _ = _in_the_past(jobs, now - timedelta(minutes=4))
     said = past.create_worker(id=LOST, queues=("partner-imports",), concurrency=2).info()
-    past.storage.register_worker(msgspec.structs.replace(said, hostname="worker-2", pid=4127, running=2))
+    past.storage.workers.register(msgspec.structs.replace(said, hostname="worker-2", pid=4127, running=2))
     for rows, lease in ((250_000, 60), (90_000, 1800)):
         past.enqueue("import-report", {"rows": rows, "seconds": 5}, queue="partner-imports")
         for claim in past.claim(LOST, queues=("partner-imports",), limit=1, lease=lease):

@@ -256,8 +256,8 @@ class Jobs(AsyncJobs):
         storage, tracer = self.storage, telemetry.tracer()
         if caller is not None:
             storage = storage.callers.storage_for(caller)
-        if not self.definitions.redactions <= storage.redactions_written:
-            storage.write_redactions(self.definitions.redactions, caller)
+        if not self.definitions.redactions <= storage.redactions.written:
+            storage.redactions.write(self.definitions.redactions, caller)
         if tracer is None:
             written = storage.insert_jobs(new, caller)
         else:

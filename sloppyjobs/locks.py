@@ -19,15 +19,15 @@ class Locks:
 
     def acquire(self, name: str, ttl: float | timedelta = 30) -> bool:
         """Take the lock for ``ttl`` seconds; False when somebody else holds it."""
-        return self._storage.acquire_lock(options.text("name", name), self.owner, _ttl(ttl))
+        return self._storage.locks.acquire(options.text("name", name), self.owner, _ttl(ttl))
 
     def extend(self, name: str, ttl: float | timedelta = 30) -> bool:
         """Prolong a lock that is held to ``ttl`` seconds from now; False when it is lost."""
-        return self._storage.extend_lock(options.text("name", name), self.owner, _ttl(ttl))
+        return self._storage.locks.extend(options.text("name", name), self.owner, _ttl(ttl))
 
     def release(self, name: str) -> bool:
         """Give the lock back; False when it was not held."""
-        return self._storage.release_lock(options.text("name", name), self.owner)
+        return self._storage.locks.release(options.text("name", name), self.owner)
 
 
 @contextmanager

@@ -112,10 +112,10 @@ class Schedules:
     ) -> Recurring:
         """Write a schedule now, or update the one of that name; the settings are those of ``Jobs.recurring``."""
         new = self._checked(name, job_name, payload, **settings)
-        self._storage.write_redactions(self._definitions.redactions)
-        written = self._storage.register_schedule(new)
+        self._storage.redactions.write(self._definitions.redactions)
+        written = self._storage.schedules.register(new)
         assert written is not None
-        return self._shown(written, self._storage.redactions())
+        return self._shown(written, self._storage.redactions.by_name())
 
     def declare(self, name: str, job_name: str, payload: Any = None, **settings: Unpack[ScheduleSettings]) -> None:
         """Remember a schedule until ``sync`` writes it; ``DuplicateJob`` for a name that is declared already."""
@@ -133,18 +133,18 @@ class Schedules:
         without an application's name, only schedules of jobs that are known here, by a ``Jobs`` that declares at
         least one schedule. A ``once`` whose time has passed is not written anew, because it may have run.
         """
-        self._storage.write_redactions(self._definitions.redactions)
+        self._storage.redactions.write(self._definitions.redactions)
         for new in self._declared.values():
-            self._storage.register_schedule(new)
+            self._storage.schedules.register(new)
         return Synchronised(tuple(self._declared), tuple(self._mark_vanished()))
 
     def _mark_vanished(self) -> list[str]:
         if self.application is not None:
-            return self._storage.mark_vanished(self._declared, self.application, None)
+            return self._storage.schedules.mark_vanished(self._declared, self.application, None)
         if not self._declared:
             return []
         known = frozenset(definition.name for definition in self._definitions)
-        return self._storage.mark_vanished(self._declared, None, known)
+        return self._storage.schedules.mark_vanished(self._declared, None, known)
 
     @options.known_only("recurring", besides=("self", "declared"))
     def _checked(
@@ -201,24 +201,24 @@ class Schedules:
         if owner is not None:
             options.text("owner", owner)
         enqueued: list[Job] = []
-        due = self._storage.due_schedules(limit)
+        due = self._storage.firing.due(limit)
         while due:
             fired = self._fire(due.pop(0))
             enqueued += fired or ()
             if fired is None and due:
                 # Another scheduler goes through the same list. To share it is quicker than to follow it.
-                left = set(self._storage.due_schedules(limit))
+                left = set(self._storage.firing.due(limit))
                 due = [schedule_id for schedule_id in due if schedule_id in left]
                 random.shuffle(due)
         return enqueued
 
     def next_in(self) -> float | None:
         """In how many seconds a tick has something to do, 0 when it has already; None when never."""
-        return self._storage.next_schedule_in()
+        return self._storage.firing.next_in()
 
     def _fire(self, schedule_id: str) -> list[Job] | None:
         fire = _Fire(self._definitions)
-        inserted = self._storage.fire_schedule(schedule_id, fire.decide)
+        inserted = self._storage.firing.fire(schedule_id, fire.decide)
         if not inserted:
             return inserted
         inserted = [telemetry.without_trace(job) for job in inserted]
@@ -235,7 +235,7 @@ class Schedules:
 
     def get(self, name: str) -> Recurring:
         """The schedule of that name, or ``UnknownSchedule``."""
-        return self._shown(self._storage.get_schedule(name), self._storage.redactions())
+        return self._shown(self._storage.schedules.get(name), self._storage.redactions.by_name())
 
     def page(
         self, page_size: int = 50, cursor: str | None = None, queues: Collection[str] | None = None
@@ -247,8 +247,8 @@ class Schedules:
         limit = paging.page_size(page_size)
         position = names.position(cursor)
         after = None if position.after is None else position.after[0]
-        found = self._storage.list_schedules(limit + 1, after, backward=position.backward)
-        secret = self._storage.redactions()
+        found = self._storage.schedules.page(limit + 1, after, backward=position.backward)
+        secret = self._storage.redactions.by_name()
         items = [((stored.name,), self._shown(stored, secret)) for stored in found[:limit]]
         seen = [(key, shown) for key, shown in items if queues is None or shown.queue in queues]
         return names.page(seen, position, items[-1][0] if len(found) > limit else None)
@@ -260,15 +260,15 @@ class Schedules:
         history, limit = paging.Paging("fires", (datetime, str), name), paging.page_size(page_size)
         position = history.position(cursor)
         schedule_id = self._id_of(possible_name(name))
-        found = self._storage.schedule_jobs(schedule_id, limit + 1, position.after, backward=position.backward)
+        found = self._storage.schedules.jobs_of(schedule_id, limit + 1, position.after, backward=position.backward)
         items = [((job.occurrence_at, job.id), job) for job in found[:limit]]
         return history.page(items, position, items[-1][0] if len(found) > limit else None)
 
     def _id_of(self, name: str) -> str:
         try:
-            return self._storage.get_schedule(name).id
+            return self._storage.schedules.get(name).id
         except errors.UnknownSchedule:
-            found = self._storage.schedule_of_keys(*occurrences.occurrence_keys(name))
+            found = self._storage.schedules.of_keys(*occurrences.occurrence_keys(name))
             if found is None:
                 raise
             return found
@@ -284,7 +284,7 @@ class Schedules:
         storage, id = self._storage, self._ids.new("job")
 
         def work(connection: Connection) -> tuple[NewJob, Job]:
-            stored = storage.get_schedule(name, connection)
+            stored = storage.schedules.get(name, connection)
             definition, now = self._definitions.get(stored.job_name), storage.now(connection)
             new = occurrences.manual_job(stored, definition, id=id, now=now, actor=actor)
             tracer = telemetry.tracer()
@@ -299,14 +299,16 @@ class Schedules:
 
     def pause(self, name: str) -> Recurring:
         """Let the schedule not fire until it is resumed."""
-        self._storage.set_schedule_paused(name, True)
+        self._storage.schedules.set_paused(name, True)
         return self.get(name)
 
     def resume(self, name: str) -> Recurring:
         """Let it fire again from its next occurrence on; what it missed is not made up for, a ``once`` excepted."""
-        self._storage.set_schedule_paused(name, False)
+        self._storage.schedules.set_paused(name, False)
         return self.get(name)
 
     def delete(self, name: str, connection: Connection | None = None) -> Recurring:
         """Remove the schedule, and return it as it was. Jobs that it enqueued stay."""
-        return self._shown(self._storage.delete_schedule(name, connection), self._storage.redactions(connection))
+        return self._shown(
+            self._storage.schedules.delete(name, connection), self._storage.redactions.by_name(connection)
+        )

@@ -136,7 +136,7 @@ def cleanup(
         if left == 0:
             more = True
             break
-        moved = storage.soft_delete(Status(name), now - timedelta(seconds=age), left, order)
+        moved = storage.retention.soft_delete(Status(name), now - timedelta(seconds=age), left, order)
         deleted[name] = moved.count
         more = more or moved.more
     return CleanupResult({name: deleted.get(name, 0) for name in wanted}, more)
@@ -159,21 +159,21 @@ def purge(
     def ago(seconds: float) -> timedelta:
         return timedelta(seconds=seconds)
 
-    moved = Moved() if age is None else storage.purge_jobs(now - ago(age), limit, archive=archive)
-    stats = storage.remove_stats(now - ago(STATS_KEPT), limit)
-    rolled_up = storage.roll_up_stats(now - ago(MINUTES_KEPT), limit)
-    audit = 0 if audit_age is None else storage.remove_audit(now - ago(audit_age), limit)
-    storage.remove_throttles(now - ago(GONE_AFTER))
-    storage.remove_form_keys(now - ago(GONE_AFTER), limit)
-    storage.remove_deaths(now - ago(CAUSES_KEPT), limit)
-    storage.remove_retry_runs(now - ago(CAUSES_KEPT), limit)
+    moved = Moved() if age is None else storage.retention.purge(now - ago(age), limit, archive=archive)
+    stats = storage.cleanup.remove_stats(now - ago(STATS_KEPT), limit)
+    rolled_up = storage.cleanup.roll_up_stats(now - ago(MINUTES_KEPT), limit)
+    audit = 0 if audit_age is None else storage.cleanup.remove_audit(now - ago(audit_age), limit)
+    storage.throttles.remove(now - ago(GONE_AFTER))
+    storage.form_keys.remove(now - ago(GONE_AFTER), limit)
+    storage.cleanup.remove_deaths(now - ago(CAUSES_KEPT), limit)
+    storage.cleanup.remove_retry_runs(now - ago(CAUSES_KEPT), limit)
     return PurgeResult(
         jobs=moved.count,
         archived=archive,
         stats=stats,
         stats_rolled_up=rolled_up,
-        workers=storage.remove_workers(now - ago(GONE_AFTER), limit),
-        locks=storage.remove_locks(now - ago(GONE_AFTER), limit),
+        workers=storage.cleanup.remove_workers(now - ago(GONE_AFTER), limit),
+        locks=storage.cleanup.remove_locks(now - ago(GONE_AFTER), limit),
         audit=audit,
         more=moved.more or limit in (stats, rolled_up, audit),
     )
@@ -187,12 +187,12 @@ def maintain(jobs: Jobs, owner: str | None = None) -> Maintenance | None:
     """
     owner = jobs.ids.new("maintenance") if owner is None else options.text("owner", owner)
     storage, policy = jobs.storage, jobs.retention
-    if not storage.acquire_lock(LOCK, owner, LOCK_TTL):
+    if not storage.locks.acquire(LOCK, owner, LOCK_TTL):
         return None
     try:
         return _rounds(storage, policy)
     finally:
-        storage.release_lock(LOCK, owner)
+        storage.locks.release(LOCK, owner)
 
 
 def _rounds(storage: SqlStorage, policy: Retention) -> Maintenance:

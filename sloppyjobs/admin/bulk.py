@@ -77,7 +77,7 @@ class Bulk:
             return self._preview(asked)
         digest = digest_of(verb.name, asked.wanted)
         begun = None if cursor is None else read_cursor(cursor, digest)
-        return self._act(asked, begun or Progress(digest=digest, mark=self._storage.begin_command()))
+        return self._act(asked, begun or Progress(digest=digest, mark=self._storage.audit.begin_command()))
 
     def _act(self, asked: Request, progress: Progress) -> BulkResult:
         """Chunk by chunk, until the filter finds no more, or one of the bounds is met."""
@@ -94,7 +94,7 @@ class Bulk:
             more = found.resume is not None
         if fresh and not progress.matched and not more:
             detail = {"filter": _plain(asked.filter), "matched": 0, **tally_of(())}
-            self._storage.record_audit(asked.order, "jobs", f"bulk {asked.verb.name}", detail)
+            self._storage.audit.record(asked.order, "jobs", f"bulk {asked.verb.name}", detail)
         unfinished = more and progress.matched < asked.limit
         return BulkResult(
             action=asked.verb.name,
@@ -116,7 +116,7 @@ class Bulk:
             return {"filter": _plain(asked.filter), "matched": len(jobs), **tally_of(outcomes)}
 
         ids = [job.id for job in jobs]
-        return self._storage.command_jobs(ids, decide, asked.order, since=mark, detail=detail)
+        return self._storage.audit.command_jobs(ids, decide, asked.order, since=mark, detail=detail)
 
     def _preview(self, asked: Request) -> BulkResult:
         jobs: list[Job] = []
@@ -132,7 +132,7 @@ class Bulk:
         outcomes = [_foreseen(job, decide) for job in jobs]
         tally = tally_of(outcomes)
         first = _touched(jobs, outcomes)[:SAMPLE]
-        showing = Showing(self._definitions, self._storage.redactions())
+        showing = Showing(self._definitions, self._storage.redactions.by_name())
         return BulkResult(
             action=asked.verb.name,
             dry_run=True,
@@ -146,7 +146,7 @@ class Bulk:
 
     def _find(self, wanted: JobFilter, after: tuple[Any, ...] | None, limit: int) -> _Chunk:
         """The oldest jobs beyond a key that the filter finds, and the key after which to go on."""
-        found = self._storage.find_jobs(wanted, "created_at", after, backward=False, limit=limit)
+        found = self._storage.lists.find(wanted, "created_at", after, backward=False, limit=limit)
         return _Chunk([job for _, job in found.jobs], found.resume)
 
 

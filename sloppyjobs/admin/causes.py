@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import Connection
 
 from sloppyjobs import causes, errors, options
 from sloppyjobs.admin.actions import ACTIONS, decision
@@ -36,7 +35,7 @@ _ids = Ids(lambda: time.time_ns() // 1_000_000)
 def advance_retry_runs(storage: SqlStorage, definitions: Definitions) -> int:
     """Retry what is due of every running retry of a cause; how many jobs that was. Safe from anywhere, at any time."""
     decide = decision(ACTIONS["retry"], definitions)
-    return sum(storage.advance_retry_run(run_id, decide) for run_id in storage.due_retry_runs())
+    return sum(storage.retry_runs.advance(run_id, decide) for run_id in storage.retry_run_rows.due())
 
 
 class CauseAdmin:
@@ -52,10 +51,10 @@ class CauseAdmin:
         """
         most = options.whole("limit", limit, least=1, most=MOST_CAUSES)
         scope, showing = scope_of(queues), self._showing()
-        groups = [dead_group(cause, showing) for cause in self._storage.dead_causes(most, scope)]
+        groups = [dead_group(cause, showing) for cause in self._storage.dead_groups.dead_causes(most, scope)]
         ids = [group.cause for group in groups]
         asked = [(id, "canary") for id in ids]
-        canaries = self._storage.read(lambda c: self._latest(self._storage.bounded(c), asked, scope, showing))
+        canaries = self._storage.snapshot(lambda: self._latest(asked, scope, showing))
         groups = [msgspec.structs.replace(group, canary=canaries.get((group.cause, "canary"))) for group in groups]
         return tuple(sorted(groups, key=lambda group: group.count.value, reverse=True))
 
@@ -68,7 +67,7 @@ class CauseAdmin:
         most = options.whole("jobs", jobs, least=1, most=500)
         queues = scope_of(scope)
         self._storage.ensure_schema()
-        return self._storage.read(lambda c: self._view(self._storage.bounded(c), cause, queues, most))
+        return self._storage.snapshot(lambda: self._view(cause, queues, most))
 
     def retry_canary(
         self,
@@ -84,7 +83,7 @@ class CauseAdmin:
         ``InvalidTransition`` where none is dead any more.
         """
         most = options.whole("count", count, least=1, most=MOST_CANARIES)
-        run = self._storage.begin_canary(self._asked("retry_canary", cause, actor, reason, scope), most)
+        run = self._storage.retry_runs.begin_canary(self._asked("retry_canary", cause, actor, reason, scope), most)
         return self._shown_run(run)
 
     def retry_rest(
@@ -102,18 +101,20 @@ class CauseAdmin:
         and start meanwhile. ``InvalidTransition`` where none is dead, or a retry of this cause is running.
         """
         jobs_per_minute = options.whole("rate", rate, least=1, most=HIGHEST_RATE)
-        run = self._storage.begin_rest(self._asked("retry_rest", cause, actor, reason, scope), jobs_per_minute)
+        run = self._storage.retry_runs.begin_rest(
+            self._asked("retry_rest", cause, actor, reason, scope), jobs_per_minute
+        )
         return self._shown_run(run)
 
     def stop_retry_run(
         self, id: str, *, actor: str | None = None, reason: str | None = None, scope: Iterable[str] | None = None
     ) -> RetryRun:
         """Stop a retry of the rest; what was retried stays so. One that has ended is returned as it is."""
-        found = self._storage.retry_run(options.text("id", id))
+        found = self._storage.retry_run_rows.get(options.text("id", id))
         if found is None or not found.seen_by(scope_of(scope)):
             raise errors.UnknownCause(f"no retry of a cause has the id {id!r:.200}")
-        self._storage.stop_retry_run(found.id, order_given("stop_retry", actor, reason))
-        run = self._storage.retry_run(found.id) or found
+        self._storage.retry_runs.stop(found.id, order_given("stop_retry", actor, reason))
+        run = self._storage.retry_run_rows.get(found.id) or found
         return self._shown_run(run)
 
     def advance_retry_runs(self) -> int:
@@ -121,7 +122,7 @@ class CauseAdmin:
         return advance_retry_runs(self._storage, self._definitions)
 
     def _showing(self) -> Showing:
-        return Showing(self._definitions, self._storage.redactions())
+        return Showing(self._definitions, self._storage.redactions.by_name())
 
     # Causes
 
@@ -130,33 +131,33 @@ class CauseAdmin:
     ) -> Asked:
         queues = scope_of(scope)
         self._storage.ensure_schema()
-        parts = self._storage.read(lambda c: self._parts(self._storage.bounded(c), cause))
+        parts = self._storage.snapshot(lambda: self._parts(cause))
         decide = decision(ACTIONS["retry"], self._definitions)
         return Asked(_ids.new("retry"), parts, queues, decide, order_given(action, actor, reason))
 
-    def _parts(self, connection: Connection, cause: str) -> Cause:
+    def _parts(self, cause: str) -> Cause:
         """What a cause consists of: from what is remembered of it, else from what is dead now."""
         storage = self._storage
         found = None
         if causes.possible_id(cause):
-            found = storage.past_cause(connection, cause) or storage.run_cause(connection, cause)
-            found = found or storage.dead_cause(connection, cause, MOST_CAUSES)
+            found = storage.deaths.past_cause(cause) or storage.retry_run_rows.run_cause(cause)
+            found = found or storage.dead_groups.dead_cause(cause, MOST_CAUSES)
         if found is None:
             raise unknown_cause(cause)
         return found
 
-    def _view(self, connection: Connection, cause: str, scope: tuple[str, ...] | None, most: int) -> CauseView:
+    def _view(self, cause: str, scope: tuple[str, ...] | None, most: int) -> CauseView:
         storage = self._storage
-        parts = self._parts(connection, cause)
-        dead = storage.dead_of(connection, parts, scope)
-        past = storage.past_deaths_by_hour(connection, cause, scope)
+        parts = self._parts(cause)
+        dead = storage.dead_groups.dead_of(parts, scope)
+        past = storage.deaths.past_by_hour(cause, scope)
         showing = self._showing()
-        runs = self._latest(connection, [(cause, "canary"), (cause, "rest")], scope, showing)
+        runs = self._latest([(cause, "canary"), (cause, "rest")], scope, showing)
         canary, rest = runs.get((cause, "canary")), runs.get((cause, "rest"))
         if not dead.deaths and not past and canary is None and rest is None:
             raise unknown_cause(cause)
-        members = set() if canary is None else set(storage.member_ids(connection, canary.id))
-        listed = self._listed(connection, dead, members, most, showing)
+        members = set() if canary is None else set(storage.retry_run_rows.member_ids(canary.id))
+        listed = self._listed(dead, members, most, showing)
         times = [one.died_at for one in dead.deaths]
         first = [one.first_at for one in past.values()] + ([dead.first_at] if dead.first_at else [])
         newest = listed[0].job if listed else None
@@ -170,7 +171,7 @@ class CauseAdmin:
             deaths=dead.jobs.number + sum(one.deaths for one in past.values()),
             first_seen=min(first, default=None),
             last_seen=max([*times, *(one.last_at for one in past.values())], default=None),
-            trend=_trend(storage.now(connection), times, past),
+            trend=_trend(storage.clock.now(), times, past),
             queues=tuple(Counter(one.queue for one in dead.deaths).most_common(10)),
             workers=tuple(Counter(one.worker for one in listed if one.worker is not None).most_common(5)),
             jobs=tuple(listed),
@@ -182,12 +183,10 @@ class CauseAdmin:
             rest=rest,
         )
 
-    def _listed(
-        self, connection: Connection, dead: DeadOfCause, canaries: set[str], most: int, showing: Showing
-    ) -> list[CauseJob]:
+    def _listed(self, dead: DeadOfCause, canaries: set[str], most: int, showing: Showing) -> list[CauseJob]:
         """The jobs that died last, as rows with their last attempts."""
         latest = sorted(dead.deaths, key=lambda one: (one.died_at, one.id), reverse=True)[:most]
-        found = self._storage.dead_jobs(connection, [one.id for one in latest])
+        found = self._storage.dead_groups.dead_jobs([one.id for one in latest])
         shown = []
         for one in latest:
             if one.id in found:
@@ -206,28 +205,27 @@ class CauseAdmin:
         return shown
 
     def _traceback(self, job_id: str, name: str, showing: Showing) -> str | None:
-        latest = self._storage.job_attempts(job_id, None, backward=True, limit=1)
+        latest = self._storage.history.job_attempts(job_id, None, backward=True, limit=1)
         return showing.text(name, latest[0].traceback) if latest else None
 
     # Runs
 
     def _latest(
         self,
-        connection: Connection,
         asked: Sequence[tuple[str, str]],
         scope: tuple[str, ...] | None,
         showing: Showing,
     ) -> dict[tuple[str, str], RetryRun]:
         """The latest run of each cause and kind, in two statements."""
-        runs = self._storage.latest_runs(connection, asked, scope)
-        return {(run.cause, run.kind): run for run in self._shown_runs(connection, runs, showing)}
+        runs = self._storage.retry_run_rows.latest(asked, scope)
+        return {(run.cause, run.kind): run for run in self._shown_runs(runs, showing)}
 
     def _shown_run(self, run: Run) -> RetryRun:
         showing = self._showing()
-        return self._storage.read(lambda c: self._shown_runs(c, [run], showing)[0])
+        return self._shown_runs([run], showing)[0]
 
-    def _shown_runs(self, connection: Connection, runs: Sequence[Run], showing: Showing) -> list[RetryRun]:
-        tallies = self._storage.tallies(connection, runs)
+    def _shown_runs(self, runs: Sequence[Run], showing: Showing) -> list[RetryRun]:
+        tallies = self._storage.retry_run_rows.tallies(runs)
         return [_shown_run(run, tally, showing) for run, tally in zip(runs, tallies, strict=True)]
 
 

@@ -112,10 +112,10 @@ class FindAdmin(NameAdmin):
     def _ids(self, text: str) -> list[str]:
         parts = parts_of_short(text)
         if parts is not None:
-            return self._storage.ids_between(*parts, limit=SHORT_IDS)[:LATEST]
+            return self._storage.lists.ids_between(*parts, limit=SHORT_IDS)[:LATEST]
         rest = text.removeprefix(_PREFIX)
         if len(rest) < _LEAST or not set(rest) <= set(ALPHABET):
             return []
         if text.startswith(_PREFIX):
-            return self._storage.ids_between(text, "", limit=100)
-        return [id for id in self._storage.latest_ids(LATEST) if rest in id.removeprefix(_PREFIX)][:100]
+            return self._storage.lists.ids_between(text, "", limit=100)
+        return [id for id in self._storage.search.latest_ids(LATEST) if rest in id.removeprefix(_PREFIX)][:100]

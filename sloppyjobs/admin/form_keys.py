@@ -17,16 +17,16 @@ class FormAdmin:
 
         ``claimed_by`` is of this one request and of no other.
         """
-        return self._storage.claim_form(options.text("key", key), options.text("claimed_by", claimed_by))
+        return self._storage.form_keys.claim(options.text("key", key), options.text("claimed_by", claimed_by))
 
     def sent_form(self, key: str) -> SentForm | None:
         """The same without taking it; None where nobody has it."""
-        return self._storage.sent_form(options.text("key", key))
+        return self._storage.form_keys.sent(options.text("key", key))
 
     def finish_form(self, key: str, claimed_by: str, answer: str) -> None:
         """Keep what the form was answered."""
-        self._storage.finish_form(key, claimed_by, answer)
+        self._storage.form_keys.finish(key, claimed_by, answer)
 
     def release_form(self, key: str, claimed_by: str) -> None:
         """Give a key back, because nothing was done."""
-        self._storage.release_form(key, claimed_by)
+        self._storage.form_keys.release(key, claimed_by)

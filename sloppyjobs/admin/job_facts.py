@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, func, select
-
 from sloppyjobs import errors
 from sloppyjobs.admin.workers import live_workers, worker_view
 from sloppyjobs.model import Job
@@ -62,14 +60,14 @@ class Facts(NamedTuple):
 
 def facts_about(storage: SqlStorage, job: Job, shown: Shown) -> Facts:
     """The facts about a job; ``shown`` redacts texts."""
-    return storage.read(lambda c: _facts(storage, storage.bounded(c), job, shown))
+    return storage.snapshot(lambda: _facts(storage, job, shown))
 
 
-def _facts(storage: SqlStorage, connection: Connection, job: Job, shown: Shown) -> Facts:
-    now = storage.now(connection)
-    row = _surroundings(storage, connection, job)
-    workers = storage.recent_workers(connection)
-    ahead = storage.jobs_ahead(connection, job) if job.status is Status.QUEUED else Count(0, False)
+def _facts(storage: SqlStorage, job: Job, shown: Shown) -> Facts:
+    now = storage.clock.now()
+    row = storage.overview.surroundings(job)
+    workers = storage.overview.recent_workers()
+    ahead = storage.overview.jobs_ahead(job) if job.status is Status.QUEUED else Count(0, False)
     attempt = None if row is None or row.worker_id is None else LastAttempt(*row[4:8])
     holder_id = _holder_id(job, attempt)
     command = None
@@ -84,34 +82,6 @@ def _facts(storage: SqlStorage, connection: Connection, job: Job, shown: Shown) 
         attempt,
         command,
     )
-
-
-def _surroundings(storage: SqlStorage, connection: Connection, job: Job) -> Any:
-    """The job's queue, its latest attempt and its latest event, in one statement; None where the job is gone."""
-    tables = storage.tables
-    jobs, queues, attempts, events = tables.jobs, tables.queues, tables.attempts, tables.events
-    latest = select(func.max(events.c.id)).where(events.c.job_id == job.id).scalar_subquery()
-    tried = and_(attempts.c.job_id == job.id, attempts.c.attempt_number == job.attempt_count)
-    joined = (
-        jobs.outerjoin(queues, queues.c.name == job.queue)
-        .outerjoin(attempts, tried)
-        .outerjoin(events, and_(events.c.job_id == job.id, events.c.id == latest))
-    )
-    query = select(
-        queues.c.paused_at,
-        queues.c.paused_until,
-        queues.c.paused_by,
-        queues.c.pause_reason,
-        attempts.c.worker_id,
-        attempts.c.status,
-        attempts.c.started_at,
-        attempts.c.error_code,
-        events.c.event_type,
-        events.c.created_at,
-        events.c.actor,
-        events.c.message,
-    )
-    return connection.execute(query.select_from(joined).where(jobs.c.id == job.id)).one_or_none()
 
 
 def _pause(row: Any, now: datetime, shown: Shown) -> QueuePause | None:

@@ -34,7 +34,7 @@ class NameAdmin:
         ``scope`` limits both to these queues. Bounded: of many thousands some are missing.
         """
         visible = scope_of(scope)
-        queues, settled = self._storage.names_seen(QUEUES, SETTLEMENTS)
+        queues, settled = self._storage.lists.names_seen(QUEUES, SETTLEMENTS)
         lanes = {*settled, *((one.queue, one.name) for one in self._definitions)}
         seen = {(queue, name) for queue, name in lanes if visible is None or queue in visible}
         used = {queue for queue in queues if visible is None or queue in visible}

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection
 
 from sloppyjobs import options
 from sloppyjobs.admin.attention import FEW, Found, Late, Pause, Waiting, attention
@@ -33,23 +32,22 @@ def overview(
     """Everything at a glance, or what concerns some queues; a job is fresh for so many ``minutes``."""
     span = options.whole("minutes", minutes, least=1, most=MOST_MINUTES)
     storage.ensure_schema()
-    return storage.read(lambda c: _overview(storage, storage.bounded(c), definitions, showing, queues, span))
+    return storage.snapshot(lambda: _overview(storage, definitions, showing, queues, span))
 
 
 def _overview(
     storage: SqlStorage,
-    connection: Connection,
     definitions: Definitions,
     showing: Showing,
     scope: Sequence[str] | None,
     minutes: int,
 ) -> Overview:
-    now = storage.now(connection)
-    loads = storage.status_loads(connection, now, now - timedelta(minutes=minutes), scope)
-    queues = storage.queues_in_use(connection, scope)
-    rows = storage.recent_workers(connection)
+    now = storage.clock.now()
+    loads = storage.overview.status_loads(now, now - timedelta(minutes=minutes), scope)
+    queues = storage.overview.queues_in_use(scope)
+    rows = storage.overview.recent_workers()
     workers = Workers.of([worker_view(row, now) for row in rows], scope)
-    late, coming = storage.schedules_due(connection, now, FEW if scope is None else SCHEDULES)
+    late, coming = storage.overview.schedules_due(now, FEW if scope is None else SCHEDULES)
     whole = Overview(
         taken_at=now,
         minutes=minutes,
@@ -63,12 +61,12 @@ def _overview(
         slots=sum(max(0, worker.concurrency - worker.stuck) for worker in workers.live),
         late_schedules=_fires(late, definitions, scope),
         next_fires=_fires(coming, definitions, scope),
-        dead_groups=tuple(dead_group(cause, showing) for cause in storage.recent_causes(connection, FEW, scope)),
+        dead_groups=tuple(dead_group(cause, showing) for cause in storage.dead_groups.recent_causes(FEW, scope)),
     )
     waiting = Waiters.of(queues, workers, now)
     counts = [
         Waiting(queue, name, capped(load.queued), load.due_since)
-        for (queue, name), load in zip(waiting.places, storage.queued_in(connection, waiting.places), strict=True)
+        for (queue, name), load in zip(waiting.places, storage.overview.queued_in(waiting.places), strict=True)
     ]
     found = _found(whole, loads, workers, waiting, counts, showing, scope)
     unhandled = tuple(Unhandled(queue=one.queue, name=one.name or "", count=one.number) for one in found.unhandled)
@@ -176,15 +174,15 @@ def _sum(*counts: Count) -> CappedCount:
 def unhandled(storage: SqlStorage) -> tuple[Unhandled, ...]:
     """Queued jobs that no live worker of their queue has a handler for; queues without any worker are left out."""
     storage.ensure_schema()
-    return storage.read(lambda c: _unhandled(storage, storage.bounded(c)))
+    return storage.snapshot(lambda: _unhandled(storage))
 
 
-def _unhandled(storage: SqlStorage, connection: Connection) -> tuple[Unhandled, ...]:
-    live = live_workers(storage.recent_workers(connection), storage.now(connection))
+def _unhandled(storage: SqlStorage) -> tuple[Unhandled, ...]:
+    live = live_workers(storage.overview.recent_workers(), storage.clock.now())
     workers = Workers.of(live, None)
-    queues = storage.queues_in_use(connection, None)
+    queues = storage.overview.queues_in_use(None)
     lanes = [(queue.name, name) for queue in queues for name in workers.cannot_run(queue)][:MANY]
-    loads = storage.queued_in(connection, lanes)
+    loads = storage.overview.queued_in(lanes)
     return tuple(
         Unhandled(queue=queue, name=name, count=capped(load.queued))
         for (queue, name), load in zip(lanes, loads, strict=True)

@@ -26,7 +26,7 @@ class QueueAdmin:
 
     def get_queue(self, name: str) -> QueueView:
         """One queue; ``UnknownQueue`` where nobody has used or paused it yet."""
-        rows = self._storage.queue_rows([options.text("name", name)], None, backward=False, limit=1)
+        rows = self._storage.history.queue_rows([options.text("name", name)], None, backward=False, limit=1)
         if not rows:
             raise errors.UnknownQueue(f"no queue is called {name!r}; nobody has used or paused it yet")
         return queue_views(self._storage, rows)[0]
@@ -57,18 +57,18 @@ class QueueAdmin:
         if end is not None and end <= self._storage.clock.now():
             raise options.refuse("until", until, "is not in the future")
         order = order_given("pause_queue", actor, reason)
-        self._storage.set_queue_paused(queue, True, end, order)
+        self._storage.audit.set_queue_paused(queue, True, end, order)
         return self.get_queue(queue)
 
     def _check_known(self, queue: str) -> None:
         if queue == DEFAULT_QUEUE or any(definition.queue == queue for definition in self._definitions):
             return
-        if self._storage.queue_rows([queue], None, backward=False, limit=1):
+        if self._storage.history.queue_rows([queue], None, backward=False, limit=1):
             return
-        workers = self._storage.read(self._storage.recent_workers)
+        workers = self._storage.overview.recent_workers()
         if queue in {name for worker in live_workers(workers, self._storage.clock.now()) for name in worker.queues}:
             return
-        known = [row.name for row in self._storage.queue_rows(None, None, backward=False, limit=21)]
+        known = [row.name for row in self._storage.history.queue_rows(None, None, backward=False, limit=21)]
         shown = ", ".join(map(repr, known[:20])) + (" and more" if len(known) > 20 else "")
         raise errors.UnknownQueue(
             f"no queue is called {queue!r}; known are {shown or 'none yet'}. To pause it before its first job comes, "
@@ -79,5 +79,5 @@ class QueueAdmin:
         """End the pause of a queue."""
         queue = self.get_queue(name).name
         order = order_given("resume_queue", actor, reason)
-        self._storage.set_queue_paused(queue, False, None, order)
+        self._storage.audit.set_queue_paused(queue, False, None, order)
         return self.get_queue(queue)

@@ -50,7 +50,7 @@ class ScheduleAdmin:
         self._storage.ensure_schema()
         scope = scope_of(queues)
         ids = [one.id for one in schedules]
-        found = self._storage.read(lambda c: self._storage.last_runs(self._storage.bounded(c), ids, LAST))
+        found = self._storage.recent_runs.last_runs(ids, LAST)
         return {
             one.name: tuple(
                 _occurrence(ran)
@@ -74,7 +74,7 @@ class ScheduleAdmin:
 
         def work(connection: Connection) -> Job:
             job = self._schedules.trigger(name, actor=order.actor, connection=connection)
-            self._storage.record_audit(order, "schedule", name, {"job": job.id}, connection)
+            self._storage.audit.record(order, "schedule", name, {"job": job.id}, connection)
             return job
 
         return self.get_job(self._in_transaction(work).id)
@@ -85,15 +85,15 @@ class ScheduleAdmin:
 
         def work(connection: Connection) -> Recurring:
             gone = self._schedules.delete(name, connection)
-            self._storage.record_audit(order, "schedule", name, {"job_name": gone.job_name}, connection)
+            self._storage.audit.record(order, "schedule", name, {"job_name": gone.job_name}, connection)
             return gone
 
         return self._in_transaction(work)
 
     def _set_paused(self, name: str, paused: bool, order: Order) -> Recurring:
         def work(connection: Connection) -> None:
-            if self._storage.set_schedule_paused(name, paused, connection):
-                self._storage.record_audit(order, "schedule", name, {}, connection)
+            if self._storage.schedules.set_paused(name, paused, connection):
+                self._storage.audit.record(order, "schedule", name, {}, connection)
 
         self._in_transaction(work)
         return self._schedules.get(name)

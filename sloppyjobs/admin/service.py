@@ -79,7 +79,7 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
 
         It is run again as a whole after a passing fault, and must not command anything.
         """
-        return self._storage.together(work)
+        return self._storage.snapshot(work)
 
     # Jobs
 
@@ -133,7 +133,7 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         size = checked_size(page_size)
         paging = Paging("jobs", (datetime, str), [wanted, order])
         position = paging.position(cursor)
-        found = self._storage.find_jobs(
+        found = self._storage.lists.find(
             wanted, order, position.after, backward=position.backward, limit=size, details=True
         )
         showing = self._showing()
@@ -142,7 +142,7 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
 
     def get_job(self, id: str) -> JobView:
         """The job, with previews of payload, result and metadata; ``UnknownJob`` where there is none."""
-        return self._showing().view(*self._storage.job_row(id))
+        return self._showing().view(*self._storage.lists.job_row(id))
 
     def whole_id(self, text: str) -> str:
         """The id that a shortened one (``job_01kg9f9c…x7q2``) stands for; any other text is returned as it is.
@@ -152,7 +152,7 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         parts = parts_of_short(text)
         if parts is None:
             return text
-        found = self._storage.ids_between(*parts, limit=SHORT_ID_LIMIT)
+        found = self._storage.lists.ids_between(*parts, limit=SHORT_ID_LIMIT)
         if len(found) == 1:
             return found[0]
         raise errors.UnknownJob(
@@ -164,8 +164,8 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
     def attempts(self, id: str, *, cursor: str | None = None, page_size: int = 50) -> Page[AttemptView]:
         """The executions of a job, oldest first; ``UnknownJob`` where there is none."""
         paging = Paging("attempts", (int,), id)
-        name = self._storage.job_name(id)
-        read = partial(self._storage.job_attempts, id)
+        name = self._storage.history.job_name(id)
+        read = partial(self._storage.history.job_attempts, id)
         return self._page(
             paging, read, lambda one: (one.attempt_number,), partial(self._showing().attempt, name), cursor, page_size
         )
@@ -173,15 +173,15 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
     def events(self, id: str, *, cursor: str | None = None, page_size: int = 50) -> Page[EventView]:
         """The edges that a job walked, oldest first; ``UnknownJob`` where there is none."""
         paging = Paging("events", (int,), id)
-        name = self._storage.job_name(id)
-        read = partial(self._storage.job_events, id)
+        name = self._storage.history.job_name(id)
+        read = partial(self._storage.history.job_events, id)
         return self._page(paging, read, lambda one: (one.id,), partial(self._showing().event, name), cursor, page_size)
 
     def logs(self, id: str, *, cursor: str | None = None, page_size: int = 50) -> Page[LogView]:
         """What the handler of a job logged, oldest first; ``UnknownJob`` where there is none."""
         paging = Paging("logs", (int,), id)
-        name = self._storage.job_name(id)
-        read = partial(self._storage.job_logs, id)
+        name = self._storage.history.job_name(id)
+        read = partial(self._storage.history.job_logs, id)
         return self._page(paging, read, lambda one: (one.id,), partial(self._showing().log, name), cursor, page_size)
 
     def explain(self, id: str, *, write: Write = plain) -> Explanation:
@@ -189,7 +189,7 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
 
         ``write`` makes text of each sentence; the default writes instants in UTC.
         """
-        job = self._storage.known_job(id)
+        job = self._storage.lists.known_job(id)
         shown = partial(self._showing().text, job.name)
         return explain(job, shown(job.error_message), facts_about(self._storage, job, shown), write)
 
@@ -263,7 +263,7 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
     ) -> Page[QueueView]:
         """Every queue ever seen, by name."""
         queues = scope_of(scope)
-        read = partial(self._storage.queue_rows, queues)
+        read = partial(self._storage.history.queue_rows, queues)
         paging = Paging("queues", (str,), queues)
         page = self._page(paging, read, lambda one: (one.name,), _as_is, cursor, page_size)
         return msgspec.structs.replace(page, items=tuple(queue_views(self._storage, page.items)))
@@ -301,7 +301,7 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         """Worker processes, those heard of last first; with ``queues``, only those that take from these."""
         paging = Paging("workers", (datetime, str))
         page = self._page(
-            paging, self._storage.worker_rows, lambda one: (one.heartbeat_at, one.id), _as_is, cursor, page_size
+            paging, self._storage.history.worker_rows, lambda one: (one.heartbeat_at, one.id), _as_is, cursor, page_size
         )
         scope = scope_of(queues)
         return msgspec.structs.replace(page, items=tuple(worker_views(self._storage, page.items, scope)))
@@ -320,7 +320,7 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         now = self._storage.clock.now()
         return self._page(
             paging,
-            self._storage.lock_rows,
+            self._storage.history.lock_rows,
             lambda one: (one.name,),
             lambda row: LockView(
                 name=row.name,
@@ -352,16 +352,16 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         size = checked_size(page_size)
         paging = Paging("audit", (int,), wanted)
         position = paging.position(cursor)
-        rows, resume = self._storage.audit_entries(wanted, position.after, backward=position.backward, limit=size)
+        rows, resume = self._storage.audit.entries(wanted, position.after, backward=position.backward, limit=size)
         showing = self._showing()
         return paging.page([((row.id,), showing.audit(row)) for row in rows], position, resume)
 
     def _showing(self) -> Showing:
-        return Showing(self._definitions, self._storage.redactions())
+        return Showing(self._definitions, self._storage.redactions.by_name())
 
     def _command(self, action: str, id: str, actor: str | None, reason: str | None) -> JobView:
         decide = decision(ACTIONS[action], self._definitions)
-        self._storage.command_job(id, decide, order_given(action, actor, reason))
+        self._storage.audit.command_job(id, decide, order_given(action, actor, reason))
         return self.get_job(id)
 
     def _page(

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection
 
 from sloppyjobs import options
 from sloppyjobs.admin.showing import Showing
@@ -53,16 +52,16 @@ def dead_group(cause: CauseSummary, showing: Showing) -> DeadGroup:
 
 def queue_views(storage: SqlStorage, rows: Sequence[Any]) -> list[QueueView]:
     """Queues with what lies in them and who works on them."""
-    return storage.read(lambda c: _queue_views(storage, storage.bounded(c), rows))
+    return storage.snapshot(lambda: _queue_views(storage, rows))
 
 
-def _queue_views(storage: SqlStorage, connection: Connection, rows: Sequence[Any]) -> list[QueueView]:
-    now = storage.now(connection)
-    loads = storage.queue_loads(connection, [row.name for row in rows])
+def _queue_views(storage: SqlStorage, rows: Sequence[Any]) -> list[QueueView]:
+    now = storage.clock.now()
+    loads = storage.overview.queue_loads([row.name for row in rows])
     since = now.replace(second=0, microsecond=0) - timedelta(minutes=THROUGHPUT_MINUTES)
     minutes = math.ceil((now - since) / _RATE_STEP) * _RATE_STEP / timedelta(minutes=1)
-    running, timed, settled = storage.activity(connection, since)
-    live = live_workers(storage.recent_workers(connection), now)
+    running, timed, settled = storage.overview.activity(since)
+    live = live_workers(storage.overview.recent_workers(), now)
     views = []
     for row in rows:
         load = loads[row.name]
@@ -118,19 +117,19 @@ def stats(
     step = timedelta(minutes=1) if span <= MINUTES_OF_A_DAY else timedelta(hours=1)
     storage.ensure_schema()
 
-    def work(connection: Connection) -> Stats:
-        last = _floor(storage.now(connection) - back, step)
+    def work() -> Stats:
+        last = _floor(storage.clock.now() - back, step)
         number = -(-span // (step // timedelta(minutes=1)))
         first = last - step * (number - 1)
         start = first - step * number if compare else first
-        rows = storage.settled_by_minute(connection, start, last + step, queues, of_name)
+        rows = storage.overview.settled_by_minute(start, last + step, queues, of_name)
         found = _folded(rows, [first + step * place for place in range(number)], step)
         if not compare:
             return found
         before = _folded(rows, [start + step * place for place in range(number)], step)
         return msgspec.structs.replace(found, previous=before.total)
 
-    return storage.read(lambda c: work(storage.bounded(c)))
+    return storage.snapshot(work)
 
 
 def _folded(rows: Iterable[Any], starts: Sequence[datetime], step: timedelta) -> Stats:

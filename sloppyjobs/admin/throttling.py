@@ -13,8 +13,8 @@ class ThrottleAdmin:
 
     def failures(self, client: str, window: float = 60.0) -> tuple[int, float]:
         """How often a client has failed since the span of ``window`` seconds began, and how many of these are left."""
-        return self._storage.failures(options.text("client", client), window)
+        return self._storage.throttles.failures(options.text("client", client), window)
 
     def count_failure(self, client: str, window: float = 60.0) -> None:
         """Count one failure of a client. Whoever calls this bounds the number of clients: each has a row."""
-        self._storage.count_failure(options.text("client", client), window)
+        self._storage.throttles.count(options.text("client", client), window)

@@ -34,7 +34,7 @@ class UpkeepAdmin:
         order = order_given("cleanup", actor, reason)
         done = retention.cleanup(self._storage, limit, ages, order)
         if done.total:
-            self._storage.record_audit(order, "jobs", "cleanup", done.deleted)
+            self._storage.audit.record(order, "jobs", "cleanup", done.deleted)
         return done
 
     def purge(
@@ -57,5 +57,5 @@ class UpkeepAdmin:
         done = retention.purge(self._storage, limit, older_than, archive, audit_older_than)
         if done.total:
             detail = {"jobs": done.jobs, "archived": archive, "audit": done.audit}
-            self._storage.record_audit(order, "jobs", "purge", detail)
+            self._storage.audit.record(order, "jobs", "purge", detail)
         return done

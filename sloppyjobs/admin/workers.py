@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection
 
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.claims import ALL_QUEUES
@@ -26,27 +25,27 @@ QUEUE_WORKERS = 20
 def worker_views(storage: SqlStorage, rows: Sequence[Any], queues: Sequence[str] | None) -> list[WorkerView]:
     """Workers with their liveness and the jobs they run; with ``queues``, what concerns these."""
 
-    def work(connection: Connection) -> list[WorkerView]:
-        held = storage.running_jobs(connection, [row.id for row in rows], queues, SHOWN_JOBS)
-        now = storage.now(connection)
+    def work() -> list[WorkerView]:
+        held = storage.recent_runs.running_jobs([row.id for row in rows], queues, SHOWN_JOBS)
+        now = storage.clock.now()
         views = (within(worker_view(row, now, held.get(row.id, ())), queues) for row in rows)
         return [view for view in views if view is not None]
 
-    return storage.read(lambda c: work(storage.bounded(c)))
+    return storage.snapshot(work)
 
 
 def workers_of(storage: SqlStorage, queue: str) -> list[WorkerView]:
     """The first live workers that take jobs from a queue, with what they run from it."""
 
-    def work(connection: Connection) -> list[WorkerView]:
-        now = storage.now(connection)
-        taking = [one for one in live_workers(storage.recent_workers(connection), now) if works_on(one, queue)]
+    def work() -> list[WorkerView]:
+        now = storage.clock.now()
+        taking = [one for one in live_workers(storage.overview.recent_workers(), now) if works_on(one, queue)]
         shown = taking[:QUEUE_WORKERS]
-        held = storage.running_jobs(connection, [one.id for one in shown], (queue,), SHOWN_JOBS)
+        held = storage.recent_runs.running_jobs([one.id for one in shown], (queue,), SHOWN_JOBS)
         return [msgspec.structs.replace(one, **_load(held.get(one.id, ()))) for one in shown]
 
     storage.ensure_schema()
-    return storage.read(lambda c: work(storage.bounded(c)))
+    return storage.snapshot(work)
 
 
 def worker_view(row: Any, now: datetime, held: Sequence[Held] = ()) -> WorkerView:

@@ -10,9 +10,10 @@ import msgspec
 from sqlalchemy import Connection, Row, insert, select, update
 
 from sloppyjobs import errors
-from sloppyjobs.storage.commands import Decide, Taken, possible_id
-from sloppyjobs.storage.database import cursor_of
-from sloppyjobs.storage.walking import Key, Sieve, Walk, Walked, Walking
+from sloppyjobs.storage.commands import Commanding, Decide, Taken, possible_id
+from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.enqueue import Enqueue
+from sloppyjobs.storage.walking import Key, Keyset, Sieve, Walk, Walked
 
 _OVERLAP = timedelta(hours=1)
 
@@ -42,12 +43,20 @@ class Outcome(NamedTuple):
     skipped: str | None = None
 
 
-class Auditing(Walking):
+class Audit:
     """Commands on jobs and queues, and the append-only trail of them."""
+
+    def __init__(self, database: Database, commands: Commanding, keyset: Keyset, inserts: Enqueue) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.commands = commands
+        self.keyset = keyset
+        self.inserts = inserts
 
     def command_job(self, job_id: str, decide: Decide, order: Order) -> bool:
         """Command one job; False when there was nothing to do, and then nothing is written."""
-        self.ensure_schema()
+        self.database.ensure_schema()
         tried: list[datetime] = []
 
         def work(connection: Connection) -> bool:
@@ -57,10 +66,10 @@ class Auditing(Walking):
             if taken.step is None or taken.before is None:
                 return taken.repeated
             detail = {"from": taken.before.status.value, "to": taken.step.target.value}
-            self._write_audit(connection, order, "job", job_id, detail)
+            self.write(connection, order, "job", job_id, detail)
             return True
 
-        return self.write(work)
+        return self.database.write(work)
 
     def command_jobs(
         self,
@@ -82,15 +91,15 @@ class Auditing(Walking):
             taken = self._command(connection, ids, decide, order, since, tried)
             outcomes = [_outcome(one) for one in taken]
             if not any(one.repeated for one in taken):
-                self._write_audit(connection, order, "jobs", f"bulk {order.action}", detail(outcomes))
+                self.write(connection, order, "jobs", f"bulk {order.action}", detail(outcomes))
             return outcomes
 
-        return self.write(work)
+        return self.database.write(work)
 
     def begin_command(self) -> int:
         """The mark from which a command on many jobs counts what others change meanwhile."""
-        self.ensure_schema()
-        return self.write(self.dialect.event_mark)
+        self.database.ensure_schema()
+        return self.database.write(self.dialect.event_mark)
 
     def _command(
         self,
@@ -101,9 +110,11 @@ class Auditing(Walking):
         since: int | None,
         tried: list[datetime],
     ) -> list[Taken]:
-        return self.command(connection, ids, decide, actor=order.actor, message=order.reason, since=since, tried=tried)
+        return self.commands.command(
+            connection, ids, decide, actor=order.actor, message=order.reason, since=since, tried=tried
+        )
 
-    def record_audit(
+    def record(
         self,
         order: Order,
         target_type: str,
@@ -112,18 +123,18 @@ class Auditing(Walking):
         connection: Connection | None = None,
     ) -> None:
         """Write an entry, in the transaction of what it tells of or in one of its own."""
-        self.write(lambda c: self._write_audit(c, order, target_type, target, detail), connection)
+        self.database.write(lambda c: self.write(c, order, target_type, target, detail), connection)
 
     def set_queue_paused(self, name: str, paused: bool, until: datetime | None, order: Order) -> bool:
         """Pause a queue, which need not exist yet, or resume it; False when it was so already."""
-        self.ensure_schema()
+        self.database.ensure_schema()
 
         def work(connection: Connection) -> bool:
-            now = self.now(connection)
+            now = self.database.now(connection)
             queues = self.tables.queues
-            self._see_queues(cursor_of(connection), [name], self.to_driver(now))
+            self.inserts.see_queues(cursor_of(connection), [name], self.database.to_driver(now))
             query = select(queues.c.paused_at, queues.c.paused_until).where(queues.c.name == name)
-            was_at, was_until = connection.execute(self.locked(query)).one()
+            was_at, was_until = connection.execute(self.dialect.locked(query)).one()
             was_paused = was_at is not None and (was_until is None or was_until > now)
             if was_paused is paused and (not paused or was_until == until):
                 return False
@@ -135,26 +146,28 @@ class Auditing(Walking):
             }
             connection.execute(update(queues).where(queues.c.name == name).values(values))
             detail = {"until": until.isoformat()} if until is not None else {}
-            self._write_audit(connection, order, "queue", name, detail)
+            self.write(connection, order, "queue", name, detail)
             if not paused:
                 self.dialect.announce(connection)
             return True
 
-        return self.write(work)
+        return self.database.write(work)
 
-    def audit_entries(
+    def entries(
         self, wanted: AuditFilter, after: Key | None, *, backward: bool, limit: int
     ) -> tuple[list[Row[Any]], Key | None]:
         """Entries beyond a key, latest first or backward, and the key after which to go on."""
-        self.ensure_schema()
-        return self.read(lambda c: self._audit_entries(self.bounded(c), wanted, after, backward, limit))
+        self.database.ensure_schema()
+        return self.database.read(
+            lambda c: self._audit_entries(self.database.bounded(c), wanted, after, backward, limit)
+        )
 
     def _audit_entries(
         self, connection: Connection, wanted: AuditFilter, after: Key | None, backward: bool, limit: int
     ) -> tuple[list[Row[Any]], Key | None]:
         audit = self.tables.audit
         walk = self.audit_walk(wanted)
-        walked: Walked = self.walk(connection, [walk], after=after, descending=not backward, limit=limit)
+        walked: Walked = self.keyset.read(connection, [walk], after=after, descending=not backward, limit=limit)
         ids = [key[0] for key in walked.found]
         # The last entry that was looked at says whether the range lies behind already.
         last = [] if walked.resume is None else [walked.resume[0]]
@@ -179,7 +192,7 @@ class Auditing(Walking):
             sieves.append((c.created_at, lambda given: given < wanted.created_to))
         return Walk(where, (c.id,), tuple(sieves))
 
-    def _write_audit(
+    def write(
         self,
         connection: Connection,
         order: Order,
@@ -189,7 +202,7 @@ class Auditing(Walking):
     ) -> None:
         connection.execute(
             insert(self.tables.audit).values(
-                created_at=self.now(connection),
+                created_at=self.database.now(connection),
                 actor=order.actor,
                 action=order.action,
                 target_type=target_type,

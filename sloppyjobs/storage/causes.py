@@ -11,10 +11,12 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_co
 from sloppyjobs.causes import cause_id
 from sloppyjobs.model import Job
 from sloppyjobs.states import Status
-from sloppyjobs.storage.counting import CAP, WINDOW, Count, Counting, Scope
-from sloppyjobs.storage.deaths import Cause, PastDeaths
+from sloppyjobs.storage.counting import CAP, WINDOW, Count, Counts, Scope
+from sloppyjobs.storage.database import Database, bounded_read
+from sloppyjobs.storage.deaths import Cause, Deaths, PastDeaths
 from sloppyjobs.storage.job_tables import in_list
-from sloppyjobs.storage.listing import Details, Listing, same_value
+from sloppyjobs.storage.listing import Details, JobLists, same_value
+from sloppyjobs.storage.walking import Keyset
 
 SEEN = 100
 """Jobs at either end of a cause among which its first and last death are looked for."""
@@ -111,16 +113,30 @@ class DeadOfCause(NamedTuple):
     first_at: datetime | None
 
 
-class DeadCauses(Counting, Listing):
+class DeadGroups:
     """Why jobs died."""
 
+    def __init__(self, database: Database, counts: Counts, keyset: Keyset, deaths: Deaths, lists: JobLists) -> None:
+        self.database = database
+        self.tables = database.tables
+        self.counts = counts
+        self.keyset = keyset
+        self.deaths = deaths
+        self.lists = lists
+
+    @bounded_read
     def dead_cause(self, connection: Connection, cause: str, most: int) -> Cause | None:
         """What a cause consists of, where it is among the first ``most`` of which jobs are dead now."""
         found = self._causes(connection, most)
         return next((one for one in found if cause_id(one[2], one[0], one[1]) == cause), None)
 
+    @bounded_read
     def dead_of(self, connection: Connection, cause: Cause, queues: Scope = None) -> DeadOfCause:
         """The dead jobs of one cause, of all queues or of some."""
+        return self.dead_in(connection, cause, queues)
+
+    def dead_in(self, connection: Connection, cause: Cause, queues: Scope) -> DeadOfCause:
+        """The same, in a transaction."""
         c = self.tables.jobs.c
         died = func.coalesce(c.finished_at, c.updated_at).label("died")
         query = self._dead(select(c.id, c.queue, died), self._of(cause), newest=True).limit(LISTED + 1)
@@ -130,31 +146,33 @@ class DeadCauses(Counting, Listing):
             return DeadOfCause(
                 Count(len(seen), len(looked) > LISTED), seen, min((one.died_at for one in seen), default=None)
             )
-        [(count, _)] = self._counts(connection, [(self._moments(cause), CAP)])
-        [[ends]] = self._each(connection, [self._deaths(cause, newest=False)])
+        [(count, _)] = self.counts.to_caps(connection, [(self._moments(cause), CAP)])
+        [[ends]] = self.keyset.each(connection, [self._deaths(cause, newest=False)])
         return DeadOfCause(count, seen, min(ends[0], *(one.died_at for one in seen)))
 
     def dead_causes(self, limit: int, queues: Scope = None) -> list[CauseSummary]:
         """Up to ``limit`` causes; where some queues only are asked for, those of the newest dead jobs."""
-        self.ensure_schema()
+        self.database.ensure_schema()
 
         def work(connection: Connection) -> list[CauseSummary]:
-            self.bounded(connection)
+            self.database.bounded(connection)
             if queues is None:
                 return self._with_past(connection, self._summaries(connection, limit), None)
-            return self._with_past(connection, self.recent_causes(connection, limit, queues, WINDOW), queues)
+            return self._with_past(connection, self._recent(connection, limit, queues, WINDOW), queues)
 
-        return self.read(work)
+        return self.database.read(work)
 
     def _with_past(self, connection: Connection, found: list[CauseSummary], queues: Scope) -> list[CauseSummary]:
         ids = [cause_id(one.cause[2], one.cause[0], one.cause[1]) for one in found]
-        past = self.past_deaths(connection, ids, queues)
+        past = self.deaths.past(connection, ids, queues)
         return [one._replace(past=past.get(id)) for one, id in zip(found, ids, strict=True)]
 
-    def recent_causes(
-        self, connection: Connection, limit: int, queues: Scope = None, window: int = RECENT
-    ) -> list[CauseSummary]:
+    @bounded_read
+    def recent_causes(self, connection: Connection, limit: int, queues: Scope = None) -> list[CauseSummary]:
         """The most frequent causes among the newest dead jobs."""
+        return self._recent(connection, limit, queues, RECENT)
+
+    def _recent(self, connection: Connection, limit: int, queues: Scope, window: int) -> list[CauseSummary]:
         c = self.tables.jobs.c
         died = func.coalesce(c.finished_at, c.updated_at)
         seen = literal_column("1") if queues is None else case((c.queue.in_(queues), 1), else_=0)
@@ -166,18 +184,19 @@ class DeadCauses(Counting, Listing):
         rows = connection.execute(select(*cause, *columns).group_by(*cause, looked.c.seen)).all()
         more = sum(row[3] for row in rows) > window
         found = sorted((row for row in rows if row[7]), key=lambda row: (-row[3], row[6]))[:limit]
-        examples = self._jobs_by_id(connection, [row[6] for row in found])
+        examples = self.lists.jobs_by_id(connection, [row[6] for row in found])
         return [
             CauseSummary((row[0], row[1], row[2]), Count(row[3], more), row[4], row[5], examples[row[6]])
             for row in found
             if row[6] in examples
         ]
 
+    @bounded_read
     def dead_jobs(
         self, connection: Connection, ids: Sequence[str]
     ) -> dict[str, tuple[Job, Details, tuple[float | None, str] | None]]:
         """These jobs, each with what a list shows of it, how long its last attempt ran, and on which worker."""
-        jobs = self._details_by_id(connection, ids)
+        jobs = self.lists.details_by_id(connection, ids)
         c = self.tables.attempts.c
         last = [(job.id, job.attempt_count) for job, _ in jobs.values()]
         query = select(c.job_id, c.run_seconds, c.worker_id).where(tuple_(c.job_id, c.attempt_number).in_(last))
@@ -186,11 +205,13 @@ class DeadCauses(Counting, Listing):
 
     def _summaries(self, connection: Connection, limit: int) -> list[CauseSummary]:
         causes = self._causes(connection, limit)
-        counts = self.shared(connection, [self._moments(cause) for cause in causes], DEATHS)
-        ends = self._each(connection, [self._deaths(cause, newest=end) for end in (False, True) for cause in causes])
+        counts = self.counts.shared(connection, [self._moments(cause) for cause in causes], DEATHS)
+        ends = self.keyset.each(
+            connection, [self._deaths(cause, newest=end) for end in (False, True) for cause in causes]
+        )
         oldest, newest = ends[: len(causes)], ends[len(causes) :]
-        newest_ids = self._each(connection, [self._newest(cause) for cause in causes])
-        examples = self._jobs_by_id(connection, [found[0][0] for found in newest_ids if found])
+        newest_ids = self.keyset.each(connection, [self._newest(cause) for cause in causes])
+        examples = self.lists.jobs_by_id(connection, [found[0][0] for found in newest_ids if found])
         summaries = []
         for cause, (count, _), first, last, found in zip(causes, counts, oldest, newest, newest_ids, strict=True):
             example = examples.get(found[0][0]) if found else None

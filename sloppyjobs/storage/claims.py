@@ -175,7 +175,7 @@ class Claiming(Settling):
         due = sorted((str(row.id), str(row.status)) for row in connection.execute(query))
         cursor, moment = cursor_of(connection), self.to_driver(now)
         self.prepared("promote", self._promote_job).many(cursor, [{"job": id, "now": moment} for id, _ in due])
-        self.prepared("record edge", self._record_edge).many(
+        self.prepared("record edge", self.record_edge).many(
             cursor, [_queued_event(job_id, Status(status), moment) for job_id, status in due]
         )
         return len(due)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_column, select
 
-from sloppyjobs.storage.walking import Walking
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.walking import Keyset
 
 CAP = 10_000
 """Where every count stops."""
@@ -36,8 +37,12 @@ Counted = tuple[Count, datetime | None]
 """A count, and the earliest moment among the counted."""
 
 
-class Counting(Walking):
+class Counts:
     """Bounded counts. A query selects a ``moment``, or a ``first`` where it is ordered by that, along an index."""
+
+    def __init__(self, database: Database, keyset: Keyset) -> None:
+        self.database = database
+        self.keyset = keyset
 
     def within(self, query: Select[Any], queue: ColumnElement[Any], queues: Scope) -> Select[Any]:
         """The query, remembering the queue where ``queues`` will be sifted out."""
@@ -45,13 +50,13 @@ class Counting(Walking):
 
     def counted(self, connection: Connection, queries: Sequence[Select[Any]]) -> list[Counted]:
         """Each query counted on its own, up to the cap."""
-        return self._counts(connection, [(query, CAP) for query in queries])
+        return self.to_caps(connection, [(query, CAP) for query in queries])
 
     def counted_with(
         self, connection: Connection, queries: Sequence[Select[Any]], other: Select[Any]
     ) -> tuple[list[Counted], Sequence[Any]]:
         """The same, and the only row of another query: two whole numbers and an instant, in the same statement."""
-        *answers, [found] = self._each(connection, [*(_bounded(query, CAP) for query in queries), other])
+        *answers, [found] = self.keyset.each(connection, [*(_bounded(query, CAP) for query in queries), other])
         return [_count(answer[0], CAP) for answer in answers], found
 
     def shared(self, connection: Connection, queries: Sequence[Select[Any]], most: int) -> list[Counted]:
@@ -64,17 +69,17 @@ class Counting(Walking):
         left = most - sum(count.number for count, _ in found)
         further = min(CAP, round_down(max(0, left) // len(deep) + share)) if deep else 0
         if further > share:
-            again = self._counts(connection, [(queries[place], further) for place in deep])
+            again = self.to_caps(connection, [(queries[place], further) for place in deep])
             for place, counted in zip(deep, again, strict=True):
                 found[place] = counted
         return found
 
     def in_shares(self, connection: Connection, queries: Sequence[Select[Any]], most: int) -> list[Counted]:
         """All queries counted to ``most`` entries together, in equal shares and one statement."""
-        return self._counts(connection, [(query, _share(most, len(queries))) for query in queries])
+        return self.to_caps(connection, [(query, _share(most, len(queries))) for query in queries])
 
-    def _counts(self, connection: Connection, asked: Sequence[tuple[Select[Any], int]]) -> list[Counted]:
-        answers = self._each(connection, [_bounded(query, cap) for query, cap in asked])
+    def to_caps(self, connection: Connection, asked: Sequence[tuple[Select[Any], int]]) -> list[Counted]:
+        answers = self.keyset.each(connection, [_bounded(query, cap) for query, cap in asked])
         return [_count(answer[0], cap) for answer, (_, cap) in zip(answers, asked, strict=True)]
 
 

@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from datetime import datetime, timedelta
-from typing import Any, NoReturn, Self, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, Self, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, Executable, literal_column
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from sloppyjobs import errors
-from sloppyjobs.storage import reading
+from sloppyjobs.storage import reading, schema_version
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.forking import forget_connections_after_fork
@@ -82,6 +83,8 @@ class Database:
         self.tables = dialect.tables
         self.to_driver, self.from_driver = dialect.to_driver, dialect.from_driver
         self._test_clock = clock
+        self.schema_checked = False
+        """Whether the tables were seen to have the version of this code."""
         self._prepared: dict[str, Prepared] = {}
         self._now_type = Instant()
         self._stand_on(engine, ours=owns_engine)
@@ -140,6 +143,17 @@ class Database:
         """A statement for the driver's cursor."""
         return Prepared(statement, self.engine)
 
+    def schema_version(self, connection: Connection | None = None) -> int | None:
+        """The version of the tables that are there, or None."""
+        return self.read(lambda c: schema_version.read(self.tables, c), connection)
+
+    def ensure_schema(self, connection: Connection | None = None) -> None:
+        """Raise unless the tables have exactly the version of this code. Asked of the database once."""
+        if self.schema_checked:
+            return
+        schema_version.refuse(self.engine.url, self.schema_version(connection))
+        self.schema_checked = True
+
     # Transactions
 
     def write(self, work: Callable[[Connection], T], connection: Connection | None = None) -> T:
@@ -160,14 +174,14 @@ class Database:
                 return together.run(lambda shared: self.read(work, shared))
             return self._again(lambda: self._read_once(work))
 
-    def together(self, work: Callable[[], T]) -> T:
+    def snapshot(self, work: Callable[[], T]) -> T:
         """Run ``work``, whose reads share one transaction and one instant; again as a whole after a passing fault.
 
         ``work`` writes nothing.
         """
         if reading.in_force(self.engine) is not None:
             return work()
-        return self._again(lambda: self._together_once(work))
+        return self._again(lambda: self._snapshot_once(work))
 
     def bounded(self, connection: Connection) -> Connection:
         """The connection, whose reads have bounded plans and give up after 3 s, until the end of its transaction."""
@@ -190,7 +204,7 @@ class Database:
         together = reading.in_force(self.engine)
         return {} if together is None else together.seen
 
-    def _together_once(self, work: Callable[[], T]) -> T:
+    def _snapshot_once(self, work: Callable[[], T]) -> T:
         with reading.opened(reading.Reading(self.engine, self.begin_reading)):
             return work()
 
@@ -326,6 +340,27 @@ class _DatabaseClock:
 
     def now(self) -> datetime:
         return self._database.read(self._database.now)
+
+
+class OverDatabase(Protocol):
+    """An operation that has the database to read from."""
+
+    database: Database
+
+
+Operation = TypeVar("Operation", bound=OverDatabase)
+P = ParamSpec("P")
+
+
+def bounded_read(method: Callable[Concatenate[Operation, Connection, P], T]) -> Callable[Concatenate[Operation, P], T]:
+    """A method that reads on a connection it is given: the snapshot's in force, or one of its own."""
+
+    @wraps(method)
+    def read(operation: Operation, /, *arguments: P.args, **named: P.kwargs) -> T:
+        database = operation.database
+        return database.read(lambda connection: method(operation, database.bounded(connection), *arguments, **named))
+
+    return read
 
 
 def cursor_of(connection: Connection) -> Any:

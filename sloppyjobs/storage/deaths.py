@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, func, select
 
 from sloppyjobs.causes import cause_id
-from sloppyjobs.storage.redactions import Redacting
+from sloppyjobs.storage.database import Database, bounded_read
 
 HOURS = 2_400
 """Hours of one cause that are read: more than are kept."""
@@ -30,16 +30,21 @@ class PastDeaths(NamedTuple):
     last_at: datetime
 
 
-class Deaths(Redacting):
+class Deaths:
     """The deaths of jobs that were dead and are no more."""
 
-    def record_deaths(self, connection: Connection, ids: Sequence[str]) -> None:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+
+    def record(self, connection: Connection, ids: Sequence[str]) -> None:
         """Add up the deaths of these jobs, which are dead and whose locks are held, before they leave."""
         rows = _summed(self._dead_rows(connection, ids))
         if rows:
             connection.execute(self.dialect.add_deaths(rows))
 
-    def past_deaths(
+    def past(
         self, connection: Connection, causes: Sequence[str], queues: Sequence[str] | None
     ) -> dict[str, PastDeaths]:
         """The deaths of each of these causes in all, of all queues or of some."""
@@ -48,7 +53,8 @@ class Deaths(Redacting):
         query = _within(query.where(c.cause.in_(causes)), c.queue, queues).group_by(c.cause)
         return {row[0]: PastDeaths(int(row[1]), row[2], row[3]) for row in connection.execute(query)} if causes else {}
 
-    def past_deaths_by_hour(
+    @bounded_read
+    def past_by_hour(
         self, connection: Connection, cause: str, queues: Sequence[str] | None
     ) -> dict[datetime, PastDeaths]:
         """The deaths of one cause by the hour, latest hours first where there are very many."""
@@ -58,6 +64,7 @@ class Deaths(Redacting):
         found = connection.execute(query.order_by(c.hour.desc()).limit(HOURS))
         return {row[0]: PastDeaths(int(row[1]), row[2], row[3]) for row in found}
 
+    @bounded_read
     def past_cause(self, connection: Connection, cause: str) -> Cause | None:
         """What a cause consists of, where jobs that died of it were retried or deleted."""
         c = self.tables.deaths.c
@@ -67,9 +74,9 @@ class Deaths(Redacting):
     def _dead_rows(self, connection: Connection, ids: Sequence[str]) -> Sequence[Any]:
         c = self.tables.jobs.c
         died = func.coalesce(c.finished_at, c.updated_at).label("died")
-        query = select(c.queue, c.name, c.error_type, c.error_frame, died).where(self.any_of(c.id, "ids"))
+        query = select(c.queue, c.name, c.error_type, c.error_frame, died).where(self.dialect.any_of(c.id, "ids"))
         try:
-            return connection.execute(query, {"ids": self.list_param(sorted(ids))}).all()
+            return connection.execute(query, {"ids": self.dialect.list_param(sorted(ids))}).all()
         except Exception as error:
             # A damaged row can be commanded all the same.
             if not self.dialect.is_unreadable(error):

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, inspect
 
 from sloppyjobs.storage.addresses import without_secrets
 from sloppyjobs.storage.findings import FAIL, OK, WARN, Check, Finding
-from sloppyjobs.storage.schema import VERSION
+from sloppyjobs.storage.schema_version import VERSION
 from sloppyjobs.storage.storage import SqlStorage
 
 SKEW_SECONDS = 5.0

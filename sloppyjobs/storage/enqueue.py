@@ -108,7 +108,7 @@ class Enqueue(Schema):
         cursor = cursor_of(connection)
         jobs = placed(new, now, self.step)
         moment = self.to_driver(now)
-        self._see_queues(cursor, {job.queue for job in jobs}, moment)
+        self.see_queues(cursor, {job.queue for job in jobs}, moment)
         t = self.tables
         self.prepared("insert job", lambda: _insert_named(t.jobs, JOB_INSERT)).many(
             cursor, [self._job_row(job, source, moment) for job, source in zip(jobs, new, strict=True)]
@@ -150,7 +150,7 @@ class Enqueue(Schema):
             "metadata": source.terms.metadata,
         }
 
-    def _see_queues(self, cursor: Any, names: Iterable[str], moment: Any) -> None:
+    def see_queues(self, cursor: Any, names: Iterable[str], moment: Any) -> None:
         table = self.tables.queues
         known = self.prepared("known queue", lambda: select(table.c.name).where(table.c.name == bindparam("name")))
         missing = [name for name in sorted(names) if not known.rows(cursor, {"name": name})]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from sloppyjobs.storage.form_keys import FormKeys
+from sloppyjobs.storage.database import Database
 
 
-class Findable(FormKeys):
+class JobSearch:
     """Bounded lists in which a part of a name is looked for: no index knows the middle of a text."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.tables = database.tables
 
     def latest_ids(self, limit: int) -> list[str]:
         """The ids of the jobs that come last by id: those of the latest jobs."""
-        self.ensure_schema()
+        self.database.ensure_schema()
         c = self.tables.jobs.c
         query = select(c.id).order_by(c.id.desc()).limit(limit)
-        return self.read(lambda connection: list(connection.scalars(query)))
+        return self.database.read(lambda connection: list(connection.scalars(query)))

@@ -21,18 +21,11 @@ from sloppyjobs.model import Job, NewJob
 from sloppyjobs.payload import clean_text
 from sloppyjobs.redact import Redactor
 from sloppyjobs.storage import rows
-from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.enqueue import Enqueue
 from sloppyjobs.storage.instants import as_stored
-from sloppyjobs.storage.schedule_rows import (
-    PassedOver,
-    StoredSchedule,
-    columns,
-    readable,
-    remembering,
-    stored,
-)
+from sloppyjobs.storage.schedule_rows import PassedOver, StoredSchedule, columns, readable, remembering, stored
 from sloppyjobs.storage.service_tables import ENABLED
-from sloppyjobs.storage.walking import Walking
 
 SET_ASIDE = timedelta(seconds=60)
 """How long a schedule that could not be fired is left alone, so that it neither stalls the rest nor spins."""
@@ -60,17 +53,23 @@ class _Overtaken(Exception):
     """The schedule was advanced, changed or paused since it was read."""
 
 
-class FiringSchedules(Walking):
+class ScheduleFiring:
     """The due schedules, and one fire of one of them."""
 
-    def due_schedules(self, limit: int) -> list[str]:
+    def __init__(self, database: Database, inserts: Enqueue) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.inserts = inserts
+
+    def due(self, limit: int) -> list[str]:
         """The ids of up to ``limit`` due schedules in next-run order; last come those whose time aside is over."""
-        self.ensure_schema()
-        return self.read(lambda c: self._due_schedules(c, limit))
+        self.database.ensure_schema()
+        return self.database.read(lambda c: self._due_schedules(c, limit))
 
     def _due_schedules(self, connection: Connection, limit: int) -> list[str]:
         c = self.tables.recurring.c
-        now = self.now(connection)
+        now = self.database.now(connection)
         # Only ids are read: a damaged row must not keep the others from being found.
         due = select(c.id).where(literal_column(ENABLED), c.next_run_at <= now)
         fine = due.where(c.last_error_at.is_(None)).order_by(c.next_run_at, c.id).limit(limit)
@@ -81,20 +80,20 @@ class FiringSchedules(Walking):
             found += connection.execute(again).scalars()
         return found
 
-    def next_schedule_in(self) -> float | None:
+    def next_in(self) -> float | None:
         """In how many seconds a schedule is due, 0 when one is due already; None when there is none."""
-        self.ensure_schema()
-        return self.read(self._next_schedule_in)
+        self.database.ensure_schema()
+        return self.database.read(self._next_schedule_in)
 
     def _next_schedule_in(self, connection: Connection) -> float | None:
-        query = self.prepared("next schedule", self._heads_of_schedules)
+        query = self.database.prepared("next schedule", self._heads_of_schedules)
         head, aside, value = query.rows(cursor_of(connection), {})[0]
         if head is None and aside is None:
             return None
-        due = readable(head, self.from_driver)
+        due = readable(head, self.database.from_driver)
         if aside is not None or due is None:
             return self._next_of_all(connection)
-        return max(0.0, (due - self.by_clock(value)).total_seconds())
+        return max(0.0, (due - self.database.by_clock(value)).total_seconds())
 
     def _heads_of_schedules(self) -> Select[Any]:
         """The next run of those that are fine, a sign that some are set aside, and the clock."""
@@ -103,7 +102,9 @@ class FiringSchedules(Walking):
         fine = select(as_stored(c.next_run_at)).where(enabled, c.last_error_at.is_(None), c.next_run_at.is_not(None))
         aside = select(as_stored(c.last_error_at)).where(enabled, c.last_error_at.is_not(None))
         heads = (fine.order_by(c.next_run_at), aside.order_by(c.last_error_at))
-        return select(*(query.limit(literal_column("1")).scalar_subquery() for query in heads), self.clock_column())
+        return select(
+            *(query.limit(literal_column("1")).scalar_subquery() for query in heads), self.database.clock_column()
+        )
 
     def _next_of_all(self, connection: Connection) -> float | None:
         if self._due_schedules(connection, 1):
@@ -115,12 +116,12 @@ class FiringSchedules(Walking):
         moments = []
         for query in (fine, aside):
             for row in connection.execute(query.limit(1)):
-                due, failed = (readable(value, self.from_driver) for value in row)
+                due, failed = (readable(value, self.database.from_driver) for value in row)
                 both = [moment for moment in (due, failed and failed + SET_ASIDE) if moment is not None]
                 moments += [max(both)] if both else []
-        return (min(moments) - self.now(connection)).total_seconds() if moments else None
+        return (min(moments) - self.database.now(connection)).total_seconds() if moments else None
 
-    def fire_schedule(self, schedule_id: str, decide: Decide) -> list[Job] | None:
+    def fire(self, schedule_id: str, decide: Decide) -> list[Job] | None:
         """Fire a schedule if it is still due, as ``decide`` says; the jobs that this call inserted.
 
         None: another scheduler fires it or has fired it. One that cannot be fired is set aside, its error recorded.
@@ -136,7 +137,7 @@ class FiringSchedules(Walking):
             return fired
 
         try:
-            return self.write(work)
+            return self.database.write(work)
         except _Overtaken:
             return None
         except Exception as error:
@@ -144,7 +145,7 @@ class FiringSchedules(Walking):
                 raise
             text = clean_text(f"{type(error).__name__}: {error}", ERROR_LENGTH)
             _log.warning("schedule %s cannot be fired and is set aside: %s", schedule_id, Redactor().text(text))
-            self.write(lambda c: self._set_aside(c, schedule_id, text))
+            self.database.write(lambda c: self._set_aside(c, schedule_id, text))
             return []
 
     def _inserted_before(self, connection: Connection, inserted: Sequence[Job]) -> list[Job]:
@@ -159,8 +160,8 @@ class FiringSchedules(Walking):
     def _fire(self, connection: Connection, schedule_id: str, decide: Decide) -> list[Job] | None:
         if not self.dialect.fires_alone(connection, schedule_id):
             return None
-        due = self._schedule_where(connection, self.tables.recurring.c.id == schedule_id)
-        now = self.now(connection)
+        due = self.schedule_where(connection, self.tables.recurring.c.id == schedule_id)
+        now = self.database.now(connection)
         if due is None or due.paused or due.vanished_at is not None:
             return None
         if due.next_run_at is None:
@@ -169,17 +170,17 @@ class FiringSchedules(Walking):
             return None
         firing = decide(due, now)
         inserted = self.insert_occurrences(connection, firing.jobs)
-        if not self.advance_schedule(connection, due, firing, now):
+        if not self.advance(connection, due, firing, now):
             raise _Overtaken
         return inserted
 
     def insert_occurrences(self, connection: Connection, new: Sequence[NewJob]) -> list[Job]:
         """Insert the jobs whose id and key are both unknown, and return these; the others exist already."""
         # An occurrence has the same id for every scheduler, so its row may well be there.
-        bounded = self.bounded(connection)
-        return self.insert_or_find(bounded, new, self.now(bounded), rerun=True).inserted if new else []
+        bounded = self.database.bounded(connection)
+        return self.inserts.insert_or_find(bounded, new, self.database.now(bounded), rerun=True).inserted if new else []
 
-    def advance_schedule(self, connection: Connection, due: StoredSchedule, firing: Firing, now: datetime) -> bool:
+    def advance(self, connection: Connection, due: StoredSchedule, firing: Firing, now: datetime) -> bool:
         """Move the cursor from where it was read; False when it was moved, paused or removed meanwhile."""
         table = self.tables.recurring
         unchanged: tuple[ColumnElement[bool], ...] = (
@@ -202,7 +203,7 @@ class FiringSchedules(Walking):
 
     def _set_aside(self, connection: Connection, schedule_id: str, text: str) -> None:
         table = self.tables.recurring
-        values = {"last_error": text, "last_error_at": self.now(connection)}
+        values = {"last_error": text, "last_error_at": self.database.now(connection)}
         connection.execute(update(table).where(table.c.id == schedule_id).values(values))
 
     def _is_outage(self, error: Exception) -> bool:
@@ -210,9 +211,9 @@ class FiringSchedules(Walking):
             return False
         return isinstance(error, OperationalError | InterfaceError) or self.dialect.is_transient(error)
 
-    def _schedule_where(
+    def schedule_where(
         self, connection: Connection, condition: ColumnElement[bool], *, lock: bool = False
     ) -> StoredSchedule | None:
         query = select(*columns(self.tables.recurring)).where(condition)
-        row = connection.execute(self.locked(query) if lock else query).one_or_none()
-        return None if row is None else stored(row, self.from_driver)
+        row = connection.execute(self.dialect.locked(query) if lock else query).one_or_none()
+        return None if row is None else stored(row, self.database.from_driver)

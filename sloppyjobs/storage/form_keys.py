@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, select, update
 
-from sloppyjobs.storage.database import cursor_of
-from sloppyjobs.storage.throttles import Throttling
+from sloppyjobs.storage.database import Database, cursor_of
 
 
 class SentForm(NamedTuple):
@@ -19,39 +18,48 @@ class SentForm(NamedTuple):
     answer: str | None
 
 
-class FormKeys(Throttling):
+class FormKeys:
     """One row for each form that was sent lately."""
 
-    def claim_form(self, key: str, claimed_by: str) -> SentForm:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+
+    def claim(self, key: str, claimed_by: str) -> SentForm:
         """Take a key that nobody has taken. The row says whose it is, so that a lost answer does no harm."""
-        self.ensure_schema()
-        return self.write(lambda connection: self._claim_form(connection, key, claimed_by))
+        self.database.ensure_schema()
+        return self.database.write(lambda connection: self._claim_form(connection, key, claimed_by))
 
-    def sent_form(self, key: str) -> SentForm | None:
+    def sent(self, key: str) -> SentForm | None:
         """Who has taken a key; None where it was given back."""
-        return self.read(lambda connection: self._sent_form(connection, key))
+        return self.database.read(lambda connection: self._sent_form(connection, key))
 
-    def finish_form(self, key: str, claimed_by: str, answer: str) -> None:
+    def finish(self, key: str, claimed_by: str, answer: str) -> None:
         """Keep the answer for whoever sends the form again."""
         keys = self.tables.form_keys
         mine = (keys.c.key == key, keys.c.claimed_by == claimed_by)
-        self.write(lambda c: c.execute(update(keys).where(*mine).values(answer=answer)))
+        self.database.write(lambda c: c.execute(update(keys).where(*mine).values(answer=answer)))
 
-    def release_form(self, key: str, claimed_by: str) -> None:
+    def release(self, key: str, claimed_by: str) -> None:
         """Give a key back: nothing was done, and the form may be sent again."""
         keys = self.tables.form_keys
-        self.write(lambda c: c.execute(delete(keys).where(keys.c.key == key, keys.c.claimed_by == claimed_by)))
+        self.database.write(lambda c: c.execute(delete(keys).where(keys.c.key == key, keys.c.claimed_by == claimed_by)))
 
-    def remove_form_keys(self, before: datetime, limit: int) -> int:
+    def remove(self, before: datetime, limit: int) -> int:
         """Remove up to ``limit`` keys that were taken before an instant, the oldest first."""
         c = self.tables.form_keys.c
         oldest = select(c.key).where(c.created_at < before).order_by(c.created_at).limit(limit)
         remove = delete(self.tables.form_keys).where(c.key.in_(oldest))
-        return self.write(lambda connection: connection.execute(remove).rowcount)
+        return self.database.write(lambda connection: connection.execute(remove).rowcount)
 
     def _claim_form(self, connection: Connection, key: str, claimed_by: str) -> SentForm:
-        values = {"key": key, "claimed_by": claimed_by, "created_at": self.to_driver(self.now(connection))}
-        self.prepared("insert form key", self._insert_form_key).run(cursor_of(connection), values)
+        values = {
+            "key": key,
+            "claimed_by": claimed_by,
+            "created_at": self.database.to_driver(self.database.now(connection)),
+        }
+        self.database.prepared("insert form key", self._insert_form_key).run(cursor_of(connection), values)
         found = self._sent_form(connection, key)
         # A row that is there and yet not seen was taken by somebody whose transaction began after ours.
         return SentForm("", 0.0, None) if found is None else found
@@ -61,7 +69,7 @@ class FormKeys(Throttling):
         row = connection.execute(select(c.claimed_by, c.created_at, c.answer).where(c.key == key)).one_or_none()
         if row is None:
             return None
-        return SentForm(row.claimed_by, (self.now(connection) - row.created_at).total_seconds(), row.answer)
+        return SentForm(row.claimed_by, (self.database.now(connection) - row.created_at).total_seconds(), row.answer)
 
     def _insert_form_key(self) -> Any:
-        return self.insert_if_absent(self.tables.form_keys, ("key", "claimed_by", "created_at"))
+        return self.dialect.insert_if_absent(self.tables.form_keys, ("key", "claimed_by", "created_at"))

@@ -10,21 +10,26 @@ from sqlalchemy import Connection, Row, Select, select
 from sloppyjobs.model import Attempt, Event, Job
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.commands import possible_id, unknown
-from sloppyjobs.storage.walking import Key, Walk, Walking, walk_after
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.walking import Key, Walk, walk_after
 
 
-class History(Walking):
+class History:
     """Keyset pages of attempts, events, logs, workers, locks and queues. Each asks for one row more than shown."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.tables = database.tables
 
     def job_name(self, job_id: str) -> str:
         """The name of the job with this id, or ``UnknownJob``."""
-        known: Job | None = self.seen().get(("job", job_id))
+        known: Job | None = self.database.seen().get(("job", job_id))
         if known is not None:
             return known.name
-        self.ensure_schema()
+        self.database.ensure_schema()
         jobs = self.tables.jobs
         query = select(jobs.c.name).where(jobs.c.id == possible_id(job_id))
-        name: str | None = self.read(lambda c: c.execute(query).scalar_one_or_none())
+        name: str | None = self.database.read(lambda c: c.execute(query).scalar_one_or_none())
         if name is None:
             raise unknown(job_id)
         return name
@@ -71,10 +76,10 @@ class History(Walking):
     def _page(
         self, query: Select[Any], walk: Walk, after: Key | None, descending: bool, limit: int
     ) -> Sequence[Row[Any]]:
-        self.ensure_schema()
+        self.database.ensure_schema()
         narrowed = walk_after(query, walk, after, descending).limit(limit)
 
         def work(connection: Connection) -> Sequence[Row[Any]]:
-            return self.bounded(connection).execute(narrowed).all()
+            return self.database.bounded(connection).execute(narrowed).all()
 
-        return self.read(work)
+        return self.database.read(work)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -13,10 +13,11 @@ from sloppyjobs.model import Job
 from sloppyjobs.payload_summary import START
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
-from sloppyjobs.storage.commands import possible_id, unknown
+from sloppyjobs.storage.commands import Commanding, possible_id, unknown
 from sloppyjobs.storage.damaged_rows import read_jobs, salvage
+from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.job_tables import in_list
-from sloppyjobs.storage.walking import Key, Sieve, Walk, Walking
+from sloppyjobs.storage.walking import Key, Keyset, Sieve, Walk
 
 TIMED = frozenset({Status.SCHEDULED, Status.RETRYING})
 """The states whose jobs an index keeps in the order of their run time."""
@@ -80,26 +81,35 @@ class JobRow(NamedTuple):
     last: LastAttempt = LastAttempt()
 
 
-class Listing(Walking):
+class JobLists:
     """Jobs in order, and single jobs with everything they carry."""
 
-    def find_jobs(
+    def __init__(self, database: Database, keyset: Keyset, commands: Commanding) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.keyset = keyset
+        self.commands = commands
+
+    def find(
         self, wanted: JobFilter, order: str, after: Key | None, *, backward: bool, limit: int, details: bool = False
     ) -> Found:
         """Up to ``limit`` jobs beyond a key, in ``order`` or backward; with ``details`` in the same statement."""
-        self.ensure_schema()
-        return self.read(lambda c: self._find(self.bounded(c), wanted, order, after, backward, limit, details))
+        self.database.ensure_schema()
+        return self.database.read(
+            lambda c: self._find(self.database.bounded(c), wanted, order, after, backward, limit, details)
+        )
 
     def job_row(self, job_id: str) -> JobRow:
         """The job with what it carries, as it is stored; ``UnknownJob`` where there is none."""
-        self.ensure_schema()
+        self.database.ensure_schema()
         recurring = self.tables.recurring
         columns = rows.columns(self.tables.jobs, (*rows.JOB_FIELDS, "payload"))
         query = self._with_last_attempt([*columns, recurring.c.name.label("schedule_name")])
         query = query.outerjoin(recurring, recurring.c.id == self.tables.jobs.c.schedule_id)
         query = query.where(self.tables.jobs.c.id == possible_id(job_id))
-        found = self.read(lambda c: self._whole_row(c, query, job_id))
-        self.seen()["job", job_id] = found.job
+        found = self.database.read(lambda c: self._whole_row(c, query, job_id))
+        self.database.seen()["job", job_id] = found.job
         return found
 
     def _with_last_attempt(self, columns: Sequence[ColumnElement[Any]]) -> Select[Any]:
@@ -129,30 +139,42 @@ class Listing(Walking):
 
     def ids_between(self, head: str, tail: str, limit: int) -> list[str]:
         """The ids that begin and end so, of at most ``limit`` that begin so."""
-        self.ensure_schema()
+        self.database.ensure_schema()
         column = self.tables.jobs.c.id
         # No character of an id comes after "~".
         query = select(column).where(column >= head, column < head + "~").order_by(column).limit(limit)
-        return [id for id in self.read(lambda c: c.scalars(query).all()) if id.endswith(tail)]
+        return [id for id in self.database.read(lambda c: c.scalars(query).all()) if id.endswith(tail)]
 
     def names_seen(self, queues: int, settlements: int) -> tuple[list[str], list[tuple[str, str]]]:
         """The first so many queues, and queue and name of the jobs in the last so many rows of the counters."""
-        self.ensure_schema()
+        self.database.ensure_schema()
         names, c = self.tables.queues.c.name, self.tables.stats.c
         newest = (c.minute.desc(), c.queue.desc(), c.name.desc(), c.shard.desc())
         counted = select(c.queue, c.name).order_by(*newest).limit(settlements).subquery()
 
         def both(connection: Connection) -> tuple[list[str], list[tuple[str, str]]]:
-            known = list(self.bounded(connection).scalars(select(names).order_by(names).limit(queues)))
+            known = list(self.database.bounded(connection).scalars(select(names).order_by(names).limit(queues)))
             lanes = connection.execute(select(counted.c.queue, counted.c.name).distinct())
             return known, [(queue, name) for queue, name in lanes]
 
-        return self.read(both)
+        return self.database.read(both)
+
+    def due(self, names: Collection[str], limit: int) -> list[tuple[str, str]]:
+        """The ids and names of the first jobs of these names that are due."""
+        c = self.tables.jobs.c
+        waiting = c.status.in_(("queued", "scheduled", "retrying")), c.name.in_(names)
+
+        def work(connection: Connection) -> list[tuple[str, str]]:
+            query = select(c.id, c.name).where(*waiting, c.run_at <= self.database.now(connection))
+            found = connection.execute(query.order_by(c.run_at, c.id).limit(limit))
+            return [(row.id, row.name) for row in found]
+
+        return self.database.read(work)
 
     def known_job(self, job_id: str) -> Job:
         """As ``get_job``; a page that has read the job already does not ask again."""
-        found: Job | None = self.seen().get(("job", job_id))
-        return self.get_job(job_id) if found is None else found
+        found: Job | None = self.database.seen().get(("job", job_id))
+        return self.commands.get_job(job_id) if found is None else found
 
     def _find(
         self,
@@ -168,14 +190,14 @@ class Listing(Walking):
             wanted = msgspec.structs.replace(wanted, schedule=self._schedule_id(connection, wanted.schedule))
         walks = self.job_walks(wanted, order)
         descending = order.startswith("-") is not backward
-        walked = self.walk(connection, walks, after=after, descending=descending, limit=limit)
+        walked = self.keyset.read(connection, walks, after=after, descending=descending, limit=limit)
         ids = [key[-1] for key in walked.found]
         if details:
-            detailed = self._details_by_id(connection, ids)
+            detailed = self.details_by_id(connection, ids)
             found = {id: job for id, (job, _) in detailed.items()}
             more = {id: one for id, (_, one) in detailed.items()}
         else:
-            found, more = self._jobs_by_id(connection, ids), {}
+            found, more = self.jobs_by_id(connection, ids), {}
         # A job that has moved on between the two queries is not what was asked for any more.
         jobs = [(key, found[key[-1]]) for key in walked.found if _still(found.get(key[-1]), wanted)]
         return Found(jobs, walked.resume, more)
@@ -242,7 +264,7 @@ class Listing(Walking):
         found: str | None = connection.execute(query).scalar_one_or_none()
         return given if found is None else found
 
-    def _jobs_by_id(self, connection: Connection, ids: Sequence[str]) -> dict[str, Job]:
+    def jobs_by_id(self, connection: Connection, ids: Sequence[str]) -> dict[str, Job]:
         query = select(*self._light_columns()).where(self.tables.jobs.c.id.in_(ids))
         if not ids:
             return {}
@@ -251,7 +273,7 @@ class Listing(Walking):
     def _light_columns(self) -> list[ColumnElement[Any]]:
         return [null() if name in _HEAVY else self.tables.jobs.c[name] for name in rows.JOB_FIELDS]
 
-    def _details_by_id(self, connection: Connection, ids: Sequence[str]) -> dict[str, tuple[Job, Details]]:
+    def details_by_id(self, connection: Connection, ids: Sequence[str]) -> dict[str, tuple[Job, Details]]:
         if not ids:
             return {}
         c = self.tables.jobs.c

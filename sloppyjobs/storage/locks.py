@@ -8,41 +8,45 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, or_, select, update
 
-from sloppyjobs.storage.claims import Claiming
-from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.database import Database, cursor_of
 
 
-class Locking(Claiming):
+class Locks:
     """Acquire, extend and release; every step is one conditional statement."""
 
-    def acquire_lock(self, name: str, owner: str, ttl: float) -> bool:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+
+    def acquire(self, name: str, owner: str, ttl: float) -> bool:
         """Take the lock if it is free, expired, or the owner's already."""
-        self.ensure_schema()
-        return self.write(lambda c: self._acquire(c, name, owner, ttl))
+        self.database.ensure_schema()
+        return self.database.write(lambda c: self._acquire(c, name, owner, ttl))
 
-    def extend_lock(self, name: str, owner: str, ttl: float) -> bool:
+    def extend(self, name: str, owner: str, ttl: float) -> bool:
         """Prolong a lock that is held and has not expired."""
-        self.ensure_schema()
-        return self.write(lambda c: self._extend(c, name, owner, ttl))
+        self.database.ensure_schema()
+        return self.database.write(lambda c: self._extend(c, name, owner, ttl))
 
-    def release_lock(self, name: str, owner: str) -> bool:
+    def release(self, name: str, owner: str) -> bool:
         """Give the lock back; False when somebody else has it by now."""
-        self.ensure_schema()
+        self.database.ensure_schema()
         runs = count()
-        return self.write(lambda c: self._release(c, name, owner, rerun=next(runs) > 0))
+        return self.database.write(lambda c: self._release(c, name, owner, rerun=next(runs) > 0))
 
     def _acquire(self, connection: Connection, name: str, owner: str, ttl: float) -> bool:
         locks = self.tables.locks
-        now = self.now(connection)
+        now = self.database.now(connection)
         values = {"owner": owner, "locked_until": now + timedelta(seconds=ttl), "updated_at": now}
         # Insert first, then take over: the row is there in any case, so the second step cannot miss it.
-        inserted = self.prepared("insert lock", self._insert_lock).run(
+        inserted = self.database.prepared("insert lock", self._insert_lock).run(
             cursor_of(connection),
             {
                 "name": name,
                 "owner": owner,
-                "locked_until": self.to_driver(values["locked_until"]),  # type: ignore[arg-type]
-                "updated_at": self.to_driver(now),
+                "locked_until": self.database.to_driver(values["locked_until"]),  # type: ignore[arg-type]
+                "updated_at": self.database.to_driver(now),
             },
         )
         if inserted == 1:
@@ -59,10 +63,10 @@ class Locking(Claiming):
 
     def _extend(self, connection: Connection, name: str, owner: str, ttl: float) -> bool:
         locks = self.tables.locks
-        now = self.now(connection)
+        now = self.database.now(connection)
         held = (locks.c.name == name, locks.c.owner == owner, locks.c.locked_until > now)
         values = {"locked_until": now + timedelta(seconds=ttl), "updated_at": now}
         return connection.execute(update(locks).where(*held).values(values)).rowcount == 1
 
     def _insert_lock(self) -> Any:
-        return self.insert_if_absent(self.tables.locks, ("name", "owner", "locked_until", "updated_at"))
+        return self.dialect.insert_if_absent(self.tables.locks, ("name", "owner", "locked_until", "updated_at"))

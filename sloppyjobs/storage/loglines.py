@@ -8,22 +8,26 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, func, insert, select, update
 
+from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.settlement import Fence
-from sloppyjobs.storage.workers import Registering
 
 LEFT_OUT = "_left_out"
 """The field by which the line is known that says how many were left out; it is the last line of its job."""
 
 
-class LogLines(Registering):
+class JobLogs:
     """Appending lines. How many a job may have is for those to decide who append."""
 
-    def write_logs(self, lines: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.tables = database.tables
+
+    def write(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Append handlers' log lines, in order."""
         if lines:
-            self.write(lambda c: c.execute(insert(self.tables.logs), list(lines)))
+            self.database.write(lambda c: c.execute(insert(self.tables.logs), list(lines)))
 
-    def count_logs(self, job_ids: Collection[str], most: int) -> dict[str, int]:
+    def count(self, job_ids: Collection[str], most: int) -> dict[str, int]:
         """How many lines each of these jobs has, counted up to ``most``."""
         logs = self.tables.logs
 
@@ -31,11 +35,11 @@ class LogLines(Registering):
             some = select(logs.c.id).where(logs.c.job_id == job_id).limit(most).subquery()
             return int(connection.execute(select(func.count()).select_from(some)).scalar_one())
 
-        return self.read(lambda c: {job_id: counted(c, job_id) for job_id in job_ids})
+        return self.database.read(lambda c: {job_id: counted(c, job_id) for job_id in job_ids})
 
-    def leave_out(self, fence: Fence, number: int) -> None:
+    def record_omitted(self, fence: Fence, number: int) -> None:
         """Say in the last line of a job that so many more lines were left out in this attempt."""
-        self.write(lambda c: self._leave_out(c, fence, number))
+        self.database.write(lambda c: self._leave_out(c, fence, number))
 
     def _leave_out(self, connection: Connection, fence: Fence, number: int) -> None:
         logs = self.tables.logs
@@ -48,7 +52,7 @@ class LogLines(Registering):
             "level": "warning",
             "message": f"{total} further {'line was' if total == 1 else 'lines were'} left out",
             "fields": msgspec.json.encode({LEFT_OUT: total}).decode(),
-            "created_at": self.now(connection),
+            "created_at": self.database.now(connection),
         }
         if found is not None and before:
             connection.execute(update(logs).where(logs.c.id == found.id).values(values))

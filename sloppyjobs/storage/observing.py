@@ -14,10 +14,12 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, lite
 
 from sloppyjobs.model import Job
 from sloppyjobs.states import FINISHED, Status
-from sloppyjobs.storage.counting import CAP, WINDOW, Count, Counted, Counting, Scope
+from sloppyjobs.storage.counting import CAP, WINDOW, Count, Counted, Counts, Scope
+from sloppyjobs.storage.database import Database, bounded_read
 from sloppyjobs.storage.instants import Later
 from sloppyjobs.storage.job_tables import in_list
 from sloppyjobs.storage.service_tables import ENABLED
+from sloppyjobs.storage.walking import Keyset
 
 WORKERS = 1_000
 """Workers that are looked at, those heard of last first."""
@@ -97,16 +99,23 @@ class Activity(NamedTuple):
     settled: dict[str, int]
 
 
-class Observing(Counting):
+class Overview:
     """What an overview is made of."""
 
+    def __init__(self, database: Database, counts: Counts, keyset: Keyset) -> None:
+        self.database = database
+        self.tables = database.tables
+        self.counts = counts
+        self.keyset = keyset
+
+    @bounded_read
     def status_loads(self, connection: Connection, now: datetime, since: datetime, queues: Scope) -> Loads:
         """Every status, counted up to the cap; ``fresh`` are those that were created since an instant."""
         lasting = [status for status in Status if status not in FINISHED]
         whole = [self._of_status(status, queues, None) for status in Status]
         fresh = [self._of_status(status, queues, since) for status in lasting]
         late = self._late(now, queues)
-        found, (failed, succeeded, _) = self.counted_with(
+        found, (failed, succeeded, _) = self.counts.counted_with(
             connection, [*whole, *fresh, *late], self._lately(now, queues)
         )
         counts = dict(zip(Status, found, strict=False))
@@ -134,8 +143,8 @@ class Observing(Counting):
         seen = beyond if queues is None else and_(beyond, c.queue.in_(queues))
         overrun = select(c.updated_at.label("moment"), case((seen, 1)).label("seen")).where(running)
         return [
-            self.within(overdue, c.queue, queues),
-            self.within(expired, c.queue, queues),
+            self.counts.within(overdue, c.queue, queues),
+            self.counts.within(expired, c.queue, queues),
             overrun.order_by(c.locked_until),
         ]
 
@@ -152,8 +161,9 @@ class Observing(Counting):
             order = (c.created_at, c.id)
         if since is not None or status in FINISHED:
             order = tuple(column.desc() for column in order)
-        return self.within(select(c.created_at.label(named)).where(*where).order_by(*order), c.queue, queues)
+        return self.counts.within(select(c.created_at.label(named)).where(*where).order_by(*order), c.queue, queues)
 
+    @bounded_read
     def queue_loads(self, connection: Connection, names: Sequence[str]) -> dict[str, QueueLoad]:
         """What is queued in each of these queues; they share the bound of one page."""
         c = self.tables.jobs.c
@@ -164,9 +174,11 @@ class Observing(Counting):
             for name in names
         ]
         return {
-            name: QueueLoad(*load) for name, load in zip(names, self.shared(connection, queries, DEPTHS), strict=True)
+            name: QueueLoad(*load)
+            for name, load in zip(names, self.counts.shared(connection, queries, DEPTHS), strict=True)
         }
 
+    @bounded_read
     def queued_in(self, connection: Connection, places: Sequence[tuple[str, str | None]]) -> list[QueueLoad]:
         """What is queued in each of these queues, or in a lane of them, counted up to a bound that they share."""
         c = self.tables.jobs.c
@@ -175,12 +187,14 @@ class Observing(Counting):
             where = [] if name is None else [c.name == name]
             lane = select(c.run_at.label("moment")).where(literal_column("status = 'queued'"), c.queue == queue, *where)
             queries.append(lane.order_by(c.queue, c.name, c.priority.desc(), c.run_at))
-        return [QueueLoad(*load) for load in self.in_shares(connection, queries, DEPTHS)] if queries else []
+        return [QueueLoad(*load) for load in self.counts.in_shares(connection, queries, DEPTHS)] if queries else []
 
+    @bounded_read
     def running_by(self, connection: Connection, by: str) -> dict[str, int]:
         """Running jobs, counted by ``queue`` or ``locked_by``."""
         return _pairs(connection.execute(self._running_by(by)))
 
+    @bounded_read
     def activity(self, connection: Connection, since: datetime) -> Activity:
         """What runs, what waits for a time among the earliest of all queues, what was settled since an instant."""
         c = self.tables.jobs.c
@@ -189,13 +203,14 @@ class Observing(Counting):
         total = func.sum(stats.succeeded + stats.failed)
         settled = select(stats.queue, total).where(stats.minute >= since).group_by(stats.queue)
         queries = [self._running_by("queue"), _grouped(due.order_by(c.run_at, c.id)), settled]
-        return Activity(*map(_pairs, self._each(connection, queries)))
+        return Activity(*map(_pairs, self.keyset.each(connection, queries)))
 
     def _running_by(self, by: str) -> Select[Any]:
         c = self.tables.jobs.c
         held = select(c[by].label("holder")).where(literal_column("status = 'processing'"))
         return _grouped(held.order_by(c.locked_until))
 
+    @bounded_read
     def settled_by_minute(
         self, connection: Connection, since: datetime, until: datetime, queues: Scope, name: str | None
     ) -> Sequence[Any]:
@@ -210,16 +225,18 @@ class Observing(Counting):
             query = query.where(c.name == name)
         return connection.execute(query.group_by(c.minute).order_by(c.minute)).all()
 
+    @bounded_read
     def recent_workers(self, connection: Connection) -> Sequence[Any]:
         """Workers, those heard of last first; a page that has read them already does not ask again."""
         workers = self.tables.workers
         query = select(workers).order_by(workers.c.heartbeat_at.desc(), workers.c.id.desc())
-        seen = self.seen()
+        seen = self.database.seen()
         if "workers" not in seen:
             seen["workers"] = connection.execute(query.limit(WORKERS)).all()
         found: Sequence[Any] = seen["workers"]
         return found
 
+    @bounded_read
     def queues_in_use(self, connection: Connection, among: Scope) -> list[QueueInUse]:
         """Every queue, or every one among some, with up to 50 names of its queued jobs.
 
@@ -249,6 +266,7 @@ class Observing(Counting):
             found[row.name] = known if row.lane is None else known._replace(names=(*known.names, row.lane))
         return sorted(found.values())
 
+    @bounded_read
     def schedules_due(self, connection: Connection, now: datetime, limit: int) -> tuple[list[Any], list[Any]]:
         """Schedules that should have fired by now, and those that fire next, each with what tells its queue.
 
@@ -261,9 +279,38 @@ class Observing(Counting):
             query = select(*shown).where(literal_column(ENABLED), when)
             queries.append(query.where(c.last_error_at.is_(None)).order_by(c.next_run_at, c.id).limit(limit))
             queries.append(query.where(c.last_error_at.is_not(None)).order_by(c.last_error_at, c.id).limit(limit))
-        late, late_broken, coming, coming_broken = self._each(connection, queries)
+        late, late_broken, coming, coming_broken = self.keyset.each(connection, queries)
         return _by_time(late + late_broken), _by_time(coming + coming_broken)
 
+    @bounded_read
+    def surroundings(self, connection: Connection, job: Job) -> Any:
+        """The job's queue, its latest attempt and its latest event, in one statement; None where the job is gone."""
+        t = self.tables
+        jobs, queues, attempts, events = t.jobs, t.queues, t.attempts, t.events
+        latest = select(func.max(events.c.id)).where(events.c.job_id == job.id).scalar_subquery()
+        tried = and_(attempts.c.job_id == job.id, attempts.c.attempt_number == job.attempt_count)
+        joined = (
+            jobs.outerjoin(queues, queues.c.name == job.queue)
+            .outerjoin(attempts, tried)
+            .outerjoin(events, and_(events.c.job_id == job.id, events.c.id == latest))
+        )
+        query = select(
+            queues.c.paused_at,
+            queues.c.paused_until,
+            queues.c.paused_by,
+            queues.c.pause_reason,
+            attempts.c.worker_id,
+            attempts.c.status,
+            attempts.c.started_at,
+            attempts.c.error_code,
+            events.c.event_type,
+            events.c.created_at,
+            events.c.actor,
+            events.c.message,
+        )
+        return connection.execute(query.select_from(joined).where(jobs.c.id == job.id)).one_or_none()
+
+    @bounded_read
     def jobs_ahead(self, connection: Connection, job: Job) -> Count:
         """How many queued jobs of the job's queue will be claimed before it."""
         c = self.tables.jobs.c
@@ -278,7 +325,7 @@ class Observing(Counting):
             order = (c.priority.desc(), c.run_at, c.created_at, c.id)
             queries.append(lane.where(c.priority > job.priority).order_by(*order))
             queries.append(lane.where(c.priority == job.priority, same).order_by(*order))
-        found = [count for count, _ in self.in_shares(connection, queries, AHEAD)]
+        found = [count for count, _ in self.counts.in_shares(connection, queries, AHEAD)]
         return Count(sum(count.number for count in found), any(count.more for count in found))
 
     def _lanes_of(self, connection: Connection, queue: str) -> list[str]:

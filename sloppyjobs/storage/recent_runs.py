@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, ScalarSelect, Select, func, literal_column, select
 
 from sloppyjobs.storage.counting import WINDOW, Scope
-from sloppyjobs.storage.walking import Walking
+from sloppyjobs.storage.database import Database, bounded_read
+from sloppyjobs.storage.walking import Keyset
 
 
 class Held(NamedTuple):
@@ -36,9 +37,16 @@ class Ran(NamedTuple):
     attempt_status: str | None
 
 
-class RecentRuns(Walking):
+class RecentRuns:
     """Reads for the pages of workers, queues and schedules."""
 
+    def __init__(self, database: Database, keyset: Keyset) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.keyset = keyset
+
+    @bounded_read
     def running_jobs(
         self, connection: Connection, workers: Sequence[str], queues: Scope, most: int
     ) -> dict[str, list[Held]]:
@@ -71,13 +79,14 @@ class RecentRuns(Walking):
                 held[row[0]].append(Held(*row))
         return held
 
+    @bounded_read
     def last_runs(self, connection: Connection, schedules: Sequence[str], most: int) -> dict[str, list[Ran]]:
         """The last jobs of each of these schedules, by the schedule's id, latest occurrence first.
 
         Where a row cannot be read, those of its schedules are left out: a strip is no reason to lose a page.
         """
         try:
-            answers = self._each(connection, [self._last_of(schedule, most) for schedule in schedules])
+            answers = self.keyset.each(connection, [self._last_of(schedule, most) for schedule in schedules])
         except Exception as error:
             if not self.dialect.is_unreadable(error):
                 raise

@@ -9,8 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, event, select
 
-from sloppyjobs.storage.database import cursor_of
-from sloppyjobs.storage.loglines import LogLines
+from sloppyjobs.storage.database import Database, cursor_of
 
 Redaction = tuple[str, str]
 """The name of a job and one of its secret keys."""
@@ -18,38 +17,43 @@ Redaction = tuple[str, str]
 MOST_KEYS = 10_000
 
 
-class Redacting(LogLines):
+class Redactions:
     """Secret keys are added and never taken back: a job that was enqueued with a secret keeps it."""
 
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+
     @cached_property
-    def redactions_written(self) -> set[Redaction]:
+    def written(self) -> set[Redaction]:
         """What is known to be in the table; this process need not write it again."""
         return set()
 
-    def write_redactions(self, wanted: Iterable[Redaction], connection: Connection | None = None) -> None:
+    def write(self, wanted: Iterable[Redaction], connection: Connection | None = None) -> None:
         """Let these keys be hidden by everybody; in the caller's transaction, if there is one."""
-        self.ensure_schema(connection)
-        missing = sorted(set(wanted) - self.redactions_written)
+        self.database.ensure_schema(connection)
+        missing = sorted(set(wanted) - self.written)
         if not missing:
             return
-        self.write(lambda c: self._write_redactions(c, missing), connection)
+        self.database.write(lambda c: self._write_redactions(c, missing), connection)
         if connection is None:
-            self.redactions_written.update(missing)
+            self.written.update(missing)
         elif not connection.in_nested_transaction():
-            _after_commit(connection, lambda: self.redactions_written.update(missing))
+            _after_commit(connection, lambda: self.written.update(missing))
 
-    def redactions(self, connection: Connection | None = None) -> Mapping[str, tuple[str, ...]]:
+    def by_name(self, connection: Connection | None = None) -> Mapping[str, tuple[str, ...]]:
         """The secret keys of every job, by its name."""
-        seen = self.seen()
+        seen = self.database.seen()
         if "redactions" not in seen:
-            self.ensure_schema(connection)
-            seen["redactions"] = self.read(self._redactions, connection)
+            self.database.ensure_schema(connection)
+            seen["redactions"] = self.database.read(self._redactions, connection)
         found: Mapping[str, tuple[str, ...]] = seen["redactions"]
         return found
 
     def _write_redactions(self, connection: Connection, missing: list[Redaction]) -> None:
-        insert = self.prepared(
-            "write redaction", lambda: self.insert_if_absent(self.tables.redactions, ("name", "key"))
+        insert = self.database.prepared(
+            "write redaction", lambda: self.dialect.insert_if_absent(self.tables.redactions, ("name", "key"))
         )
         insert.many(cursor_of(connection), [{"name": name, "key": key} for name, key in missing])
 

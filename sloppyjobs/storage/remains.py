@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, not_, select, tuple_
 
-from sloppyjobs.storage.database import cursor_of
-from sloppyjobs.storage.retention import Retaining
+from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.retention import Retention
 from sloppyjobs.storage.walking import Walk
 
 HOUR = timedelta(hours=1)
@@ -23,17 +23,25 @@ COUNTERS = ("succeeded", "failed", "dead", "cancelled", "run_seconds")
 _STATS_KEY = ("minute", "queue", "name", "shard")
 
 
-class Clearing(Retaining):
+class Cleanup:
     """Removal of what nobody reads any more."""
 
     _rolled_until: datetime | None = None
+
+    def __init__(self, database: Database, retention: Retention) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.retention = retention
 
     def remove_stats(self, before: datetime, limit: int) -> int:
         """Remove the oldest counters of before an instant."""
         stats = self.tables.stats
         query = select(*(stats.c[name] for name in _STATS_KEY)).where(stats.c.minute < before)
         query = query.order_by(*(stats.c[name] for name in _STATS_KEY)).limit(limit)
-        return self.write(lambda c: self._remove_stats(c, c.execute(self.locked(query, skip=True)).all()))
+        return self.database.write(
+            lambda c: self._remove_stats(c, c.execute(self.dialect.locked(query, skip=True)).all())
+        )
 
     def roll_up_stats(self, before: datetime, limit: int) -> int:
         """Add up counters of minutes before an instant, oldest hour first, to one row an hour; how many it took.
@@ -60,19 +68,19 @@ class Clearing(Retaining):
         query = query.order_by(workers.c.heartbeat_at, workers.c.id).limit(limit)
 
         def work(connection: Connection) -> int:
-            gone = list(connection.execute(self.locked(query, skip=True)).scalars())
+            gone = list(connection.execute(self.dialect.locked(query, skip=True)).scalars())
             return connection.execute(delete(workers).where(workers.c.id.in_(gone))).rowcount if gone else 0
 
-        return self.write(work)
+        return self.database.write(work)
 
     def remove_locks(self, before: datetime, limit: int) -> int:
         """Remove locks that ran out before an instant."""
         locks = self.tables.locks
         walk = Walk((), (locks.c.name,), ((locks.c.locked_until, lambda given: given < before),))
-        keys, _ = self.look("locks", walk, limit)
+        keys, _ = self.retention.look("locks", walk, limit)
         names = [key[0] for key in keys]
         expired = delete(locks).where(locks.c.name.in_(names), locks.c.locked_until < before)
-        return self.write(lambda c: c.execute(expired).rowcount) if names else 0
+        return self.database.write(lambda c: c.execute(expired).rowcount) if names else 0
 
     def remove_audit(self, before: datetime, limit: int) -> int:
         """Remove the oldest entries of the audit trail that are from before an instant."""
@@ -85,27 +93,29 @@ class Clearing(Retaining):
             ids = list(connection.execute(old).scalars())
             return connection.execute(delete(audit).where(audit.c.id.in_(ids))).rowcount if ids else 0
 
-        return self.write(work)
+        return self.database.write(work)
 
     def remove_deaths(self, before: datetime, limit: int) -> int:
         """Remove what is remembered of deaths before an instant."""
         c = self.tables.deaths.c
         walk = Walk((), (c.cause, c.queue, c.hour), ((c.hour.label("died"), lambda given: given < before),))
-        keys, _ = self.look("deaths", walk, limit)
+        keys, _ = self.retention.look("deaths", walk, limit)
         gone = delete(self.tables.deaths).where(tuple_(c.cause, c.queue, c.hour).in_(keys))
-        return self.write(lambda connection: connection.execute(gone).rowcount) if keys else 0
+        return self.database.write(lambda connection: connection.execute(gone).rowcount) if keys else 0
 
     def remove_retry_runs(self, before: datetime, limit: int) -> int:
         """Remove retries of causes that ended before an instant, and what they remember of their jobs."""
         runs, members = self.tables.retry_runs, self.tables.retry_members
-        keys, _ = self.look("retry runs", Walk((), (runs.c.id,), ((runs.c.ended_at, lambda at: at < before),)), limit)
+        keys, _ = self.retention.look(
+            "retry runs", Walk((), (runs.c.id,), ((runs.c.ended_at, lambda at: at < before),)), limit
+        )
         ids = [key[0] for key in keys]
 
         def work(connection: Connection) -> int:
             connection.execute(delete(members).where(members.c.run_id.in_(ids)))
             return connection.execute(delete(runs).where(runs.c.id.in_(ids))).rowcount
 
-        return self.write(work) if ids else 0
+        return self.database.write(work) if ids else 0
 
     # Counters
 
@@ -113,24 +123,24 @@ class Clearing(Retaining):
         minute = self.tables.stats.c.minute
         query = select(minute).order_by(minute).limit(1)
         query = query if start is None else query.where(minute >= start)
-        first = self.read(lambda c: c.execute(query).scalar_one_or_none())
+        first = self.database.read(lambda c: c.execute(query).scalar_one_or_none())
         return None if first is None else first.replace(minute=0, second=0, microsecond=0)
 
     def _roll_up(self, hour: datetime, limit: int) -> int:
         query = self._minutes_of(hour, limit)
-        if not self.read(lambda c: c.execute(query.limit(1)).all()):
+        if not self.database.read(lambda c: c.execute(query.limit(1)).all()):
             return 0
 
         def work(connection: Connection) -> int:
-            minutes = connection.execute(self.locked(query, skip=True)).all()
+            minutes = connection.execute(self.dialect.locked(query, skip=True)).all()
             sums = _sums(minutes)
             self._remove_stats(connection, minutes)
-            moment = self.to_driver(hour)
+            moment = self.database.to_driver(hour)
             rows = [{"minute": moment, "queue": q, "name": n, "shard": 0, **sums[q, n]} for q, n in sorted(sums)]
-            self.prepared("count", self.count_up).many(cursor_of(connection), rows)
+            self.database.prepared("count", self.dialect.count_up).many(cursor_of(connection), rows)
             return len(minutes)
 
-        return self.write(work)
+        return self.database.write(work)
 
     def _minutes_of(self, hour: datetime, limit: int) -> Select[Any]:
         stats = self.tables.stats

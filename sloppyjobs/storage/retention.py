@@ -16,10 +16,11 @@ from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, inse
 
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
-from sloppyjobs.storage.audit import Auditing, Order
-from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.audit import Order
+from sloppyjobs.storage.database import Database, cursor_of
 from sloppyjobs.storage.job_tables import in_list
-from sloppyjobs.storage.walking import Key, Walk, Walked
+from sloppyjobs.storage.settlement import Settling
+from sloppyjobs.storage.walking import Key, Keyset, Walk, Walked
 
 STEP = 500
 """Rows that one transaction moves; more would keep other writers waiting."""
@@ -41,22 +42,26 @@ class Moved(msgspec.Struct, frozen=True):
     more: bool = False
 
 
-class Retaining(Auditing):
+class Retention:
     """The soft delete of finished jobs, and the removal of deleted ones."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+    def __init__(self, database: Database, keyset: Keyset, settlements: Settling) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.keyset = keyset
+        self.settlements = settlements
         self._places: dict[str, Key] = {}
 
     def soft_delete(self, status: Status, before: datetime, limit: int, order: Order) -> Moved:
         """Walk up to ``limit`` jobs of a finished status that ended before an instant to ``deleted``."""
-        self.ensure_schema()
+        self.database.ensure_schema()
         walk = self._aged(status, "finished_at", before)
         return self._in_steps(status.value, walk, limit, lambda c, ids: self._delete(c, status, before, ids, order))
 
-    def purge_jobs(self, before: datetime, limit: int, *, archive: bool) -> Moved:
+    def purge(self, before: datetime, limit: int, *, archive: bool) -> Moved:
         """Remove up to ``limit`` jobs that were deleted before an instant, with everything that belongs to them."""
-        self.ensure_schema()
+        self.database.ensure_schema()
         walk = self._aged(Status.DELETED, "updated_at", before)
         return self._in_steps("deleted", walk, limit, lambda c, ids: self._remove(c, before, ids, archive))
 
@@ -70,7 +75,7 @@ class Retaining(Auditing):
 
     def _step(self, step: Step, ids: Sequence[str]) -> int:
         # By the primary keys only, whatever the statistics say of the tables.
-        return self.write(lambda connection: step(self.bounded(connection), ids))
+        return self.database.write(lambda connection: step(self.database.bounded(connection), ids))
 
     def look(self, place: str, walk: Walk, limit: int) -> tuple[list[Key], bool]:
         """Up to ``limit`` keys of a sifting walk, from where the last look under this name was stopped.
@@ -94,7 +99,9 @@ class Retaining(Auditing):
         return list(found), True
 
     def _look_once(self, walk: Walk, after: Key | None, limit: int) -> Walked:
-        return self.read(lambda c: self.walk(self.bounded(c), [walk], after=after, descending=False, limit=limit))
+        return self.database.read(
+            lambda c: self.keyset.read(self.database.bounded(c), [walk], after=after, descending=False, limit=limit)
+        )
 
     def _aged(self, status: Status, column: str, before: datetime) -> Walk:
         c = self.tables.jobs.c
@@ -111,11 +118,11 @@ class Retaining(Auditing):
         held = self._hold(connection, ids, status, jobs.c.finished_at < before)
         if not held:
             return 0
-        now = self.now(connection)
+        now = self.database.now(connection)
         values = {"status": Status.DELETED.value, "updated_at": now}
         connection.execute(update(jobs).where(jobs.c.id.in_(held)).values(values))
-        moment = self.to_driver(now)
-        self.prepared("record edge", self._record_edge).many(
+        moment = self.database.to_driver(now)
+        self.database.prepared("record edge", self.settlements.record_edge).many(
             cursor_of(connection), [_deleted_event(job_id, status, order, moment) for job_id in held]
         )
         return len(held)
@@ -124,7 +131,7 @@ class Retaining(Auditing):
         """Lock those that are still what the look saw, and that nobody else has locked."""
         c = self.tables.jobs.c
         query = select(c.id).where(c.id.in_(ids), c.status == status.value, aged).order_by(c.id)
-        return list(connection.execute(self.locked(query, skip=True)).scalars())
+        return list(connection.execute(self.dialect.locked(query, skip=True)).scalars())
 
     # Removing
 
@@ -142,7 +149,7 @@ class Retaining(Auditing):
 
     def _archive(self, connection: Connection, ids: Sequence[str]) -> None:
         jobs, archive = self.tables.jobs, self.tables.archive
-        now = self.now(connection)
+        now = self.database.now(connection)
         # A job that was put back by hand and ends here again replaces what was kept of it.
         connection.execute(delete(archive).where(archive.c.id.in_(ids)))
         copied = [*jobs.c, bindparam("archived", type_=archive.c.archived_at.type), bindparam("history_json")]
@@ -181,7 +188,7 @@ class Retaining(Auditing):
                 select(*columns).where(table.c.job_id == job_id).order_by(table.c[key].desc()).limit(HISTORY)
                 for job_id in ids
             ]
-            found = [row for answer in self._each(connection, queries) for row in answer]  # type: ignore[misc]
+            found = [row for answer in self.keyset.each(connection, queries) for row in answer]  # type: ignore[misc]
         of_job: dict[str, list[Sequence[Any]]] = {job_id: [] for job_id in ids}
         for row in sorted(found, key=lambda row: row[1]):
             of_job[row[0]].append(row[2:])

@@ -12,10 +12,10 @@ from sqlalchemy import Connection, Select, and_, case, func, select
 from sloppyjobs import causes
 from sloppyjobs.causes import Fates
 from sloppyjobs.states import Status
-from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.database import Database, bounded_read, cursor_of
 from sloppyjobs.storage.deaths import Cause
 from sloppyjobs.storage.listing import same_value
-from sloppyjobs.storage.walking import Walking
+from sloppyjobs.storage.walking import Keyset
 
 LOOKED = 2_000
 """Members of a run, the latest, whose fate is counted."""
@@ -69,20 +69,27 @@ class Tally(NamedTuple):
     looked: int
 
 
-class RetryRunRows(Walking):
+class RetryRunRows:
     """Bounded reads of runs and their members."""
 
-    def due_retry_runs(self) -> list[str]:
+    def __init__(self, database: Database, keyset: Keyset) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.keyset = keyset
+
+    def due(self) -> list[str]:
         """The ids of the runs that have something to do now."""
-        self.ensure_schema()
-        return self.read(self._due_runs)
+        self.database.ensure_schema()
+        return self.database.read(self._due_runs)
 
-    def retry_run(self, run_id: str) -> Run | None:
+    def get(self, run_id: str) -> Run | None:
         """The run with this id."""
-        self.ensure_schema()
-        return self.read(lambda c: self.find_run(c, run_id))
+        self.database.ensure_schema()
+        return self.database.read(lambda c: self.find(c, run_id))
 
-    def latest_runs(
+    @bounded_read
+    def latest(
         self, connection: Connection, asked: Sequence[tuple[str, str]], scope: Sequence[str] | None
     ) -> list[Run]:
         """The latest run of each cause and kind that somebody with this scope sees, where there is one."""
@@ -94,20 +101,25 @@ class RetryRunRows(Walking):
             select(*columns).where(c.cause == cause, c.kind == kind).order_by(*order).limit(most)
             for cause, kind in asked
         ]
-        answers = [sorted(map(Run._make, rows), key=_age, reverse=True) for rows in self._each(connection, queries)]
+        answers = [
+            sorted(map(Run._make, rows), key=_age, reverse=True) for rows in self.keyset.each(connection, queries)
+        ]
         seen = [[run for run in runs if run.seen_by(scope)] for runs in answers]
         return [runs[0] for runs in seen if runs]
 
+    @bounded_read
     def tallies(self, connection: Connection, runs: Sequence[Run]) -> list[Tally]:
         """What has become of the members of each run."""
-        return [_tally(rows) for rows in self._each(connection, [self._by_fate(run) for run in runs])]
+        return [_tally(rows) for rows in self.keyset.each(connection, [self._by_fate(run) for run in runs])]
 
+    @bounded_read
     def member_ids(self, connection: Connection, run_id: str) -> list[str]:
         """The latest members of a run."""
         c = self.tables.retry_members.c
         query = select(c.job_id).where(c.run_id == run_id).order_by(c.number.desc()).limit(LOOKED)
         return list(connection.execute(query).scalars())
 
+    @bounded_read
     def run_cause(self, connection: Connection, cause: str) -> Cause | None:
         """What a cause consists of, where it was ever retried as such."""
         c = self.tables.retry_runs.c
@@ -116,24 +128,24 @@ class RetryRunRows(Walking):
 
     # Statements
 
-    def find_run(self, connection: Connection, run_id: str, *, lock: bool = False, wait: bool = False) -> Run | None:
+    def find(self, connection: Connection, run_id: str, *, lock: bool = False, wait: bool = False) -> Run | None:
         c = self.tables.retry_runs.c
         query: Any = select(*(c[name] for name in Run._fields)).where(c.id == run_id)
-        row = connection.execute(self.locked(query, skip=not wait) if lock else query).first()
+        row = connection.execute(self.dialect.locked(query, skip=not wait) if lock else query).first()
         return None if row is None else Run(*row)
 
     def _due_runs(self, connection: Connection) -> list[str]:
-        query = self.prepared("due retry runs", self._running_runs)
+        query = self.database.prepared("due retry runs", self._running_runs)
         rows = query.rows(cursor_of(connection), {})
         if not rows:
             return []
-        now = self.by_clock(rows[0][2])
-        return [id for id, at, _ in rows if (due := self.from_driver(at)) is not None and due <= now]
+        now = self.database.by_clock(rows[0][2])
+        return [id for id, at, _ in rows if (due := self.database.from_driver(at)) is not None and due <= now]
 
     def _running_runs(self) -> Select[Any]:
         """The running runs, those that are due first, and the clock."""
         c = self.tables.retry_runs.c
-        query = select(c.id, c.next_at, self.clock_column()).where(c.state == "running")
+        query = select(c.id, c.next_at, self.database.clock_column()).where(c.state == "running")
         return query.order_by(c.next_at).limit(DUE)
 
     def member_statuses(self, connection: Connection, run_id: str) -> list[Status | None]:

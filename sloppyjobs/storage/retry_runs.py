@@ -15,14 +15,15 @@ from sqlalchemy import Connection, func, insert, select, update
 
 from sloppyjobs import causes, errors
 from sloppyjobs.states import Status
-from sloppyjobs.storage.audit import Auditing, Order
-from sloppyjobs.storage.causes import DeadCauses
-from sloppyjobs.storage.commands import Decide
+from sloppyjobs.storage.audit import Audit, Order
+from sloppyjobs.storage.causes import DeadGroups
+from sloppyjobs.storage.commands import Commanding, Decide
+from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.deaths import Cause
-from sloppyjobs.storage.listing import JobFilter
+from sloppyjobs.storage.listing import JobFilter, JobLists
 from sloppyjobs.storage.retry_run_rows import RetryRunRows, Run, count_fates
-from sloppyjobs.storage.transitions import JobState
-from sloppyjobs.storage.walking import Key, Walk
+from sloppyjobs.storage.transitions import JobState, Transitions
+from sloppyjobs.storage.walking import Key, Keyset, Walk
 
 PAGES = 10
 """Bounded looks along the dead of a cause for the next jobs of a run."""
@@ -42,23 +43,44 @@ class Asked(NamedTuple):
     order: Order
 
 
-class RetryRuns(RetryRunRows, DeadCauses, Auditing):
+class RetryRuns:
     """Canaries, and the rest at a rate."""
+
+    def __init__(
+        self,
+        database: Database,
+        lists: JobLists,
+        transitions: Transitions,
+        audit: Audit,
+        retry_run_rows: RetryRunRows,
+        keyset: Keyset,
+        commands: Commanding,
+        dead_groups: DeadGroups,
+    ) -> None:
+        self.database = database
+        self.tables = database.tables
+        self.lists = lists
+        self.transitions = transitions
+        self.audit = audit
+        self.retry_run_rows = retry_run_rows
+        self.keyset = keyset
+        self.commands = commands
+        self.dead_groups = dead_groups
 
     def begin_canary(self, asked: Asked, count: int) -> Run:
         """Retry the oldest ``count`` dead jobs of a cause, and remember which; ``InvalidTransition`` for none."""
-        self.ensure_schema()
+        self.database.ensure_schema()
 
         def work(connection: Connection) -> Run:
-            known = self.find_run(connection, asked.run_id)
+            known = self.retry_run_rows.find(connection, asked.run_id)
             if known is not None:
                 # An earlier try of this transaction was committed, and its answer was lost.
                 return known
-            self.bounded(connection)
+            self.database.bounded(connection)
             moved, _ = self._retry_oldest(connection, asked, count)
             if not moved:
                 raise errors.InvalidTransition("No job of this cause is dead any more")
-            now = self.now(connection)
+            now = self.database.now(connection)
             run = _new_run(asked, "canary", now)._replace(
                 state="finished", wanted=count, retried=len(moved), next_at=None, ended_at=now
             )
@@ -66,62 +88,62 @@ class RetryRuns(RetryRunRows, DeadCauses, Auditing):
             self._write_members(connection, run.id, 0, moved)
             return run
 
-        return self.write(work)
+        return self.database.write(work)
 
     def begin_rest(self, asked: Asked, rate: float) -> Run:
         """Let the workers retry all that are dead of a cause now; ``InvalidTransition`` where a run is at it."""
-        self.ensure_schema()
+        self.database.ensure_schema()
 
         def work(connection: Connection) -> Run:
-            known = self.find_run(connection, asked.run_id)
+            known = self.retry_run_rows.find(connection, asked.run_id)
             if known is not None:
                 return known
-            self.bounded(connection)
+            self.database.bounded(connection)
             count = self._hold_cause(connection, asked)
             if not count:
                 raise errors.InvalidTransition("No job of this cause is dead any more")
-            run = _new_run(asked, "rest", self.now(connection))._replace(rate=rate, wanted=count)
+            run = _new_run(asked, "rest", self.database.now(connection))._replace(rate=rate, wanted=count)
             if self._running(connection, run.cause):
                 raise errors.InvalidTransition("A retry of this cause is running already")
             self._write_run(connection, run, asked.order, {"jobs": count, "rate": rate})
             return run
 
-        return self.write(work)
+        return self.database.write(work)
 
-    def advance_retry_run(self, run_id: str, decide: Decide) -> int:
+    def advance(self, run_id: str, decide: Decide) -> int:
         """Do what a run has to do now: retry what is due by its rate, or end it. How many it retried.
 
         Nothing where somebody else is at it, or has just been.
         """
 
         def work(connection: Connection) -> int:
-            self.bounded(connection)
-            run = self.find_run(connection, run_id, lock=True)
-            now = self.now(connection)
+            self.database.bounded(connection)
+            run = self.retry_run_rows.find(connection, run_id, lock=True)
+            now = self.database.now(connection)
             if run is None or run.state != "running" or run.next_at is None or run.next_at > now or run.rate is None:
                 return 0
-            statuses = self.member_statuses(connection, run_id)
+            statuses = self.retry_run_rows.member_statuses(connection, run_id)
             if causes.dies_again(statuses):
                 self._stop(connection, run, now, Order("stop_retry", SYSTEM, causes.DIED_AGAIN), causes.DIED_AGAIN)
                 return 0
             pace = causes.pace(run.rate, run.next_at, now, count_fates(statuses))
             return self._retry_due(connection, run, pace, decide, now)
 
-        return self.write(work)
+        return self.database.write(work)
 
-    def stop_retry_run(self, run_id: str, order: Order) -> bool:
+    def stop(self, run_id: str, order: Order) -> bool:
         """Stop a run; False where it has ended already."""
-        self.ensure_schema()
+        self.database.ensure_schema()
 
         def work(connection: Connection) -> bool:
-            run = self.find_run(connection, run_id, lock=True, wait=True)
+            run = self.retry_run_rows.find(connection, run_id, lock=True, wait=True)
             if run is None or run.state != "running":
                 return False
             because = f"stopped by {order.actor}" if order.actor else "stopped"
-            self._stop(connection, run, self.now(connection), order, because)
+            self._stop(connection, run, self.database.now(connection), order, because)
             return True
 
-        return self.write(work)
+        return self.database.write(work)
 
     # One step
 
@@ -150,10 +172,14 @@ class RetryRuns(RetryRunRows, DeadCauses, Auditing):
         """Retry the oldest dead of a cause beyond a key that died by an instant; and whether some may be left."""
         walk = self._cause_walk(asked.cause, asked.queues, before)
         for _ in range(PAGES):
-            walked = self.walk(connection, [walk], after=after, descending=False, limit=limit)
+            walked = self.keyset.read(connection, [walk], after=after, descending=False, limit=limit)
             ids = [key[-1] for key in walked.found]
             order = asked.order
-            taken = self.command(connection, ids, asked.decide, actor=order.actor, message=order.reason) if ids else []
+            taken = (
+                self.commands.command(connection, ids, asked.decide, actor=order.actor, message=order.reason)
+                if ids
+                else []
+            )
             states = {one.job_id: one.before for one in taken if one.step is not None and one.before is not None}
             if states:
                 return [states[id] for id in ids if id in states], True
@@ -168,7 +194,7 @@ class RetryRuns(RetryRunRows, DeadCauses, Auditing):
         wanted = JobFilter(
             statuses=(Status.DEAD,), name=name, error_type=error_type, error_frame=error_frame, scope=queues
         )
-        [walk] = self.job_walks(wanted)
+        [walk] = self.lists.job_walks(wanted)
         if before is None:
             return walk
         c = self.tables.jobs.c
@@ -186,11 +212,11 @@ class RetryRuns(RetryRunRows, DeadCauses, Auditing):
     def _hold_cause(self, connection: Connection, asked: Asked) -> int:
         """How many are dead of a cause. The oldest of them is locked: of two that begin, one sees the other."""
         walk = self._cause_walk(asked.cause, asked.queues, None)
-        first = self.walk(connection, [walk], after=None, descending=False, limit=1).found
+        first = self.keyset.read(connection, [walk], after=None, descending=False, limit=1).found
         if not first:
             return 0
-        self.lock_states(connection, [first[0][-1]])
-        return self.dead_of(connection, asked.cause, asked.queues).jobs.number
+        self.transitions.lock_states(connection, [first[0][-1]])
+        return self.dead_groups.dead_in(connection, asked.cause, asked.queues).jobs.number
 
     # Statements
 
@@ -201,7 +227,7 @@ class RetryRuns(RetryRunRows, DeadCauses, Auditing):
 
     def _write_run(self, connection: Connection, run: Run, order: Order, detail: dict[str, Any]) -> None:
         connection.execute(insert(self.tables.retry_runs).values(run._asdict()))
-        self._write_audit(connection, order, "cause", run.cause, _told(run) | detail)
+        self.audit.write(connection, order, "cause", run.cause, _told(run) | detail)
 
     def _write_members(self, connection: Connection, run_id: str, after: int, moved: Sequence[JobState]) -> None:
         rows = [
@@ -217,7 +243,7 @@ class RetryRuns(RetryRunRows, DeadCauses, Auditing):
 
     def _stop(self, connection: Connection, run: Run, now: datetime, order: Order, because: str) -> None:
         self._update(connection, run.id, state="stopped", next_at=None, ended_at=now, ended_because=because)
-        self._write_audit(connection, order, "cause", run.cause, _told(run) | {"retried": run.retried})
+        self.audit.write(connection, order, "cause", run.cause, _told(run) | {"retried": run.retried})
 
 
 def _new_run(asked: Asked, kind: str, now: datetime) -> Run:

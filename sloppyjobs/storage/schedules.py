@@ -12,7 +12,8 @@ from sloppyjobs import errors, options, schedule
 from sloppyjobs.model import Job
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.damaged_rows import read_jobs
-from sloppyjobs.storage.firing import FiringSchedules
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.firing import ScheduleFiring
 from sloppyjobs.storage.schedule_rows import (
     NewSchedule,
     StoredSchedule,
@@ -27,25 +28,31 @@ Fire = tuple[datetime, str]
 """An occurrence and the id of its job: where a job stands in the history of its schedule."""
 
 
-class Scheduling(FiringSchedules):
+class Schedules:
     """Registration, reading and commands."""
 
     # Registration
 
-    def register_schedule(self, new: NewSchedule, connection: Connection | None = None) -> StoredSchedule | None:
+    def __init__(self, database: Database, firing: ScheduleFiring) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.firing = firing
+
+    def register(self, new: NewSchedule, connection: Connection | None = None) -> StoredSchedule | None:
         """Write a schedule, or update the one of that name; however many do so at once, there is one row.
 
         The paused state is kept. The cursor is kept too, unless the timing changed: then it is the first
         occurrence after now. None when a declared schedule would only have fired in the past.
         """
-        self.ensure_schema(connection)
-        return self.write(lambda c: self._register_schedule(c, new), connection)
+        self.database.ensure_schema(connection)
+        return self.database.write(lambda c: self._register_schedule(c, new), connection)
 
     def _register_schedule(self, connection: Connection, new: NewSchedule) -> StoredSchedule | None:
         table = self.tables.recurring
-        now = self.now(connection)
+        now = self.database.now(connection)
         while True:
-            known = self._schedule_where(connection, table.c.name == new.name, lock=True)
+            known = self.firing.schedule_where(connection, table.c.name == new.name, lock=True)
             if known is not None:
                 cursor = cursor_after_registration(known, new.schedule, now)
                 values = new.values(now) | {"next_run_at": cursor}
@@ -58,7 +65,7 @@ class Scheduling(FiringSchedules):
                 return None
             row = new.values(now) | {"id": new.id, "name": new.name, "paused": new.paused}
             row |= {"created_at": now, "next_run_at": first}
-            if connection.execute(self.insert_if_absent(table, tuple(row)), row).rowcount == 1:
+            if connection.execute(self.dialect.insert_if_absent(table, tuple(row)), row).rowcount == 1:
                 break
         return self._require(connection, new.name)
 
@@ -79,35 +86,33 @@ class Scheduling(FiringSchedules):
                 for id, name, job_name in connection.execute(query)
                 if name not in names and (job_names is None or job_name in job_names)
             }
-            now = self.now(connection)
+            now = self.database.now(connection)
             values = {"vanished_at": now, "updated_at": now}
             connection.execute(update(self.tables.recurring).where(c.id.in_(list(gone))).values(values))
             return sorted(gone.values())
 
-        return self.write(work)
+        return self.database.write(work)
 
     # Reading
 
-    def get_schedule(self, name: str, connection: Connection | None = None) -> StoredSchedule:
+    def get(self, name: str, connection: Connection | None = None) -> StoredSchedule:
         """The schedule of that name, or ``UnknownSchedule``."""
-        self.ensure_schema(connection)
-        return self.read(lambda c: self._require(c, name), connection)
+        self.database.ensure_schema(connection)
+        return self.database.read(lambda c: self._require(c, name), connection)
 
-    def list_schedules(self, limit: int, after: str | None = None, *, backward: bool = False) -> list[StoredSchedule]:
+    def page(self, limit: int, after: str | None = None, *, backward: bool = False) -> list[StoredSchedule]:
         """Up to ``limit`` schedules in the order of their names or backward, beyond a name."""
-        self.ensure_schema()
+        self.database.ensure_schema()
         table = self.tables.recurring
         name = table.c.name
         query = select(*columns(table)).order_by(name.desc() if backward else name).limit(limit)
         if after is not None:
             query = query.where(name < after if backward else name > after)
-        return [stored(row, self.from_driver) for row in self.read(lambda c: c.execute(query).all())]
+        return [stored(row, self.database.from_driver) for row in self.database.read(lambda c: c.execute(query).all())]
 
-    def schedule_jobs(
-        self, schedule_id: str, limit: int, after: Fire | None = None, *, backward: bool = False
-    ) -> list[Job]:
+    def jobs_of(self, schedule_id: str, limit: int, after: Fire | None = None, *, backward: bool = False) -> list[Job]:
         """Up to ``limit`` jobs of a schedule beyond a fire, newest occurrence first or backward."""
-        self.ensure_schema()
+        self.database.ensure_schema()
         jobs = self.tables.jobs
         c = jobs.c
         query = select(*rows.columns(jobs, rows.JOB_FIELDS)).where(c.schedule_id == schedule_id).limit(limit)
@@ -116,30 +121,32 @@ class Scheduling(FiringSchedules):
         if after is not None:
             mine, theirs = tuple_(*keys), tuple_(*after, types=[key.type for key in keys])
             query = query.where(mine > theirs if backward else mine < theirs)
-        return self.read(lambda connection: read_jobs(self.dialect, self.bounded(connection), query))
+        return self.database.read(lambda connection: read_jobs(self.dialect, self.database.bounded(connection), query))
 
-    def schedule_of_keys(self, start: str, end: str) -> str | None:
+    def of_keys(self, start: str, end: str) -> str | None:
         """The schedule of the job with the greatest idempotency key from ``start`` to ``end``."""
-        self.ensure_schema()
+        self.database.ensure_schema()
         c = self.tables.jobs.c
         query = select(c.schedule_id).where(c.idempotency_key >= start, c.idempotency_key < end)
         query = query.order_by(c.idempotency_key.desc()).limit(1)
-        return self.read(lambda connection: self.bounded(connection).execute(query).scalar_one_or_none())
+        return self.database.read(
+            lambda connection: self.database.bounded(connection).execute(query).scalar_one_or_none()
+        )
 
     # Commands
 
-    def set_schedule_paused(self, name: str, paused: bool, connection: Connection | None = None) -> bool:
+    def set_paused(self, name: str, paused: bool, connection: Connection | None = None) -> bool:
         """Pause or resume; False when it was so already.
 
         What came due during a pause is not fired afterwards, a ``once`` excepted.
         """
-        self.ensure_schema(connection)
+        self.database.ensure_schema(connection)
 
         def work(connection: Connection) -> bool:
             known = self._require(connection, name, lock=True)
             if known.paused == paused:
                 return False
-            now = self.now(connection)
+            now = self.database.now(connection)
             values: dict[str, Any] = {"paused": paused, "updated_at": now}
             cursor = None if paused else resumed_if_readable(known, now)
             if cursor is not None:
@@ -149,11 +156,11 @@ class Scheduling(FiringSchedules):
             connection.execute(update(table).where(table.c.id == known.id).values(values))
             return True
 
-        return self.write(work, connection)
+        return self.database.write(work, connection)
 
-    def delete_schedule(self, name: str, connection: Connection | None = None) -> StoredSchedule:
+    def delete(self, name: str, connection: Connection | None = None) -> StoredSchedule:
         """Remove a schedule, and return it as it was. Its jobs stay as they are."""
-        self.ensure_schema(connection)
+        self.database.ensure_schema(connection)
 
         def work(connection: Connection) -> StoredSchedule:
             known = self._require(connection, name, lock=True)
@@ -161,11 +168,11 @@ class Scheduling(FiringSchedules):
             connection.execute(delete(table).where(table.c.id == known.id))
             return known
 
-        return self.write(work, connection)
+        return self.database.write(work, connection)
 
     def _require(self, connection: Connection, name: str, *, lock: bool = False) -> StoredSchedule:
         table = self.tables.recurring
-        found = self._schedule_where(connection, table.c.name == possible_name(name), lock=lock)
+        found = self.firing.schedule_where(connection, table.c.name == possible_name(name), lock=lock)
         if found is None:
             raise unknown_schedule(name)
         return found

@@ -11,20 +11,17 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, Connection, MetaData, String, Table, inspect, select, update
+from sqlalchemy import Column, Connection, update
 
-from sloppyjobs import errors
-from sloppyjobs.storage import addresses
+from sloppyjobs.storage import schema_version
 from sloppyjobs.storage.answer_timeout import NO_LIMIT, answer_timeout
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.instants import Instant
+from sloppyjobs.storage.schema_version import VERSION
 
 if TYPE_CHECKING:
     from alembic.config import Config
     from alembic.script import ScriptDirectory
-
-VERSION = 7
-"""The schema version that this code works with."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -33,28 +30,15 @@ _one_at_a_time = threading.Lock()
 
 
 class Schema(Database):
-    """Creation, upgrade and check of the tables."""
-
-    _checked = False
+    """Creation and upgrade of the tables."""
 
     def init(self) -> int:
         """Create the tables or bring them up to date; safe to repeat and to race. Returns the version."""
         with _one_at_a_time, answer_timeout(at_least=NO_LIMIT):
             self.prepare_database()
             version = self._again(self._migrate)
-        self._checked = True
+        self.schema_checked = True
         return version
-
-    def schema_version(self, connection: Connection | None = None) -> int | None:
-        """The version of the tables that are there, or None."""
-        return self.read(self._read_version, connection)
-
-    def ensure_schema(self, connection: Connection | None = None) -> None:
-        """Raise unless the tables have exactly the version of this code. Asked of the database once."""
-        if self._checked:
-            return
-        self._refuse_other_versions(self.schema_version(connection))
-        self._checked = True
 
     def ddl(self) -> str:
         """The statements that create the schema, for people who apply them by hand."""
@@ -69,49 +53,15 @@ class Schema(Database):
     def _migrate(self) -> int:
         with self.writing() as connection:
             self.dialect.lock_migrations(connection)
-            found = self._read_version(connection)
+            found = schema_version.read(self.tables, connection)
             if found is not None and found > VERSION:
-                self._refuse_other_versions(found)
+                schema_version.refuse(self.engine.url, found)
             if found == VERSION:
                 return VERSION
-            self._version_table().create(connection, checkfirst=True)
+            schema_version.table(self.tables).create(connection, checkfirst=True)
             self._run_alembic(connection, None)
-            connection.execute(update(self._version_table()).values(updated_at=self.now(connection)))
+            connection.execute(update(schema_version.table(self.tables)).values(updated_at=self.now(connection)))
             return VERSION
-
-    def _read_version(self, connection: Connection) -> int | None:
-        if not inspect(connection).has_table(self.tables.schema_name, schema=self.tables.schema):
-            return None
-        number = connection.execute(select(self._version_table().c.version_num)).scalar_one_or_none()
-        return None if number is None else int(number)
-
-    def _version_table(self) -> Table:
-        return Table(
-            self.tables.schema_name,
-            MetaData(),
-            # Alembic's own column, which it updates by name; the time beside it is ours.
-            Column("version_num", String(32), primary_key=True),
-            Column("updated_at", Instant),
-            schema=self.tables.schema,
-        )
-
-    def _refuse_other_versions(self, found: int | None) -> None:
-        where = addresses.shown(self.engine.url)
-        if found is None:
-            raise errors.SchemaMissing(
-                f"the tables of sloppyjobs are not in {where}; create them with "
-                f"`sloppyjobs --database {where} init`, `flask jobs init` or jobs.init()"
-            )
-        if found > VERSION:
-            raise errors.SchemaVersionMismatch(
-                f"{where} has schema version {found}, which is newer than this library knows ({VERSION}); "
-                "upgrade sloppyjobs. Nothing was written"
-            )
-        if found < VERSION:
-            raise errors.SchemaVersionMismatch(
-                f"{where} has schema version {found}, this library needs {VERSION}; upgrade it with "
-                f"`sloppyjobs --database {where} init`, `flask jobs init` or jobs.init()"
-            )
 
     def _run_alembic(self, connection: Connection | None, printed: io.StringIO | None) -> None:
         from alembic.config import Config  # noqa: PLC0415 - slow to import, needed once in a process' life

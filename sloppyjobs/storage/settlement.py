@@ -117,9 +117,7 @@ class Settling(Recognising):
         )
         self.prepared("settle job", self._settle_job).many(cursor, [self._job_values(s, now) for s in other])
         self.prepared("close attempt", self._close_attempt).many(cursor, [_attempt_values(s, moment) for s in accepted])
-        self.prepared("record edge", self._record_edge).many(
-            cursor, [row for s in accepted for row in edges(s, moment)]
-        )
+        self.prepared("record edge", self.record_edge).many(cursor, [row for s in accepted for row in edges(s, moment)])
         self._count(cursor, accepted, found, now)
 
     def _count(self, cursor: Any, accepted: Sequence[Settlement], found: Mapping[str, HeldRow], now: datetime) -> None:
@@ -217,7 +215,7 @@ class Settling(Recognising):
             )
         )
 
-    def _record_edge(self) -> Any:
+    def record_edge(self) -> Any:
         names = (
             "job_id",
             "event_type",

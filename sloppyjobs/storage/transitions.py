@@ -26,6 +26,7 @@ from sqlalchemy.types import TypeEngine
 from sloppyjobs import errors
 from sloppyjobs.states import FINISHED, AttemptStatus, Status
 from sloppyjobs.storage import rows
+from sloppyjobs.storage.claims import Claiming
 from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.deaths import Deaths
 from sloppyjobs.storage.settlement import STATS_SHARDS
@@ -79,8 +80,10 @@ _GIVEN: Mapping[str, TypeEngine[Any]] = {
 }
 
 
-class Transitions(Deaths):
+class Transitions(Claiming):
     """Locked reads of job states, and the writes that move jobs along edges."""
+
+    deaths: Deaths
 
     def lock_states(self, connection: Connection, ids: Sequence[str]) -> dict[str, JobState]:
         """The states of these jobs, locked in id order, so that two commands never wait for each other in a ring."""
@@ -103,7 +106,7 @@ class Transitions(Deaths):
         values = {"given": msgspec.json.encode([_given(*move) for move in moves]).decode()}
         dead = [state.id for state, _ in moves if state.status is Status.DEAD]
         if dead:
-            self.record_deaths(connection, dead)
+            self.deaths.record(connection, dead)
         connection.execute(self._move_jobs(given, now), values)
         if any(state.status is Status.PROCESSING for state, _ in moves):
             connection.execute(self._end_attempts(given, now, message), values)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, Subquery, literal_column, select, tuple_, union_all
 
-from sloppyjobs.storage.commands import Commanding
+from sloppyjobs.storage.database import Database
 
 SCAN_LIMIT = 10_000
 """Index entries that a walk with sifted filters looks at for one page."""
@@ -41,10 +41,13 @@ class Walked(NamedTuple):
     resume: Key | None
 
 
-class Walking(Commanding):
+class Keyset:
     """Bounded reads for lists."""
 
-    def walk(
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def read(
         self,
         connection: Connection,
         walks: Sequence[Walk],
@@ -71,7 +74,7 @@ class Walking(Commanding):
     ) -> Walked:
         queries = [_found(walk, after, descending, limit + 1, window) for walk in walks]
         queries += [_stop(walk, after, descending, window) for walk in walks if walk.sieves]
-        answers = [[tuple(row) for row in rows] for rows in self._each(connection, queries)]
+        answers = [[tuple(row) for row in rows] for rows in self.each(connection, queries)]
         found, ends = answers[: len(walks)], iter(answers[len(walks) :])
         stops = []
         for walk, keys in zip(walks, found, strict=True):
@@ -87,7 +90,7 @@ class Walking(Commanding):
             return Walked(merged[:limit], merged[limit - 1])
         return Walked(merged, horizon)
 
-    def _each(self, connection: Connection, queries: Sequence[Select[Any]]) -> list[list[Sequence[Any]]]:
+    def each(self, connection: Connection, queries: Sequence[Select[Any]]) -> list[list[Sequence[Any]]]:
         """The rows of each query, many queries in one statement."""
         answers: list[list[Sequence[Any]]] = [[] for _ in queries]
         for start in range(0, len(queries), COMPOUND):

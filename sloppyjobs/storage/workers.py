@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy import Connection, delete, insert, update
 
 from sloppyjobs.model import WorkerInfo
-from sloppyjobs.storage.locks import Locking
+from sloppyjobs.storage.database import Database
 
 
 def status_word(worker: WorkerInfo) -> str:
@@ -20,32 +20,36 @@ def stuck_in(status: str) -> int:
     return int(number) if number.isdecimal() else 0
 
 
-class Registering(Locking):
+class WorkerRows:
     """Registration, heartbeat and farewell of workers."""
 
-    def register_worker(self, worker: WorkerInfo) -> None:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.tables = database.tables
+
+    def register(self, worker: WorkerInfo) -> None:
         """Write the worker's row; an id that is registered again starts anew."""
-        self.ensure_schema()
-        self.write(lambda c: self._register(c, worker))
+        self.database.ensure_schema()
+        self.database.write(lambda c: self._register(c, worker))
 
-    def heartbeat_worker(self, worker: WorkerInfo) -> None:
+    def heartbeat(self, worker: WorkerInfo) -> None:
         """Say that the worker lives; a row that was cleaned away meanwhile is written again."""
-        self.write(lambda c: self._heartbeat(c, worker))
+        self.database.write(lambda c: self._heartbeat(c, worker))
 
-    def stop_worker(self, worker_id: str) -> None:
+    def stop(self, worker_id: str) -> None:
         """Record that the worker has left in good order."""
         workers = self.tables.workers
 
         def work(connection: Connection) -> None:
-            now = self.now(connection)
+            now = self.database.now(connection)
             values = {"status": "stopped", "running": 0, "stopped_at": now, "heartbeat_at": now}
             connection.execute(update(workers).where(workers.c.id == worker_id).values(values))
 
-        self.write(work)
+        self.database.write(work)
 
     def _register(self, connection: Connection, worker: WorkerInfo) -> None:
         workers = self.tables.workers
-        now = self.now(connection)
+        now = self.database.now(connection)
         connection.execute(delete(workers).where(workers.c.id == worker.id))
         connection.execute(
             insert(workers).values(
@@ -67,7 +71,7 @@ class Registering(Locking):
     def _heartbeat(self, connection: Connection, worker: WorkerInfo) -> None:
         workers = self.tables.workers
         values = {
-            "heartbeat_at": self.now(connection),
+            "heartbeat_at": self.database.now(connection),
             "running": worker.running,
             "status": status_word(worker),
             "names": msgspec.json.encode(worker.names).decode(),

@@ -6,8 +6,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Connection, select
-
 from sloppyjobs import errors, options
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.model import Job, NewJob
@@ -81,12 +79,4 @@ def _drain(jobs: Jobs, limit: int, *, recurring: bool) -> int:
 
 
 def _still_due(jobs: Jobs) -> list[tuple[str, str]]:
-    c = jobs.storage.tables.jobs.c
-    waiting = c.status.in_(("queued", "scheduled", "retrying")), c.name.in_(jobs.definitions.handled())
-
-    def look(connection: Connection) -> list[tuple[str, str]]:
-        query = select(c.id, c.name).where(*waiting, c.run_at <= jobs.storage.now(connection))
-        found = connection.execute(query.order_by(c.run_at, c.id).limit(SHOWN_JOBS))
-        return [(row.id, row.name) for row in found]
-
-    return jobs.storage.read(look)
+    return jobs.storage.lists.due(jobs.definitions.handled(), SHOWN_JOBS)

@@ -172,7 +172,7 @@ class AttemptLog:
         if definition is not None:
             return Redactor(definition.redact)
         try:
-            return Redactor(self._storage.redactions().get(name, ()))
+            return Redactor(self._storage.redactions.by_name().get(name, ()))
         except Exception:
             return None
 

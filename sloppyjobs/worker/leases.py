@@ -36,7 +36,7 @@ class Leases:
             self._next_beat = now + settings.heartbeat
             with answer_timeout(at_most=settings.renewal_timeout):
                 kept = set(self._storage.renew(self._turnstile.worker_id, fences, settings.lease))
-                self._storage.heartbeat_worker(self._info())
+                self._storage.workers.heartbeat(self._info())
         else:
             kept = self._storage.still_held(self._turnstile.worker_id, fences)
         for task in held:

@@ -111,11 +111,11 @@ class WorkerReports:
                 self._write(lines)
             for tally in concluded:
                 if tally.left_out:
-                    self._storage.leave_out(tally.fence, tally.left_out)
+                    self._storage.logs.record_omitted(tally.fence, tally.left_out)
 
     def _write(self, lines: list[tuple[_Tally, dict[str, Any]]]) -> None:
         unknown = {tally.fence[0] for tally, _ in lines if tally.kept is None}
-        known = self._storage.count_logs(unknown, LOG_LINES) if unknown else {}
+        known = self._storage.logs.count(unknown, LOG_LINES) if unknown else {}
         moment = self._storage.clock.now()
         kept = []
         for tally, line in lines:
@@ -127,4 +127,4 @@ class WorkerReports:
                 tally.kept = before
                 with self._lock:
                     tally.left_out += 1
-        self._storage.write_logs(kept)
+        self._storage.logs.write(kept)

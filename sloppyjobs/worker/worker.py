@@ -212,8 +212,8 @@ class Worker:
 
     def _arrive(self) -> None:
         self.storage.ensure_schema()
-        self.storage.register_worker(self.info())
-        self.storage.write_redactions(self.jobs.definitions.redactions)
+        self.storage.workers.register(self.info())
+        self.storage.redactions.write(self.jobs.definitions.redactions)
 
     def _has_arrived(self, turnstile: Turnstile) -> bool:
         """Whether the worker is known to the database; False when it was told to stop before."""
@@ -267,7 +267,7 @@ class Worker:
 
     def _leave(self) -> None:
         try:
-            self.storage.stop_worker(self.id)
+            self.storage.workers.stop(self.id)
         except Exception as error:
             log.warning("worker %s could not say goodbye: %s", self.id, error)
         log.info("worker %s has stopped", self.id)
@@ -308,7 +308,7 @@ class Worker:
         """Look first: most seconds have nothing to fire."""
         self._retry_runs()
         self._synchronise()
-        due_in = self.storage.next_schedule_in()
+        due_in = self.storage.firing.next_in()
         if due_in is not None and due_in <= 0:
             self.jobs.tick_recurring(owner=self.id)
             return SHORTEST_TICK

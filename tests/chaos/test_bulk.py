@@ -17,8 +17,8 @@ def jobs(proxied_url: str) -> Jobs:
 def test_a_bulk_command_whose_answer_is_lost_is_done_once(jobs: Jobs, proxy: FaultyProxy) -> None:
     scene.declared(jobs)
     jobs.enqueue_many([(scene.NAME, {})] * 20)
-    mark = jobs.storage.begin_command()
-    find = jobs.storage.find_jobs
+    mark = jobs.storage.audit.begin_command()
+    find = jobs.storage.lists.find
     jobs.storage.begin_command = lambda: mark  # type: ignore[method-assign]
 
     def find_then_lose(*arguments: object, **options: object) -> object:

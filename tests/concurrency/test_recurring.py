@@ -85,8 +85,8 @@ def without_transaction(storage: Any) -> None:
         if due is None or due.next_run_at > now:
             return []
         firing = decide(due, now)
-        inserted: list[Job] = storage.write(lambda c: storage.insert_occurrences(c, firing.jobs))
-        storage.write(lambda c: storage.advance_schedule(c, due, firing, now))
+        inserted: list[Job] = storage.write(lambda c: storage.firing.insert_occurrences(c, firing.jobs))
+        storage.write(lambda c: storage.firing.advance(c, due, firing, now))
         return inserted
 
     storage.fire_schedule = fire
@@ -94,7 +94,7 @@ def without_transaction(storage: Any) -> None:
 
 def dying(storage: Any, advances: int) -> None:
     """Die by kill -9 between an insert and the advance that follows it."""
-    advance, left = storage.advance_schedule, iter(range(advances))
+    advance, left = storage.firing.advance, iter(range(advances))
 
     def advance_or_die(*arguments: Any) -> bool:
         if next(left, None) is None:
@@ -207,7 +207,7 @@ def test_a_scheduler_that_is_killed_inside_a_tick_does_not_hold_up_the_others(
     def nothing_is_due() -> bool:
         # Until PostgreSQL has noticed that the process is gone, its last schedule is left to it.
         fired.extend(jobs.tick_recurring(limit=1000))
-        return not jobs.storage.due_schedules(1)
+        return not jobs.storage.firing.due(1)
 
     eventually(nothing_is_due)
     assert fired
@@ -269,7 +269,7 @@ def test_a_schedule_that_is_paused_while_it_fires_has_not_fired(
     firing.declare("sync")
     firing.recurring("s", "sync", {"schedule": "s"}, every=60)
     clock.advance(60)
-    advance = firing.storage.advance_schedule
+    advance = firing.storage.firing.advance
 
     def pause_first(*arguments: Any) -> bool:
         other.schedules.pause("s")

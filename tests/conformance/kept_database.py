@@ -7,7 +7,7 @@ from typing import Self
 
 from sqlalchemy import create_engine, make_url
 
-from sloppyjobs.storage.schema import VERSION
+from sloppyjobs.storage.schema_version import VERSION
 from sloppyjobs.storage.tables import Tables
 
 

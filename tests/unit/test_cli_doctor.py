@@ -45,7 +45,7 @@ def _alter(jobs: Jobs, *statements: str) -> None:
 
 def _work(jobs: Jobs) -> None:
     """A worker for everything, as far as its row says."""
-    jobs.storage.register_worker(
+    jobs.storage.workers.register(
         WorkerInfo(
             id="worker_here",
             hostname="h",

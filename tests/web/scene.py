@@ -145,7 +145,7 @@ def trouble(jobs: Jobs) -> None:
     past = Jobs(storage.from_url(jobs.storage.engine, clock=clock))
     define(past)
     lost = past.create_worker(id="app-3:2210", queues=("archive",), concurrency=2).info()
-    past.storage.register_worker(msgspec.structs.replace(lost, hostname="app-3", pid=2210, running=1))
+    past.storage.workers.register(msgspec.structs.replace(lost, hostname="app-3", pid=2210, running=1))
     past.enqueue("rollup-daily-metrics", {"day": 0}, queue="archive")
     past.claim("app-3:2210", queues=("archive",), limit=1, lease=60)
 

@@ -75,7 +75,7 @@ def test_a_cause_is_found_by_a_part_of_its_error(admin: Client, played: Jobs) ->
 
 def test_a_worker_is_found_by_a_part_of_its_id_and_as_it_is_printed(admin: Client, played: Jobs) -> None:
     id = "app-7.internal.example.org:4127"
-    played.storage.register_worker(
+    played.storage.workers.register(
         WorkerInfo(
             id=id, hostname="app-7", pid=4127, queues=("emails",), names=(), concurrency=1, heartbeat=5, version="1"
         )

@@ -130,7 +130,7 @@ def test_a_job_that_overran_its_timeout_says_so(jobs: Jobs, admin: Client, clock
     [claim] = jobs.claim(worker.id, queues=[job.queue])
     assert jobs.extend(claim, 600)
     clock.advance(240)
-    jobs.storage.heartbeat_worker(worker)
+    jobs.storage.workers.heartbeat(worker)
     text = verdict(page_of(admin, job.id))
     assert "Running longer than its timeout" in text
     assert "longer than its timeout of 30 s, and worker_1 has not ended it" in text

@@ -20,7 +20,7 @@ def _dead(site: Site) -> str:
 
 
 def _register(site: Site, id: str) -> None:
-    site.jobs.storage.register_worker(
+    site.jobs.storage.workers.register(
         WorkerInfo(id=id, hostname=id, pid=1, queues=("*",), names=(), concurrency=1, heartbeat=600.0, version="1")
     )
 

@@ -138,7 +138,7 @@ def test_no_worker_is_the_headline_and_the_first_thing_that_needs_attention(jobs
 def test_no_worker_says_when_the_last_one_was_seen(jobs: Jobs, clock: FakeClock) -> None:
     jobs.enqueue("work", {})
     live_worker(jobs)
-    jobs.storage.stop_worker("worker_1")
+    jobs.storage.workers.stop("worker_1")
     clock.advance(600)
     assert "Last worker seen" in _attention(_get(jobs))[0]
 

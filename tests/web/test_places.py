@@ -22,7 +22,7 @@ HOUR = timedelta(hours=1)
 
 def _worker(jobs: Jobs, id: str, **given: object) -> None:
     known = {"hostname": "app-9", "pid": 99, "queues": ("media",), "names": (), "concurrency": 8, "heartbeat": 60.0}
-    jobs.storage.register_worker(WorkerInfo(id=id, version="2.4.0", **{**known, **given}))  # type: ignore[arg-type]
+    jobs.storage.workers.register(WorkerInfo(id=id, version="2.4.0", **{**known, **given}))  # type: ignore[arg-type]
 
 
 def _text(html: str) -> str:

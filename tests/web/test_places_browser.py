@@ -29,7 +29,7 @@ def _people(jobs: Jobs) -> None:
     """A paused queue, and workers with something to run."""
     jobs.admin.pause_queue("emails", datetime.now(UTC) + timedelta(hours=2), actor="ada", reason="mail limit")
     for id, queues in (("app-2:3380", ("media", "emails")), ("worker_01kmjm000000000000000exr1z", ("*",))):
-        jobs.storage.register_worker(
+        jobs.storage.workers.register(
             WorkerInfo(
                 id=id, hostname="app-2", pid=3380, queues=queues, names=("resize-image",), concurrency=8,
                 heartbeat=600.0, version="2.4.0", running=2,

@@ -63,7 +63,7 @@ def test_a_schedule_with_an_infinite_cursor_stops_no_other(jobs: Jobs, start: St
     [fired] = jobs.tick_recurring()
     assert fired.schedule_id == jobs.schedules.get("fine").id
     assert {one.name for one in jobs.admin.list_recurring()} == {"broken", "fine"}
-    assert (jobs.storage.next_schedule_in() or 1) > 0
+    assert (jobs.storage.firing.next_in() or 1) > 0
 
 
 def test_the_pages_and_commands_show_what_can_be_shown_of_a_damaged_row(jobs: Jobs) -> None:

@@ -118,7 +118,7 @@ class PlainPostgresStorage(SqlStorage):
     def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """All rows of a table in one statement, whose values travel as one JSON text."""
         cursor, jobs = cursor_of(connection), placed(new, now, self.step)
-        self._see_queues(cursor, {job.queue for job in jobs}, now)
+        self.see_queues(cursor, {job.queue for job in jobs}, now)
         job_rows = [self._job_row(job, source, job.created_at) for job, source in zip(jobs, new, strict=True)]
         events = [
             {"job_id": job.id, "event_type": "created", "to_status": job.status.value, "created_at": job.created_at}

@@ -85,7 +85,7 @@ class PostgresEnqueue(SqlStorage):
         assert run_at is not None and created_at is not None
         queue, has_row = new.terms.queue, row[3]
         if not has_row:
-            self._on_hot_cursor(lambda cursor: self._see_queues(cursor, {queue}, created_at), connection)
+            self._on_hot_cursor(lambda cursor: self.see_queues(cursor, {queue}, created_at), connection)
         elif connection is None:
             self._known_queues.add(queue)
         return as_written(new, status, run_at, created_at)

@@ -161,7 +161,7 @@ class SqliteStorage(SqlStorage):
         if not alike(new) or sum(len(job.payload) for job in new) > LARGEST:
             return super()._insert_rows(connection, new, now)
         cursor, moment, terms = cursor_of(connection), self.to_driver(now), new[0].terms
-        self._see_queues(cursor, {terms.queue}, moment)
+        self.see_queues(cursor, {terms.queue}, moment)
         values = terms_values(terms) | {
             "occurrence_at": None if terms.occurrence_at is None else self.to_driver(terms.occurrence_at),
             "new": msgspec.json.encode([(job.id, job.payload) for job in new]).decode(),

@@ -113,7 +113,7 @@ def test_no_worker_at_all_says_since_when(jobs: Jobs, clock: FakeClock) -> None:
     scene.live_worker(jobs, "worker_1")
     assert _attention(jobs, "no_worker") == []
     seen = clock.now()
-    jobs.storage.stop_worker("worker_1")
+    jobs.storage.workers.stop("worker_1")
     clock.advance(600)
     assert [one.since for one in _attention(jobs, "no_worker")] == [seen]
 

@@ -352,7 +352,7 @@ def test_who_sees_some_queues_sees_and_retries_those_only(jobs: Jobs, clock: Fak
 
 
 def test_without_runs_a_look_is_one_query(jobs: Jobs) -> None:
-    jobs.storage.due_retry_runs()
+    jobs.storage.retry_run_rows.due()
     asked: list[str] = []
 
     def note(*details: Any) -> None:

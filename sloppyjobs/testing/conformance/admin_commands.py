@@ -257,7 +257,7 @@ def test_a_scope_holds_for_bulk_commands_too(jobs: Jobs) -> None:
 
 def test_a_job_that_moved_on_since_it_was_found_is_left_alone(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     job = scene.queued(jobs)
-    find = jobs.storage.find_jobs
+    find = jobs.storage.lists.find
 
     def find_then_claim(*arguments: Any, **options: Any) -> Any:
         found = find(*arguments, **options)

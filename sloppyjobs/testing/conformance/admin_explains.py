@@ -71,7 +71,7 @@ def test_a_worker_that_was_not_heard_of_for_three_heartbeats_does_not_count(jobs
 
 def test_a_worker_that_has_stopped_does_not_count(jobs: Jobs) -> None:
     worker = scene.live_worker(jobs)
-    jobs.storage.stop_worker(worker.id)
+    jobs.storage.workers.stop(worker.id)
     assert _codes(jobs.admin.explain(scene.queued(jobs).id))[0] == "no_worker"
 
 
@@ -167,11 +167,11 @@ def test_a_cancelled_job_says_that_its_handler_may_still_run(jobs: Jobs, clock: 
     assert "will not run" not in found
     # The next heartbeat is how the worker learns of it: that it runs nothing is no answer yet.
     clock.advance(1)
-    jobs.storage.heartbeat_worker(worker)
+    jobs.storage.workers.heartbeat(worker)
     assert "may still be running" in jobs.admin.explain(job.id).verdict
     # A later one is: nothing runs any more.
     clock.advance(2 * worker.heartbeat + 2)
-    jobs.storage.heartbeat_worker(worker)
+    jobs.storage.workers.heartbeat(worker)
     assert jobs.admin.explain(job.id).verdict.endswith(" It will not run again.")
 
 
@@ -211,7 +211,7 @@ def test_a_job_held_by_a_worker_that_has_stopped_says_so(jobs: Jobs, clock: Fake
     worker = scene.live_worker(jobs)
     job = scene.running(jobs)
     clock.advance(2)
-    jobs.storage.stop_worker(worker.id)
+    jobs.storage.workers.stop(worker.id)
     clock.advance(3)
     assert jobs.admin.explain(job.id).verdict.startswith(
         "Worker worker_1 stopped 3 s ago, but this job was not finished. Its lease ends in 25 s"
@@ -224,10 +224,10 @@ def test_a_job_that_has_run_longer_than_its_timeout_says_so(jobs: Jobs, clock: F
     [claim] = jobs.claim(worker.id, queues=[job.queue])
     clock.advance(29)
     assert jobs.extend(claim, 600)
-    jobs.storage.heartbeat_worker(worker)
+    jobs.storage.workers.heartbeat(worker)
     assert _codes(jobs.admin.explain(job.id))[0] == "running"
     clock.advance(211)
-    jobs.storage.heartbeat_worker(worker)
+    jobs.storage.workers.heartbeat(worker)
     found = jobs.admin.explain(job.id)
     assert found.reasons[0].code == "overrun"
     assert found.verdict.startswith(

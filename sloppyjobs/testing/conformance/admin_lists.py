@@ -194,7 +194,7 @@ def test_histories_are_pages_too(jobs: Jobs) -> None:
 def test_log_lines_are_in_the_order_they_were_written(jobs: Jobs, clock: FakeClock) -> None:
     job = scene.running(jobs)
     line = {"job_id": job.id, "attempt_number": 1, "level": "info", "created_at": clock.now()}
-    jobs.storage.write_logs([{**line, "message": str(number), "fields": '{"step":1}'} for number in range(5)])
+    jobs.storage.logs.write([{**line, "message": str(number), "fields": '{"step":1}'} for number in range(5)])
     rows, _ = scene.whole_list(lambda **options: jobs.admin.logs(job.id, **options), page_size=2)
     assert [row.message for row in rows] == ["0", "1", "2", "3", "4"]
     assert rows[0].fields == {"step": 1}
@@ -204,12 +204,12 @@ def test_lines_that_were_left_out_are_summed_in_the_last_line_of_their_job(jobs:
     jobs.declare("greet")
     one, other = jobs.enqueue("greet").id, jobs.enqueue("greet").id
     line = {"level": "info", "message": "said", "fields": None, "created_at": clock.now(), "attempt_number": 1}
-    jobs.storage.write_logs([{**line, "job_id": one}] * 3)
-    assert jobs.storage.count_logs([one, other], 2) == {one: 2, other: 0}
-    jobs.storage.leave_out((one, 1), 1)
+    jobs.storage.logs.write([{**line, "job_id": one}] * 3)
+    assert jobs.storage.logs.count([one, other], 2) == {one: 2, other: 0}
+    jobs.storage.logs.record_omitted((one, 1), 1)
     assert [log.message for log in jobs.admin.logs(one)][2:] == ["said", "1 further line was left out"]
-    jobs.storage.leave_out((one, 2), 9)
-    jobs.storage.leave_out((other, 1), 5)
+    jobs.storage.logs.record_omitted((one, 2), 9)
+    jobs.storage.logs.record_omitted((other, 1), 5)
     assert [log.message for log in jobs.admin.logs(one)][2:] == ["said", "10 further lines were left out"]
     assert [log.message for log in jobs.admin.logs(other)] == ["5 further lines were left out"]
 

@@ -108,7 +108,7 @@ def live_worker(jobs: Jobs, id: str = WORKER, **options: Any) -> WorkerInfo:
         "version": "1",
     }
     worker = WorkerInfo(id=id, **(fields | options))
-    jobs.storage.register_worker(worker)
+    jobs.storage.workers.register(worker)
     return worker
 
 

@@ -45,7 +45,7 @@ def _leaky(jobs: Jobs, clock: FakeClock) -> str:
         f"tool --token {CANARY}",
         f'{{"token":"{CANARY}","colour":"{CANARY}","text":"password={CANARY}","rows":3}}',
     )
-    jobs.storage.write_logs(
+    jobs.storage.logs.write(
         [
             {
                 "job_id": job.id,
@@ -139,7 +139,7 @@ def test_keys_are_written_again_when_the_transaction_that_wrote_them_is_rolled_b
         else:
             jobs.enqueue("leaky", {"colour": CANARY}, session=session)
             session.rollback()
-        assert jobs.storage.redactions() == {}
+        assert jobs.storage.redactions.by_name() == {}
         job = jobs.enqueue("leaky", {"colour": CANARY}, session=session)
         session.commit()
     assert CANARY not in repr(Jobs(jobs.storage).admin.get_job(job.id))
@@ -149,13 +149,13 @@ def test_keys_are_written_once_by_a_process(jobs: Jobs) -> None:
     jobs.declare("leaky", redact=("colour",))
     with Session(jobs.storage.engine) as session:
         jobs.enqueue("leaky", session=session)
-        assert not jobs.storage.redactions_written
+        assert not jobs.storage.redactions.written
         session.commit()
-    assert jobs.storage.redactions_written == {("leaky", "colour")}
+    assert jobs.storage.redactions.written == {("leaky", "colour")}
     jobs.declare("other", redact=("flavour", "colour"))
     jobs.enqueue("leaky")
-    assert jobs.storage.redactions_written == jobs.definitions.redactions
-    assert jobs.storage.redactions() == {"leaky": ("colour",), "other": ("colour", "flavour")}
+    assert jobs.storage.redactions.written == jobs.definitions.redactions
+    assert jobs.storage.redactions.by_name() == {"leaky": ("colour",), "other": ("colour", "flavour")}
 
 
 def test_what_is_no_secret_is_shown(jobs: Jobs, clock: FakeClock) -> None:

@@ -262,7 +262,7 @@ def test_workers_say_whether_they_live(jobs: Jobs, clock: FakeClock) -> None:
     scene.live_worker(jobs, "worker_lost")
     stopped = scene.live_worker(jobs, "worker_stopped")
     clock.advance(60)
-    jobs.storage.stop_worker(stopped.id)
+    jobs.storage.workers.stop(stopped.id)
     scene.live_worker(jobs, "worker_draining", status="draining")
     clock.advance(1)
     scene.live_worker(jobs, "worker_running", running=2)

@@ -120,15 +120,15 @@ def test_a_tick_waits_for_no_lock_that_somebody_left_behind(scheduler: Jobs, clo
 
 
 def test_the_time_until_the_next_schedule_is_known(scheduler: Jobs, clock: FakeClock) -> None:
-    assert scheduler.storage.next_schedule_in() is None
+    assert scheduler.storage.firing.next_in() is None
     scheduler.recurring("late", "sync", every=300)
     scheduler.recurring("soon", "sync", every=60)
     scheduler.recurring("paused", "sync", every=10, paused=True)
-    assert scheduler.storage.next_schedule_in() == 60
+    assert scheduler.storage.firing.next_in() == 60
     clock.advance(100)
-    assert scheduler.storage.next_schedule_in() == 0
+    assert scheduler.storage.firing.next_in() == 0
     scheduler.tick_recurring()
-    assert scheduler.storage.next_schedule_in() == 20
+    assert scheduler.storage.firing.next_in() == 20
 
 
 def test_schedules_go_by_the_clock_of_the_database(live_jobs: Jobs) -> None:
@@ -137,7 +137,7 @@ def test_schedules_go_by_the_clock_of_the_database(live_jobs: Jobs) -> None:
     live_jobs.recurring("past", "sync", at=now - timedelta(seconds=1))
     live_jobs.recurring("future", "sync", every=3600)
     assert len(live_jobs.tick_recurring()) == 1
-    left = live_jobs.storage.next_schedule_in()
+    left = live_jobs.storage.firing.next_in()
     assert left is not None
     assert 3500 < left <= 3600
 

@@ -295,10 +295,10 @@ def test_workers_long_gone_and_locks_long_expired_are_removed(jobs: Jobs, clock:
             status="running",
         )
 
-    jobs.storage.register_worker(worker("worker_gone"))
+    jobs.storage.workers.register(worker("worker_gone"))
     jobs.locks("me").acquire("old", ttl=10)
     clock.advance(DAY)
-    jobs.storage.register_worker(worker("worker_here"))
+    jobs.storage.workers.register(worker("worker_here"))
     jobs.locks("me").acquire("held", ttl=10)
     clock.advance(timedelta(minutes=1))
     done = jobs.admin.purge()

@@ -273,22 +273,22 @@ def test_a_lease_is_extended_by_the_handler(jobs: Jobs, clock: FakeClock) -> Non
 def test_a_worker_says_that_it_lives(jobs: Jobs, clock: FakeClock) -> None:
     jobs.define("note", lambda ctx, payload: None)
     worker = jobs.create_worker(queues=["a", "b"], id="w-1")
-    jobs.storage.register_worker(worker.info())
+    jobs.storage.workers.register(worker.info())
     clock.advance(5)
-    jobs.storage.heartbeat_worker(worker.info())
+    jobs.storage.workers.heartbeat(worker.info())
     [shown] = rows(jobs, jobs.storage.tables.workers)
     assert (shown["id"], shown["status"], shown["heartbeat_at"]) == ("w-1", "running", clock.now())
     assert (msgspec.json.decode(shown["queues"]), msgspec.json.decode(shown["names"])) == (["a", "b"], ["note"])
     clock.advance(5)
-    jobs.storage.stop_worker("w-1")
+    jobs.storage.workers.stop("w-1")
     [shown] = rows(jobs, jobs.storage.tables.workers)
     assert (shown["status"], shown["stopped_at"]) == ("stopped", clock.now())
 
 
 def test_a_worker_whose_row_was_cleaned_away_writes_it_again(jobs: Jobs) -> None:
     worker = jobs.create_worker(id="w-1")
-    jobs.storage.heartbeat_worker(worker.info())
-    jobs.storage.register_worker(worker.info())
+    jobs.storage.workers.heartbeat(worker.info())
+    jobs.storage.workers.register(worker.info())
     assert count(jobs, jobs.storage.tables.workers) == 1
 
 

@@ -108,8 +108,8 @@ def test_a_damaged_schedule_is_shown_and_set_aside_while_the_rest_fire(
     broken = scheduler.schedules.get("broken")
     assert broken.last_error
     assert (broken.last_error_at, broken.next_run_at) == (clock.now(), utc("2030-01-01 12:30"))
-    assert scheduler.storage.due_schedules(10) == []
-    assert scheduler.storage.next_schedule_in() == SET_ASIDE.total_seconds()
+    assert scheduler.storage.firing.due(10) == []
+    assert scheduler.storage.firing.next_in() == SET_ASIDE.total_seconds()
 
 
 def test_damaged_schedules_do_not_use_up_the_limit_of_a_tick(scheduler: Jobs, clock: FakeClock) -> None:

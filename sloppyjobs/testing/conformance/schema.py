@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.model import Claim
-from sloppyjobs.storage.schema import VERSION
+from sloppyjobs.storage.schema_version import VERSION
 from sloppyjobs.testing.conformance.fixtures import MakeStorage
 from sloppyjobs.testing.conformance.records import count
 
