@@ -19,18 +19,18 @@ def test_a_bulk_command_whose_answer_is_lost_is_done_once(jobs: Jobs, proxy: Fau
     jobs.enqueue_many([(scene.NAME, {})] * 20)
     mark = jobs.storage.audit.begin_command()
     find = jobs.storage.lists.find
-    jobs.storage.begin_command = lambda: mark  # type: ignore[method-assign]
+    jobs.storage.audit.begin_command = lambda: mark  # type: ignore[method-assign]
 
     def find_then_lose(*arguments: object, **options: object) -> object:
         found = find(*arguments, **options)  # type: ignore[arg-type]
         proxy.drop_commit_answers()
         return found
 
-    jobs.storage.find_jobs = find_then_lose  # type: ignore[method-assign, assignment]
+    jobs.storage.lists.find = find_then_lose  # type: ignore[method-assign, assignment]
     result = jobs.admin.bulk("cancel", {"queue": "default"}, actor="ada")
     assert proxy.commits_dropped == 1
     assert (result.matched, result.done, result.skipped) == (20, 20, {})
-    jobs.storage.find_jobs = find  # type: ignore[method-assign]
+    jobs.storage.lists.find = find  # type: ignore[method-assign]
     for row in jobs.admin.list_jobs(status="cancelled"):
         assert [one.event_type for one in jobs.admin.events(row.id)] == ["created", "cancelled"]
     assert len(jobs.admin.audit(actor="ada")) == 1

@@ -80,7 +80,7 @@ def without_transaction(storage: Any) -> None:
     """Commit the insert before the cursor moves, as a store without transactions would."""
 
     def fire(schedule_id: str, decide: Any) -> list[Job]:
-        due = storage.read(lambda c: storage._schedule_where(c, storage.tables.recurring.c.id == schedule_id))
+        due = storage.read(lambda c: storage.firing.schedule_where(c, storage.tables.recurring.c.id == schedule_id))
         now = storage.clock.now()
         if due is None or due.next_run_at > now:
             return []
@@ -89,7 +89,7 @@ def without_transaction(storage: Any) -> None:
         storage.write(lambda c: storage.firing.advance(c, due, firing, now))
         return inserted
 
-    storage.fire_schedule = fire
+    storage.firing.fire = fire
 
 
 def dying(storage: Any, advances: int) -> None:
@@ -102,7 +102,7 @@ def dying(storage: Any, advances: int) -> None:
         moved: bool = advance(*arguments)
         return moved
 
-    storage.advance_schedule = advance_or_die
+    storage.firing.advance = advance_or_die
 
 
 def say(line: str) -> None:
@@ -230,7 +230,7 @@ def test_a_crash_between_insert_and_advance_leaves_the_occurrence_pending(
         raise Crash
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs.storage, "advance_schedule", crash)
+        patch.setattr(jobs.storage.firing, "advance", crash)
         with pytest.raises(Crash):
             jobs.tick_recurring()
     assert actual_fires(jobs).total() == 0
@@ -244,10 +244,10 @@ def test_an_occurrence_that_was_inserted_and_not_advanced_is_not_inserted_again(
     jobs.recurring("s", "sync", {"schedule": "s"}, every=60, misfire="catch-up-limited")
     clock.advance(60)
     half_done: Any = jobs.storage
-    advance = half_done.advance_schedule
-    half_done.advance_schedule = lambda *_: True
+    advance = half_done.firing.advance
+    half_done.firing.advance = lambda *_: True
     assert len(jobs.tick_recurring()) == 1
-    half_done.advance_schedule = advance
+    half_done.firing.advance = advance
     clock.advance(60)
     [job] = jobs.tick_recurring()
     assert job.occurrence_at == clock.now()
@@ -275,7 +275,7 @@ def test_a_schedule_that_is_paused_while_it_fires_has_not_fired(
         other.schedules.pause("s")
         return advance(*arguments)
 
-    monkeypatch.setattr(firing.storage, "advance_schedule", pause_first)
+    monkeypatch.setattr(firing.storage.firing, "advance", pause_first)
     assert firing.tick_recurring() == []
     assert actual_fires(firing).total() == 0
     assert firing.schedules.get("s").last_error is None

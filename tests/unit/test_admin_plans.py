@@ -113,13 +113,11 @@ def _reads(jobs: Jobs) -> Iterator[tuple[str, Callable[[], Any]]]:
     storage = jobs.storage
     yield (
         "what workers run",
-        lambda: storage.read(
-            lambda c: storage.recent_runs.running_jobs(storage.bounded(c), ["worker_1"], ("queue1",), 3)
-        ),
+        lambda: storage.recent_runs.running_jobs(["worker_1"], ("queue1",), 3),
     )
     yield (
         "last runs",
-        lambda: storage.read(lambda c: storage.recent_runs.last_runs(storage.bounded(c), ["recurring_1", "r"], 12)),
+        lambda: storage.recent_runs.last_runs(["recurring_1", "r"], 12),
     )
     yield "stats", lambda: admin.stats(2_000)
     yield "names", admin.known_names

@@ -264,7 +264,7 @@ def test_a_job_that_moved_on_since_it_was_found_is_left_alone(jobs: Jobs, monkey
         jobs.claim("w")
         return found
 
-    monkeypatch.setattr(jobs.storage, "find_jobs", find_then_claim)
+    monkeypatch.setattr(jobs.storage.lists, "find", find_then_claim)
     result = jobs.admin.bulk("cancel", {"status": "queued"})
     assert (result.done, result.skipped) == (0, {"became processing meanwhile": 1})
     assert jobs.get(job.id).status == "processing"
