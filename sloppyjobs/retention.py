@@ -18,8 +18,7 @@ from sloppyjobs import options
 from sloppyjobs.errors import InvalidOption
 from sloppyjobs.states import Status
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.audit import Order
-from sloppyjobs.storage.retention import Moved
+from sloppyjobs.storage.ports.operators import Moved, Order
 
 if TYPE_CHECKING:
     from sloppyjobs.jobs import Jobs

@@ -11,8 +11,7 @@ from sloppyjobs.definitions import Definitions
 from sloppyjobs.model import DEFAULT_RETRY
 from sloppyjobs.retry import Retry
 from sloppyjobs.states import EDGES, FINISHED, Status, allowed
-from sloppyjobs.storage.commands import Decide
-from sloppyjobs.storage.transitions import JobState, Step
+from sloppyjobs.storage.ports.operators import Decide, JobState, Step
 
 _MOST_ATTEMPTS = 2**31 - 1
 

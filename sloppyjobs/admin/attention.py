@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from sloppyjobs.storage.observing import LATELY
+from sloppyjobs.storage.ports.reads import LATELY
 from sloppyjobs.views import Attention, CappedCount, Fire, WorkerView
 
 T = TypeVar("T")

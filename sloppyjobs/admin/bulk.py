@@ -17,10 +17,8 @@ from sloppyjobs.definitions import Definitions
 from sloppyjobs.model import Job
 from sloppyjobs.states import Status
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.audit import Order, Outcome
-from sloppyjobs.storage.commands import Decide
-from sloppyjobs.storage.listing import JobFilter
-from sloppyjobs.storage.transitions import JobState, Step
+from sloppyjobs.storage.ports.operators import Decide, JobState, Order, Outcome, Step
+from sloppyjobs.storage.ports.reads import JobFilter
 from sloppyjobs.views import BulkResult
 
 LIMIT = 10_000

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 
 from sloppyjobs import options
-from sloppyjobs.storage.audit import Outcome
+from sloppyjobs.storage.ports.operators import Outcome
 
 _LONGEST = 4_000
 _Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]

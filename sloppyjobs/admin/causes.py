@@ -18,10 +18,8 @@ from sloppyjobs.admin.summaries import capped, dead_group
 from sloppyjobs.definitions import Definitions
 from sloppyjobs.ids import Ids
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.causes import DeadOfCause
-from sloppyjobs.storage.deaths import Cause, PastDeaths
-from sloppyjobs.storage.retry_run_rows import Run, Tally
-from sloppyjobs.storage.retry_runs import Asked
+from sloppyjobs.storage.ports.operators import Asked, Run, Tally
+from sloppyjobs.storage.ports.reads import Cause, DeadOfCause, PastDeaths
 from sloppyjobs.views import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
 
 MOST_CAUSES = 500

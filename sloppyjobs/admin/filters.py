@@ -9,8 +9,8 @@ from typing import Any
 from sloppyjobs import options
 from sloppyjobs.payload import clean_text
 from sloppyjobs.states import Status
-from sloppyjobs.storage.audit import AuditFilter, Order
-from sloppyjobs.storage.listing import TIMED, JobFilter
+from sloppyjobs.storage.ports.operators import AuditFilter, Order
+from sloppyjobs.storage.ports.reads import TIMED, JobFilter
 
 SHOWN = tuple(status for status in Status if status is not Status.DELETED)
 """What a list without a status shows."""

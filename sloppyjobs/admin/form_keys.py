@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sloppyjobs import options
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.form_keys import SentForm
+from sloppyjobs.storage.ports.operators import SentForm
 
 
 class FormAdmin:

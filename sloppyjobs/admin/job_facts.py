@@ -11,7 +11,7 @@ from sloppyjobs.admin.workers import live_workers, worker_view
 from sloppyjobs.model import Job
 from sloppyjobs.states import Status
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.counting import Count
+from sloppyjobs.storage.ports.reads import Count
 from sloppyjobs.views import CappedCount, WorkerView
 
 Shown = Callable[[str | None], str | None]

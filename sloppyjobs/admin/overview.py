@@ -17,9 +17,8 @@ from sloppyjobs.definitions import Definitions
 from sloppyjobs.occurrences import effective_queue
 from sloppyjobs.states import FINISHED, Status
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.counting import Count
 from sloppyjobs.storage.instants import EARLIEST
-from sloppyjobs.storage.observing import SCHEDULES, Loads, QueueInUse, StatusLoad
+from sloppyjobs.storage.ports.reads import SCHEDULES, Count, Loads, QueueInUse, StatusLoad
 from sloppyjobs.views import CappedCount, Fire, Overview, StatusCount, Unhandled, WorkerView
 
 MANY = 50

@@ -13,8 +13,8 @@ from sloppyjobs.occurrences import Recurring
 from sloppyjobs.recurring import Schedules
 from sloppyjobs.states import Status
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.audit import Order
-from sloppyjobs.storage.recent_runs import Ran
+from sloppyjobs.storage.ports.operators import Order
+from sloppyjobs.storage.ports.reads import Ran
 from sloppyjobs.views import JobView, Occurrence, Page
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from sloppyjobs.model import Attempt, Event, Job
 from sloppyjobs.payload_summary import summary
 from sloppyjobs.redact import Redactor
 from sloppyjobs.states import Status
-from sloppyjobs.storage.listing import Details, LastAttempt
+from sloppyjobs.storage.ports.reads import Details, LastAttempt
 from sloppyjobs.views import AttemptView, AuditEntry, EventView, JobRow, JobView, LogView
 
 FIELDS_LIMIT = 4_096

@@ -14,8 +14,7 @@ from sloppyjobs.admin.showing import Showing
 from sloppyjobs.admin.workers import live_workers, works_on
 from sloppyjobs.causes import cause_id
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.causes import CauseSummary
-from sloppyjobs.storage.counting import WINDOW, Count
+from sloppyjobs.storage.ports.reads import WINDOW, CauseSummary, Count
 from sloppyjobs.views import (
     CappedCount,
     DeadGroup,

@@ -10,7 +10,7 @@ import msgspec
 
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.claims import ALL_QUEUES
-from sloppyjobs.storage.recent_runs import Held
+from sloppyjobs.storage.ports.reads import Held
 from sloppyjobs.storage.workers import stuck_in
 from sloppyjobs.views import CappedCount, RunningJob, WorkerView
 

@@ -4,43 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Row, insert, select, update
 
 from sloppyjobs import errors
-from sloppyjobs.storage.commands import Commanding, Decide, Taken, possible_id
+from sloppyjobs.storage.commands import Commanding, possible_id
 from sloppyjobs.storage.database import Database, cursor_of
 from sloppyjobs.storage.enqueue import Enqueue
-from sloppyjobs.storage.walking import Key, Keyset, Sieve, Walk, Walked
+from sloppyjobs.storage.ports.operators import AuditFilter, Decide, Order, Outcome, Taken
+from sloppyjobs.storage.ports.reads import Key
+from sloppyjobs.storage.walking import Keyset, Sieve, Walk, Walked
 
 _OVERLAP = timedelta(hours=1)
-
-
-class Order(NamedTuple):
-    """A command as somebody gave it."""
-
-    action: str
-    actor: str | None = None
-    reason: str | None = None
-
-
-class AuditFilter(NamedTuple):
-    """What the trail is narrowed to. Values are checked already."""
-
-    target: str | None = None
-    actor: str | None = None
-    action: str | None = None
-    created_from: datetime | None = None
-    created_to: datetime | None = None
-
-
-class Outcome(NamedTuple):
-    """What a command did to one of many jobs: nothing where ``skipped`` says why."""
-
-    job_id: str
-    skipped: str | None = None
 
 
 class Audit:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_column, select, text, tuple_
 
 from sloppyjobs.causes import cause_id
 from sloppyjobs.model import Job
 from sloppyjobs.states import Status
-from sloppyjobs.storage.counting import CAP, WINDOW, Count, Counts, Scope
+from sloppyjobs.storage.counting import CAP, Counts
 from sloppyjobs.storage.database import Database, bounded_read
-from sloppyjobs.storage.deaths import Cause, Deaths, PastDeaths
+from sloppyjobs.storage.deaths import Deaths
 from sloppyjobs.storage.job_tables import in_list
-from sloppyjobs.storage.listing import Details, JobLists, same_value
+from sloppyjobs.storage.listing import JobLists, same_value
+from sloppyjobs.storage.ports.reads import (
+    WINDOW,
+    Cause,
+    CauseSummary,
+    Count,
+    DeadOfCause,
+    Death,
+    Details,
+    Scope,
+)
 from sloppyjobs.storage.walking import Keyset
 
 SEEN = 100
@@ -83,34 +92,6 @@ def causes_sql(dead: str) -> str:
         for cte, given, source, match in _MATCHES
     )
     return _PLACES.format(dead=dead) + "".join(names) + _FOUND
-
-
-class CauseSummary(NamedTuple):
-    """How many dead jobs have a cause, when they died, and the newest of them."""
-
-    cause: Cause
-    jobs: Count
-    first_seen: datetime
-    last_seen: datetime
-    example: Job
-    past: PastDeaths | None = None
-    """The deaths of jobs that were retried or deleted since, where they were asked for."""
-
-
-class Death(NamedTuple):
-    """A job that is dead, and since when."""
-
-    id: str
-    queue: str
-    died_at: datetime
-
-
-class DeadOfCause(NamedTuple):
-    """The dead jobs of one cause: how many, those created last, and when the first of them died."""
-
-    jobs: Count
-    deaths: list[Death]
-    first_at: datetime | None
 
 
 class DeadGroups:

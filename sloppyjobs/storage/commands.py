@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 from sqlalchemy import Connection, select
 
@@ -14,24 +13,8 @@ from sloppyjobs.states import Status, check, event_type
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.column_types import NAME_LENGTH
 from sloppyjobs.storage.damaged_rows import read_jobs
-from sloppyjobs.storage.transitions import JobState, Step, Transitions
-
-Decide = Callable[[JobState], Step | None]
-"""What a command means for a job; None when there is nothing to do.
-
-Raises ``InvalidTransition`` where the command is not allowed.
-"""
-
-
-class Taken(NamedTuple):
-    """What a command did to one job: a step, nothing where its effect was there already, or why it was refused."""
-
-    job_id: str
-    before: JobState | None
-    step: Step | None = None
-    refused: errors.JobsError | None = None
-    repeated: bool = False
-    """Whether an earlier try of the same transaction did it, whose answer was lost."""
+from sloppyjobs.storage.ports.operators import Decide, JobState, Step, Taken
+from sloppyjobs.storage.transitions import Transitions
 
 
 class Commanding(Transitions):

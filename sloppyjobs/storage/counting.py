@@ -7,34 +7,18 @@ hundred, and with a thousand jobs as with a million. Who has few is counted exac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_column, select
 
 from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.ports.reads import WINDOW, Count, Counted, Scope
 from sloppyjobs.storage.walking import Keyset
 
 CAP = 10_000
 """Where every count stops."""
 LEAST = 50
 """No count stops before this, however many share."""
-WINDOW = 1_000
-"""Entries that are looked at where the index does not know the queue."""
-
-Scope = Sequence[str] | None
-"""Names of queues; None for all of them."""
-
-
-class Count(NamedTuple):
-    """How many were counted, and whether there are, or may be, more."""
-
-    number: int
-    more: bool
-
-
-Counted = tuple[Count, datetime | None]
-"""A count, and the earliest moment among the counted."""
 
 
 class Counts:

@@ -8,26 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, Select, func, select
 
 from sloppyjobs.causes import cause_id
 from sloppyjobs.storage.database import Database, bounded_read
+from sloppyjobs.storage.ports.reads import Cause, PastDeaths
 
 HOURS = 2_400
 """Hours of one cause that are read: more than are kept."""
-
-Cause = tuple[str | None, str | None, str]
-"""The class of an error, the application's frame that raised it, and the job's name."""
-
-
-class PastDeaths(NamedTuple):
-    """How many died, when the first of them and when the last."""
-
-    deaths: int
-    first_at: datetime
-    last_at: datetime
 
 
 class Deaths:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
 
 from sloppyjobs.storage.database import Database, cursor_of
-
-
-class SentForm(NamedTuple):
-    """A form that was sent: by whom first, how long ago, and what that was answered."""
-
-    claimed_by: str
-    seconds: float
-    answer: str | None
+from sloppyjobs.storage.ports.operators import SentForm
 
 
 class FormKeys:

@@ -11,7 +11,8 @@ from sloppyjobs.model import Attempt, Event, Job
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.commands import possible_id, unknown
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.walking import Key, Walk, walk_after
+from sloppyjobs.storage.ports.reads import Key
+from sloppyjobs.storage.walking import Walk, walk_after
 
 
 class History:

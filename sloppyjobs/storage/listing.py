@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, func, literal_column, null, select
@@ -17,68 +17,10 @@ from sloppyjobs.storage.commands import Commanding, possible_id, unknown
 from sloppyjobs.storage.damaged_rows import read_jobs, salvage
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.job_tables import in_list
-from sloppyjobs.storage.walking import Key, Keyset, Sieve, Walk
-
-TIMED = frozenset({Status.SCHEDULED, Status.RETRYING})
-"""The states whose jobs an index keeps in the order of their run time."""
-UNSET = msgspec.UNSET
+from sloppyjobs.storage.ports.reads import TIMED, UNSET, Details, Found, JobFilter, JobRow, Key, LastAttempt
+from sloppyjobs.storage.walking import Keyset, Sieve, Walk
 
 _HEAVY = ("metadata", "result", "progress_fields")
-
-
-class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list of jobs is narrowed to. Values are checked already."""
-
-    statuses: tuple[Status, ...]
-    queue: str | None = None
-    name: str | None = None
-    worker: str | None = None
-    schedule: str | None = None
-    correlation_id: str | None = None
-    idempotency_key: str | None = None
-    error_code: str | None = None
-    error_type: str | msgspec.UnsetType | None = UNSET
-    error_frame: str | msgspec.UnsetType | None = UNSET
-    created_from: datetime | None = None
-    created_to: datetime | None = None
-    run_from: datetime | None = None
-    run_to: datetime | None = None
-    ids: tuple[str, ...] | None = None
-    scope: tuple[str, ...] | None = None
-
-
-class LastAttempt(NamedTuple):
-    """When the last attempt of a job began, and how many seconds it took; None before the first, or while it runs."""
-
-    started_at: datetime | None = None
-    duration: float | None = None
-
-
-class Details(NamedTuple):
-    """What a list shows besides a job: how its payload starts, and its last attempt."""
-
-    payload_start: str
-    """One character more than ``payload_summary.START`` where there is more."""
-    last: LastAttempt = LastAttempt()
-
-
-class Found(NamedTuple):
-    """Jobs with the keys by which they are ordered, and the key after which to go on; None at the end."""
-
-    jobs: list[tuple[Key, Job]]
-    resume: Key | None
-    details: Mapping[str, Details] = {}
-    """By the id of the job, where they were asked for."""
-
-
-class JobRow(NamedTuple):
-    """A job with its payload and its result as they are stored, the schedule that made it, and its last attempt."""
-
-    job: Job
-    payload: str
-    result: str | None
-    schedule_name: str | None = None
-    last: LastAttempt = LastAttempt()
 
 
 class JobLists:

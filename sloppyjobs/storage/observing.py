@@ -8,16 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, or_, select, text, tuple_
 
 from sloppyjobs.model import Job
 from sloppyjobs.states import FINISHED, Status
-from sloppyjobs.storage.counting import CAP, WINDOW, Count, Counted, Counts, Scope
+from sloppyjobs.storage.counting import CAP, Counts
 from sloppyjobs.storage.database import Database, bounded_read
 from sloppyjobs.storage.instants import Later
 from sloppyjobs.storage.job_tables import in_list
+from sloppyjobs.storage.ports.reads import (
+    LATELY,
+    WINDOW,
+    Activity,
+    Count,
+    Loads,
+    QueueInUse,
+    QueueLoad,
+    Scope,
+    StatusLoad,
+)
 from sloppyjobs.storage.service_tables import ENABLED
 from sloppyjobs.storage.walking import Keyset
 
@@ -27,14 +38,10 @@ LANES = 50
 """Lanes of a queue in which jobs ahead are counted."""
 LATE_SECONDS = 60.0
 """How long a fire, a lease or a timeout may be overdue before it is called late: a sweep takes its time."""
-LATELY = 5
-"""Minutes in which failed attempts are compared with those that succeeded."""
 DEPTHS = 20_000
 """Queued jobs that the depths of a page of queues count together."""
 AHEAD = 5_000
 """Queued jobs that are counted in all lanes together."""
-SCHEDULES = 200
-"""Schedules that are looked at where some queues only are asked for: a row alone does not know its queue."""
 
 # A lane is a queue and a name. Each jump goes to the next name of the claim index.
 _LANES = """
@@ -46,57 +53,6 @@ WITH RECURSIVE lanes (name, place) AS (
 )
 SELECT name FROM lanes WHERE name IS NOT NULL
 """
-
-
-class StatusLoad(NamedTuple):
-    """How many jobs have a status, how many of them were created lately, and the earliest creation.
-
-    ``fresh`` is None for the states in which jobs end.
-    """
-
-    jobs: Count
-    fresh: Count | None
-    oldest: datetime | None
-
-
-class Loads(NamedTuple):
-    """Every status, and what should have been done already: each a count with the earliest instant."""
-
-    statuses: dict[Status, StatusLoad]
-    overdue: Counted
-    """Scheduled and retrying jobs whose time has come; the instant is a run time."""
-    expired: Counted
-    """Processing jobs whose lease ended; the instant is its end."""
-    overrun: Counted
-    """Processing jobs that run longer than their timeout; the instant is the start of the attempt."""
-    lately: tuple[int, int]
-    """Attempts that failed and that succeeded in the last five minutes."""
-
-
-class QueueInUse(NamedTuple):
-    """A queue with its pause, and the names of its queued jobs."""
-
-    name: str
-    paused_at: datetime | None
-    paused_until: datetime | None
-    paused_by: str | None
-    pause_reason: str | None
-    names: tuple[str, ...]
-
-
-class QueueLoad(NamedTuple):
-    """What lies in a queue: how many are queued, and the earliest run time among the counted."""
-
-    queued: Count
-    due_since: datetime | None
-
-
-class Activity(NamedTuple):
-    """What goes on in each queue: jobs that run, jobs that wait for a time, attempts that finished lately."""
-
-    running: dict[str, int]
-    timed: dict[str, int]
-    settled: dict[str, int]
 
 
 class Overview:

@@ -4,37 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, ScalarSelect, Select, func, literal_column, select
 
-from sloppyjobs.storage.counting import WINDOW, Scope
 from sloppyjobs.storage.database import Database, bounded_read
+from sloppyjobs.storage.ports.reads import WINDOW, Held, Ran, Scope
 from sloppyjobs.storage.walking import Keyset
-
-
-class Held(NamedTuple):
-    """A job that a worker holds, and how many it holds in all."""
-
-    worker_id: str
-    total: int
-    id: str
-    name: str
-    queue: str
-    started_at: datetime | None
-
-
-class Ran(NamedTuple):
-    """A job of a schedule."""
-
-    id: str
-    queue: str
-    status: str
-    occurrence_at: datetime
-    idempotency_key: str | None
-    run_seconds: float | None
-    attempt_status: str | None
 
 
 class RecentRuns:

@@ -16,11 +16,12 @@ from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, inse
 
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
-from sloppyjobs.storage.audit import Order
 from sloppyjobs.storage.database import Database, cursor_of
 from sloppyjobs.storage.job_tables import in_list
+from sloppyjobs.storage.ports.operators import Moved, Order
+from sloppyjobs.storage.ports.reads import Key
 from sloppyjobs.storage.settlement import Settling
-from sloppyjobs.storage.walking import Key, Keyset, Walk, Walked
+from sloppyjobs.storage.walking import Keyset, Walk, Walked
 
 STEP = 500
 """Rows that one transaction moves; more would keep other writers waiting."""
@@ -33,13 +34,6 @@ ROWS = 50_000
 
 Step = Callable[[Connection, Sequence[str]], int]
 """Moves these jobs in one transaction, and says how many it was."""
-
-
-class Moved(msgspec.Struct, frozen=True):
-    """How many rows a call moved, and whether it stopped before it had looked at everything."""
-
-    count: int = 0
-    more: bool = False
 
 
 class Retention:

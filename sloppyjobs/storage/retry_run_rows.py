@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, Select, and_, case, func, select
 
 from sloppyjobs import causes
 from sloppyjobs.causes import Fates
 from sloppyjobs.states import Status
 from sloppyjobs.storage.database import Database, bounded_read, cursor_of
-from sloppyjobs.storage.deaths import Cause
 from sloppyjobs.storage.listing import same_value
+from sloppyjobs.storage.ports.operators import Run, Tally
+from sloppyjobs.storage.ports.reads import Cause
 from sloppyjobs.storage.walking import Keyset
 
 LOOKED = 2_000
@@ -23,50 +23,6 @@ RUNS = 10
 """Runs of a cause among which somebody who sees some queues only looks for one of theirs."""
 DUE = 100
 """Runs that one look finds."""
-
-
-class Run(NamedTuple):
-    """A row of retry runs."""
-
-    id: str
-    cause: str
-    name: str
-    error_type: str | None
-    error_frame: str | None
-    queues: str | None
-    kind: str
-    state: str
-    rate: float | None
-    wanted: int
-    retried: int
-    actor: str | None
-    reason: str | None
-    created_at: datetime
-    next_at: datetime | None
-    ended_at: datetime | None
-    ended_because: str | None
-
-    @property
-    def of(self) -> Cause:
-        """The cause in its parts."""
-        return self.error_type, self.error_frame, self.name
-
-    @property
-    def scope(self) -> tuple[str, ...] | None:
-        """The queues that it is limited to; None for all."""
-        return None if self.queues is None else tuple(msgspec.json.decode(self.queues, type=list[str]))
-
-    def seen_by(self, scope: Sequence[str] | None) -> bool:
-        """Whether somebody who sees these queues sees all of it."""
-        return scope is None or (self.scope is not None and set(self.scope) <= set(scope))
-
-
-class Tally(NamedTuple):
-    """What has become of a run's members, how many of the dead have another cause now, and how many were looked at."""
-
-    fates: Fates
-    elsewhere: int
-    looked: int
 
 
 class RetryRunRows:

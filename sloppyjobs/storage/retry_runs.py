@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, func, insert, select, update
 
 from sloppyjobs import causes, errors
 from sloppyjobs.states import Status
-from sloppyjobs.storage.audit import Audit, Order
+from sloppyjobs.storage.audit import Audit
 from sloppyjobs.storage.causes import DeadGroups
-from sloppyjobs.storage.commands import Commanding, Decide
+from sloppyjobs.storage.commands import Commanding
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.deaths import Cause
-from sloppyjobs.storage.listing import JobFilter, JobLists
-from sloppyjobs.storage.retry_run_rows import RetryRunRows, Run, count_fates
-from sloppyjobs.storage.transitions import JobState, Transitions
-from sloppyjobs.storage.walking import Key, Keyset, Walk
+from sloppyjobs.storage.listing import JobLists
+from sloppyjobs.storage.ports.operators import Asked, Decide, JobState, Order, Run
+from sloppyjobs.storage.ports.reads import Cause, JobFilter, Key
+from sloppyjobs.storage.retry_run_rows import RetryRunRows, count_fates
+from sloppyjobs.storage.transitions import Transitions
+from sloppyjobs.storage.walking import Keyset, Walk
 
 PAGES = 10
 """Bounded looks along the dead of a cause for the next jobs of a run."""
@@ -31,16 +32,6 @@ AGAIN_AFTER = timedelta(seconds=2)
 """When a run that waits for its jobs looks at them again."""
 SYSTEM = "sloppyjobs"
 """Who stops a run whose jobs die again."""
-
-
-class Asked(NamedTuple):
-    """A retry as somebody asked for it."""
-
-    run_id: str
-    cause: Cause
-    queues: tuple[str, ...] | None
-    decide: Decide
-    order: Order
 
 
 class RetryRuns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from sqlalchemy import (
@@ -29,42 +29,12 @@ from sloppyjobs.storage import rows
 from sloppyjobs.storage.claims import Claiming
 from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.deaths import Deaths
+from sloppyjobs.storage.ports.operators import JobState, Move, Step
 from sloppyjobs.storage.settlement import STATS_SHARDS
 
 COMMANDS_SHARD = STATS_SHARDS
 """Commands count in a shard that no worker uses: neither waits for the other."""
 
-
-class JobState(NamedTuple):
-    """A job as a command sees it, under the row's lock.
-
-    Without instants and without what the job carries: a row with a damaged value can still be commanded.
-    """
-
-    id: str
-    name: str
-    status: Status
-    attempt_count: int
-    locked_by: str | None = None
-    paused_from: Status | None = None
-    retry_policy: str | None = None
-    """The policy that was stored with the job, as JSON."""
-    queue: str = ""
-
-
-class Step(NamedTuple):
-    """Where a command takes a job, the name of the event, and what else it sets."""
-
-    target: Status
-    event: str
-    paused_from: Status | None = None
-    run_now: bool = False
-    """Whether the run time becomes the present."""
-    max_attempts: int | None = None
-    """A new budget; None leaves the old one."""
-
-
-Move = tuple[JobState, Step]
 
 _STATE_FIELDS = ("id", "name", "status", "attempt_count", "locked_by", "paused_from", "retry_policy", "queue")
 _GIVEN: Mapping[str, TypeEngine[Any]] = {

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Select, Subquery, literal_column, select, tuple_, union_all
 
 from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.ports.reads import Key
 
 SCAN_LIMIT = 10_000
 """Index entries that a walk with sifted filters looks at for one page."""
 COMPOUND = 50
 """Branches in one statement."""
 
-Key = tuple[Any, ...]
 Sieve = tuple[ColumnElement[Any], Callable[[Any], ColumnElement[bool]]]
 """A column that the index does not narrow, and the condition on it."""
 

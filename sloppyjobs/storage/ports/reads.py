@@ -1,0 +1,213 @@
+"""What reads answer with: counts, lists, and what goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sloppyjobs.model import Job
+from sloppyjobs.states import Status
+
+WINDOW = 1_000
+"""Entries that are looked at where the index does not know the queue."""
+
+Scope = Sequence[str] | None
+"""Names of queues; None for all of them."""
+
+
+class Count(NamedTuple):
+    """How many were counted, and whether there are, or may be, more."""
+
+    number: int
+    more: bool
+
+
+Counted = tuple[Count, datetime | None]
+"""A count, and the earliest moment among the counted."""
+
+TIMED = frozenset({Status.SCHEDULED, Status.RETRYING})
+"""The states whose jobs an index keeps in the order of their run time."""
+
+UNSET = msgspec.UNSET
+
+
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list of jobs is narrowed to. Values are checked already."""
+
+    statuses: tuple[Status, ...]
+    queue: str | None = None
+    name: str | None = None
+    worker: str | None = None
+    schedule: str | None = None
+    correlation_id: str | None = None
+    idempotency_key: str | None = None
+    error_code: str | None = None
+    error_type: str | msgspec.UnsetType | None = UNSET
+    error_frame: str | msgspec.UnsetType | None = UNSET
+    created_from: datetime | None = None
+    created_to: datetime | None = None
+    run_from: datetime | None = None
+    run_to: datetime | None = None
+    ids: tuple[str, ...] | None = None
+    scope: tuple[str, ...] | None = None
+
+
+class LastAttempt(NamedTuple):
+    """When the last attempt of a job began, and how many seconds it took; None before the first, or while it runs."""
+
+    started_at: datetime | None = None
+    duration: float | None = None
+
+
+class Details(NamedTuple):
+    """What a list shows besides a job: how its payload starts, and its last attempt."""
+
+    payload_start: str
+    """One character more than ``payload_summary.START`` where there is more."""
+    last: LastAttempt = LastAttempt()
+
+
+class Found(NamedTuple):
+    """Jobs with the keys by which they are ordered, and the key after which to go on; None at the end."""
+
+    jobs: list[tuple[Key, Job]]
+    resume: Key | None
+    details: Mapping[str, Details] = {}
+    """By the id of the job, where they were asked for."""
+
+
+class JobRow(NamedTuple):
+    """A job with its payload and its result as they are stored, the schedule that made it, and its last attempt."""
+
+    job: Job
+    payload: str
+    result: str | None
+    schedule_name: str | None = None
+    last: LastAttempt = LastAttempt()
+
+
+Cause = tuple[str | None, str | None, str]
+"""The class of an error, the application's frame that raised it, and the job's name."""
+
+
+class PastDeaths(NamedTuple):
+    """How many died, when the first of them and when the last."""
+
+    deaths: int
+    first_at: datetime
+    last_at: datetime
+
+
+class CauseSummary(NamedTuple):
+    """How many dead jobs have a cause, when they died, and the newest of them."""
+
+    cause: Cause
+    jobs: Count
+    first_seen: datetime
+    last_seen: datetime
+    example: Job
+    past: PastDeaths | None = None
+    """The deaths of jobs that were retried or deleted since, where they were asked for."""
+
+
+class Death(NamedTuple):
+    """A job that is dead, and since when."""
+
+    id: str
+    queue: str
+    died_at: datetime
+
+
+class DeadOfCause(NamedTuple):
+    """The dead jobs of one cause: how many, those created last, and when the first of them died."""
+
+    jobs: Count
+    deaths: list[Death]
+    first_at: datetime | None
+
+
+LATELY = 5
+"""Minutes in which failed attempts are compared with those that succeeded."""
+
+SCHEDULES = 200
+"""Schedules that are looked at where some queues only are asked for: a row alone does not know its queue."""
+
+
+class StatusLoad(NamedTuple):
+    """How many jobs have a status, how many of them were created lately, and the earliest creation.
+
+    ``fresh`` is None for the states in which jobs end.
+    """
+
+    jobs: Count
+    fresh: Count | None
+    oldest: datetime | None
+
+
+class Loads(NamedTuple):
+    """Every status, and what should have been done already: each a count with the earliest instant."""
+
+    statuses: dict[Status, StatusLoad]
+    overdue: Counted
+    """Scheduled and retrying jobs whose time has come; the instant is a run time."""
+    expired: Counted
+    """Processing jobs whose lease ended; the instant is its end."""
+    overrun: Counted
+    """Processing jobs that run longer than their timeout; the instant is the start of the attempt."""
+    lately: tuple[int, int]
+    """Attempts that failed and that succeeded in the last five minutes."""
+
+
+class QueueInUse(NamedTuple):
+    """A queue with its pause, and the names of its queued jobs."""
+
+    name: str
+    paused_at: datetime | None
+    paused_until: datetime | None
+    paused_by: str | None
+    pause_reason: str | None
+    names: tuple[str, ...]
+
+
+class QueueLoad(NamedTuple):
+    """What lies in a queue: how many are queued, and the earliest run time among the counted."""
+
+    queued: Count
+    due_since: datetime | None
+
+
+class Activity(NamedTuple):
+    """What goes on in each queue: jobs that run, jobs that wait for a time, attempts that finished lately."""
+
+    running: dict[str, int]
+    timed: dict[str, int]
+    settled: dict[str, int]
+
+
+class Held(NamedTuple):
+    """A job that a worker holds, and how many it holds in all."""
+
+    worker_id: str
+    total: int
+    id: str
+    name: str
+    queue: str
+    started_at: datetime | None
+
+
+class Ran(NamedTuple):
+    """A job of a schedule."""
+
+    id: str
+    queue: str
+    status: str
+    occurrence_at: datetime
+    idempotency_key: str | None
+    run_seconds: float | None
+    attempt_status: str | None
+
+
+Key = tuple[Any, ...]
