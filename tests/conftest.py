@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import os
 import shutil
 import tempfile
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from kept_database import KeptDatabases, Server
 from sqlalchemy import create_engine
 
 from sloppyjobs import storage
@@ -27,8 +27,6 @@ if "mix_stderr" in inspect.signature(CliRunner).parameters:
     # Before click 8.2 the two streams came either apart or as one, and not both ways at once.
     CliRunner.__init__ = partialmethod(CliRunner.__init__, mix_stderr=False)
     Result.output = property(lambda result: result.stdout + result.stderr)
-
-_numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
@@ -60,32 +58,41 @@ def postgres_server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_server: str) -> str:
-    """The name of a database with the schema in place, to be copied by each test."""
-    name = f"sloppy_template_{os.getpid()}"
-    _administer(postgres_server, f'DROP DATABASE IF EXISTS "{name}"', f'CREATE DATABASE "{name}"')
-    prepared = storage.postgres(_database_url(postgres_server, name))
+def server(postgres_server: str) -> Iterator[Server]:
+    """Makes databases on that server."""
+    made = Server(postgres_server)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def kept_databases(server: Server) -> Iterator[KeptDatabases]:
+    """Databases with the schema in place: making one takes longer than most tests."""
+    name = server.new_name()
+    server.execute(f'CREATE DATABASE "{name}"')
+    prepared = storage.postgres(server.url_of(name))
     prepared.init()
     prepared.close()
-    return name
+    with KeptDatabases(server, name) as kept:
+        yield kept
+    server.drop(name)
 
 
 @pytest.fixture
-def postgres_url(postgres_server: str, postgres_template: str) -> Iterator[str]:
+def postgres_url(server: Server, kept_databases: KeptDatabases) -> Iterator[str]:
     """The URL of a PostgreSQL database of the test's own, with the schema in place."""
-    name = f"sloppy_{os.getpid()}_{next(_numbers)}"
-    _administer(postgres_server, f'CREATE DATABASE "{name}" TEMPLATE "{postgres_template}" STRATEGY FILE_COPY')
-    yield _database_url(postgres_server, name)
-    _administer(postgres_server, f'DROP DATABASE "{name}" WITH (FORCE)')
+    name = kept_databases.take()
+    yield server.url_of(name)
+    kept_databases.give_back(name)
 
 
 @pytest.fixture
-def empty_postgres_url(postgres_server: str) -> Iterator[str]:
+def empty_postgres_url(server: Server) -> Iterator[str]:
     """The URL of a PostgreSQL database without our tables."""
-    name = f"sloppy_empty_{os.getpid()}_{next(_numbers)}"
-    _administer(postgres_server, f'CREATE DATABASE "{name}"')
-    yield _database_url(postgres_server, name)
-    _administer(postgres_server, f'DROP DATABASE "{name}" WITH (FORCE)')
+    name = server.new_name()
+    server.execute(f'CREATE DATABASE "{name}"')
+    yield server.url_of(name)
+    server.drop(name)
 
 
 @pytest.fixture
@@ -94,16 +101,31 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'jobs.db'}"
 
 
+@pytest.fixture(scope="session")
+def prepare_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
+    """Makes a SQLite file with the schema in place, without migrating, and returns its URL."""
+    prepared = tmp_path_factory.mktemp("prepared") / "jobs.db"
+    made = storage.sqlite(f"sqlite:///{prepared}")
+    made.init()
+    made.close()
+
+    def prepare(path: Path) -> str:
+        shutil.copyfile(prepared, path)
+        return f"sqlite:///{path}"
+
+    return prepare
+
+
+@pytest.fixture
+def ready_sqlite_url(prepare_sqlite: Callable[[Path], str], tmp_path: Path) -> str:
+    """The URL of a SQLite file of the test's own, with the schema in place."""
+    return prepare_sqlite(tmp_path / "jobs.db")
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest) -> str:
     """The URL of an initialised database; the test runs once on each kind."""
-    if request.param == "postgres":
-        url: str = request.getfixturevalue("postgres_url")
-        return url
-    url = request.getfixturevalue("sqlite_url")
-    made = storage.from_url(url)
-    made.init()
-    made.close()
+    url: str = request.getfixturevalue("postgres_url" if request.param == "postgres" else "ready_sqlite_url")
     return url
 
 
@@ -135,17 +157,3 @@ def eventually() -> Callable[..., Any]:
             time.sleep(0.02)
 
     return wait
-
-
-def _administer(server: str, *statements: str) -> None:
-    engine = create_engine(server.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        for statement in statements:
-            connection.exec_driver_sql(statement)
-    engine.dispose()
-
-
-def _database_url(server: str, name: str) -> str:
-    from sqlalchemy import make_url
-
-    return make_url(server).set(database=name).render_as_string(hide_password=False)
