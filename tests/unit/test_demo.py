@@ -32,9 +32,8 @@ SECRETS = (
 
 
 @pytest.fixture
-def shop(sqlite_url: str):
-    jobs = demo.create_jobs(sqlite_url)
-    jobs.storage.init()
+def shop(ready_sqlite_url: str):
+    jobs = demo.create_jobs(ready_sqlite_url)
     yield jobs
     jobs.storage.close()
 

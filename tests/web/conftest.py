@@ -23,10 +23,9 @@ from served_site import Site, served
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
+def jobs(ready_sqlite_url: str) -> Iterator[Jobs]:
     """Jobs in a SQLite file, with nothing in it."""
-    made = Jobs(f"sqlite:///{tmp_path / 'jobs.db'}")
-    made.storage.init()
+    made = Jobs(ready_sqlite_url)
     yield made
     made.storage.close()
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sloppyjobs import Cancel, InvalidOption, Jobs, Retry, Snooze, Worker, storage
+from sloppyjobs import Cancel, InvalidOption, Jobs, Retry, Snooze, Worker
 from sloppyjobs.errors import HandlerFailed
 from sloppyjobs.logs import JsonFormatter, TextFormatter
 from sloppyjobs.testing import drain
@@ -47,11 +47,8 @@ class Seeing(logging.Handler):
 
 
 @pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    made = storage.from_url(sqlite_url)
-    made.init()
-    made.close()
-    return sqlite_url
+def database_url(ready_sqlite_url: str) -> str:
+    return ready_sqlite_url
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import sloppyjobs
-from sloppyjobs import InvalidOption, Jobs, Retry, Worker, storage
+from sloppyjobs import InvalidOption, Jobs, Retry, Worker
 from sloppyjobs.logs import FIELDS, OWN_LOGGERS, JobFilter, JsonFormatter, TextFormatter, job_fields
 from sloppyjobs.testing import drain
 from sloppyjobs.worker.reports import LOG_LINES
@@ -26,11 +26,8 @@ log = logging.getLogger("shop.orders")
 
 
 @pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    made = storage.from_url(sqlite_url)
-    made.init()
-    made.close()
-    return sqlite_url
+def database_url(ready_sqlite_url: str) -> str:
+    return ready_sqlite_url
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from free_ports import free_port, free_ports
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
-from sloppyjobs import InvalidOption, Jobs, JobsError, Retry, Snooze, Worker, storage
+from sloppyjobs import InvalidOption, Jobs, JobsError, Retry, Snooze, Worker
 from sloppyjobs.worker import metrics as worker_metrics
 from sloppyjobs.worker import observation
 
@@ -29,11 +29,8 @@ Eventually = Callable[..., Any]
 
 
 @pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    made = storage.from_url(sqlite_url)
-    made.init()
-    made.close()
-    return sqlite_url
+def database_url(ready_sqlite_url: str) -> str:
+    return ready_sqlite_url
 
 
 @pytest.fixture(autouse=True)
