@@ -40,6 +40,34 @@ def test_stop_waits_for_what_runs(jobs: Jobs, start: Start) -> None:
     assert worker_row(jobs, worker).status == "stopped"
 
 
+def test_a_worker_that_is_told_to_stop_just_as_its_last_job_ends_leaves_at_once(jobs: Jobs) -> None:
+    waited_for = threading.Event()
+    jobs.define("last", lambda ctx, payload: waited_for.wait(60) and None)
+    worker = jobs.create_worker(poll_interval=3600, recurring=False, maintenance=False)
+    turnstile = worker._turnstile
+
+    class StopComesBeforeTheClear(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            if turnstile._tasks:
+                waited_for.set()
+            return super().wait(timeout)
+
+        def clear(self) -> None:
+            # Both wake the worker, which is awake by one of them and forgets both.
+            if turnstile._finished and not turnstile.draining:
+                turnstile.drain(3600)
+            super().clear()
+
+    turnstile._woken = StopComesBeforeTheClear()
+    worker.start()
+    thread = worker._thread
+    jobs.enqueue("last")
+    thread.join(60)
+    left = not thread.is_alive()
+    worker.stop(timeout=0)
+    assert left
+
+
 def test_what_does_not_finish_in_time_is_released_and_costs_no_attempt(jobs: Jobs, start: Start) -> None:
     running, reasons = threading.Event(), []
 
