@@ -22,6 +22,9 @@ from sqlalchemy import create_engine
 from sloppyjobs import storage
 from sloppyjobs.storage.clock import Clock
 
+POSTGRES = {"postgres", "psycopg", "psycopg2", "pg8000"}
+"""The parameters of tests that run on PostgreSQL."""
+
 # The tests start many processes. Where no bytecode may be written, each compiles all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -48,6 +51,25 @@ if "mix_stderr" in inspect.signature(CliRunner).parameters:
     # Before click 8.2 the two streams came either apart or as one, and not both ways at once.
     CliRunner.__init__ = partialmethod(CliRunner.__init__, mix_stderr=False)
     Result.output = property(lambda result: result.stdout + result.stderr)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of the inner loop."""
+    parser.addoption("--sqlite-only", action="store_true", help="leave out what needs a PostgreSQL server")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what was not asked for."""
+    if config.getoption("sqlite_only"):
+        left_out = [item for item in items if _needs_postgres(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _needs_postgres(item: pytest.Item) -> bool:
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    asked_for = {value for value in parameters if isinstance(value, str)}
+    return "postgres_server" in getattr(item, "fixturenames", ()) or not asked_for.isdisjoint(POSTGRES)
 
 
 @pytest.fixture(scope="session")
@@ -170,7 +192,7 @@ def make_storage(database_url: str) -> Iterator[Callable[..., storage.SqlStorage
 def eventually() -> Callable[..., Any]:
     """Waits for something to become true, and says what it was instead."""
 
-    def wait(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
+    def wait(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
         deadline = time.monotonic() + seconds
         while True:
             found = condition()

@@ -171,7 +171,7 @@ def test_handlers_run_in_a_context_and_the_session_is_removed_after_each(
     worker = jobs.create_worker(poll_interval=0.1, concurrency=1, recurring=False, maintenance=False)
     worker.start()
     try:
-        results = [jobs.wait(job.id).result for job in made]
+        results = [jobs.wait(job.id, 60).result for job in made]
     finally:
         worker.stop()
     assert results == ["app", "app", "app", None]
@@ -258,7 +258,7 @@ def test_the_session_and_the_handlers_share_a_postgresql_too(
     worker = jobs.create_worker(poll_interval=0.1, recurring=False, maintenance=False)
     worker.start()
     try:
-        assert jobs.wait(job.id).result == 1
+        assert jobs.wait(job.id, 60).result == 1
     finally:
         worker.stop()
         with app.app_context():

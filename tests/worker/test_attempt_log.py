@@ -165,7 +165,7 @@ def test_a_failed_attempt_is_a_warning_that_says_when_the_next_is(jobs: Jobs, se
 
 @pytest.mark.parametrize(("retry", "level", "said"), [(TWICE, "WARNING", "timed out"), (ONCE, "ERROR", "is dead")])
 def test_a_timeout_is_said(jobs: Jobs, seen: Seeing, retry: Retry, level: str, said: str) -> None:
-    jobs.define("slow", lambda ctx, payload: ctx.signal.wait(20), timeout=0.05, retry=retry)
+    jobs.define("slow", lambda ctx, payload: ctx.signal.wait(60), timeout=0.05, retry=retry)
     jobs.enqueue("slow")
     drain(jobs)
     (record,) = seen.records
@@ -217,7 +217,7 @@ def test_successes_make_no_records_unless_somebody_wants_them(
     made = jobs.enqueue_many([("well", number) for number in range(400)])
     worker = start()
     for job in made:
-        jobs.wait(job.id)
+        jobs.wait(job.id, 60)
     assert seen.records == []
     assert 0 < len(asked) <= worker._turnstile.turns + 1, "once for a turn, not for every job"
 
@@ -425,6 +425,6 @@ def test_a_stopped_worker_has_logged_everything(jobs: Jobs, start: Start, seen: 
     made = jobs.enqueue_many([("fail", {"password": "x"})] * 30)
     worker = start()
     for job in made:
-        jobs.wait(job.id)
+        jobs.wait(job.id, 60)
     assert worker.stop(timeout=20)
     assert {record.job_id for record in seen.of("dead")} == {job.id for job in made}

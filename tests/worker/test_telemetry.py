@@ -66,8 +66,8 @@ def test_functions_and_coroutines_continue_the_trace_of_their_enqueue(
         said = jobs.enqueue("say")
         asked = jobs.enqueue("later", metadata={"a": 1})
     worker = start()
-    jobs.wait(said.id)
-    jobs.wait(asked.id)
+    jobs.wait(said.id, 60)
+    jobs.wait(asked.id, 60)
     worker.stop()
     one = request.get_span_context().trace_id
     assert sorted(seen, key=str) == sorted([({"team": "growth"}, one), ({"a": 1}, one)], key=str)
