@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from sloppyjobs import Jobs
 
@@ -72,6 +72,9 @@ def as_role(app: Flask) -> Callable[[str | None], Client]:
 
 
 # A real browser
+
+# What a page does it does soon; on a machine that is busy otherwise, not within the five seconds of playwright.
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="module")

@@ -221,7 +221,7 @@ def test_every_kind_of_death_is_told_once(jobs: Jobs, start: Start, eventually: 
     for name in ("slow", "killed", "spin"):
         jobs.enqueue(name)
     worker = start(concurrency=2)
-    eventually(lambda: len(told) >= 5, 60)
+    eventually(lambda: len(told) >= 5, 120)
     going.set()
     worker.stop()
     assert sorted(told) == [
