@@ -14,8 +14,9 @@ from sqlalchemy import URL, Connection, Engine
 from sloppyjobs import errors, failures, options, payload, telemetry
 from sloppyjobs.asynchronous import AsyncJobs
 from sloppyjobs.definitions import Definition, Definitions, Handler, Settings
-from sloppyjobs.hooks import F, Hooks, Observer, log_level
+from sloppyjobs.hooks import F, Hooks, log_level
 from sloppyjobs.ids import Ids
+from sloppyjobs.internals import HasInternals, Internals
 from sloppyjobs.locks import Locks, held_lock
 from sloppyjobs.model import Claim, Ended, Job, NewJob, Settlement
 from sloppyjobs.newjobs import NewJobs, connection_of
@@ -43,7 +44,7 @@ CaptureLogs = bool | int | str | None
 CLAIM_LIMIT = 500
 
 
-class Jobs(AsyncJobs):
+class Jobs(HasInternals, AsyncJobs):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, or a storage made by ``sloppyjobs.storage``. Applications that
@@ -64,17 +65,15 @@ class Jobs(AsyncJobs):
         """Everything but the storage, which may come later."""
         self._payload_limit = options.whole("payload_limit", payload_limit, least=1)
         self.definitions = Definitions()
-        self.ids = Ids(lambda: time.time_ns() // 1_000_000)
-        self.observers: list[Observer] = []
-        self.hooks = Hooks()
+        self._internals = Internals(Ids(lambda: time.time_ns() // 1_000_000), Hooks(), [], self._find_again)
         self.retention = Retention()
         self.schedules = Schedules(
             lambda: self.storage,
             self.definitions,
-            self.ids,
+            self._internals.ids,
             payload_limit=self._payload_limit,
             application=application,
-            observers=self.observers,
+            observers=self._internals.observers,
         )
 
     @property
@@ -137,7 +136,7 @@ class Jobs(AsyncJobs):
             definition = Definition(name, function, self.enqueue, **settings)
             self.definitions.add(definition)
             if capture_logs is not None:
-                self.hooks.log_levels[name] = level
+                self._internals.hooks.log_levels[name] = level
             return definition
 
         return defined if handler is None else defined(handler)
@@ -158,7 +157,7 @@ class Jobs(AsyncJobs):
         Around a handler with ``isolation="process"`` it runs in that process, which imports these jobs again: they must
         have a name at the top of a module, or the attempt fails.
         """
-        return self.hooks.add_middleware(function)
+        return self._internals.hooks.add_middleware(function)
 
     def on_dead(self, function: F) -> F:
         """Call ``function(job)`` whenever an attempt has left its job dead, in the process that settled the attempt.
@@ -167,14 +166,14 @@ class Jobs(AsyncJobs):
         calls ``fail`` or ``claim``. It is called after the settlement was accepted, outside its transaction. What it
         raises is logged and harms nothing.
         """
-        return self.hooks.add_dead(function)
+        return self._internals.hooks.add_dead(function)
 
     def on_retry(self, function: F) -> F:
         """Call ``function(job)`` whenever an attempt has failed or was lost and its job will be tried again.
 
         As ``on_dead``; ``job.run_at`` says when. A handler that asks to be called again has not failed.
         """
-        return self.hooks.add_retry(function)
+        return self._internals.hooks.add_retry(function)
 
     # Enqueueing
 
@@ -217,7 +216,7 @@ class Jobs(AsyncJobs):
             "metadata": metadata,
             "principal": principal,
         }
-        new = self._new_jobs().make(name, payload, self.ids.new("job"), given)
+        new = self._new_jobs().make(name, payload, self._internals.ids.new("job"), given)
         return self._insert([new], session, connection)[0]
 
     @options.known_only("enqueue_many")
@@ -226,7 +225,7 @@ class Jobs(AsyncJobs):
     ) -> list[Job]:
         """Write many jobs, all or none: ``(name, payload)`` or ``(name, payload, options)`` each."""
         given = list(items)
-        new = self._new_jobs().many(given, self.ids.many("job", len(given)))
+        new = self._new_jobs().many(given, self._internals.ids.many("job", len(given)))
         return self._insert(new, session, connection) if new else []
 
     def enqueue_delayed(self, name: str, payload: Any, delay: Duration, **options: Any) -> Job:
@@ -262,7 +261,7 @@ class Jobs(AsyncJobs):
             written = storage.insert_jobs(new, caller)
         else:
             new, written = telemetry.produce(tracer, new, lambda traced: storage.insert_jobs(traced, caller))
-        for observer in list(self.observers):
+        for observer in list(self._internals.observers):
             for source, job in zip(new, written, strict=True):
                 observer(source, job, caller is None)
         return written
@@ -308,8 +307,7 @@ class Jobs(AsyncJobs):
 
         return Worker(self, **settings)
 
-    def find_again(self) -> Find | None:
-        """How another process, which imports the same modules, finds these jobs; None where it cannot."""
+    def _find_again(self) -> Find | None:
         from sloppyjobs.worker.finding import by_name  # noqa: PLC0415 - producers never need it
 
         return by_name(self)
@@ -384,7 +382,7 @@ class Jobs(AsyncJobs):
     def _aftermath(self) -> Aftermath:
         from sloppyjobs.worker.aftermath import Aftermath  # noqa: PLC0415 - producers never need it
 
-        return Aftermath(self.hooks, self.storage, self.definitions)
+        return Aftermath(self._internals.hooks, self.storage, self.definitions)
 
     # Locks
 
@@ -394,4 +392,4 @@ class Jobs(AsyncJobs):
 
     def lock(self, name: str, ttl: Duration = 30) -> AbstractContextManager[Locks]:
         """Hold a lock for the length of a block, under a token of its own; ``LockConflict`` when it is held."""
-        return held_lock(self.storage, name, self.ids.new("lock"), ttl)
+        return held_lock(self.storage, name, self._internals.ids.new("lock"), ttl)

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
+from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.model import NewJob, Terms
 from sloppyjobs.retry import Retry
@@ -238,8 +239,8 @@ def test_thousands_are_written_at_once(jobs: Jobs) -> None:
 
 def test_thousands_are_written_all_or_none(jobs: Jobs) -> None:
     terms = Terms(name="greet", queue="default")
-    new = [NewJob(jobs.ids.new("job"), "1", terms) for _ in range(3_000)]
-    without_payload = NewJob(jobs.ids.new("job"), None, Terms(name="greet", queue="default"))  # type: ignore[arg-type]
+    new = [NewJob(internals(jobs).ids.new("job"), "1", terms) for _ in range(3_000)]
+    without_payload = NewJob(internals(jobs).ids.new("job"), None, Terms(name="greet", queue="default"))  # type: ignore[arg-type]
     # Whether the database refuses it, or the way to it does: thousands were on their way before.
     with pytest.raises((DBAPIError, AttributeError)):
         jobs.storage.insert_jobs([*new[:2_500], without_payload, *new[2_500:]])
