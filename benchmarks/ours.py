@@ -22,7 +22,7 @@ from sloppyjobs import Jobs
 def prepare(url: str, jobs: int = 0) -> None:
     """Create the tables, and enqueue."""
     found = _declared(url)
-    found.storage.init()
+    found.init()
     if jobs:
         found.enqueue_many([("noop", {"n": n}) for n in range(jobs)])
 

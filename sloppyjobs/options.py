@@ -29,7 +29,7 @@ def refuse(option: str, value: object, accepted: str) -> InvalidOption:
     shown = repr(value)
     if len(shown) > 120:
         shown = shown[:120] + "…"
-    return InvalidOption(f"{option}={shown}: {accepted}")
+    return InvalidOption(f"{option}={shown}: {accepted}", field=option, reason=accepted)
 
 
 def unknown(given: str, known: Iterable[str], where: str) -> InvalidOption:
@@ -39,7 +39,11 @@ def unknown(given: str, known: Iterable[str], where: str) -> InvalidOption:
     accepted = sorted(known)
     nearest = get_close_matches(given, accepted, n=1, cutoff=0.6)
     meant = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    return InvalidOption(f"{where} has no option {given!r}.{meant} Its options are {', '.join(accepted)}")
+    return InvalidOption(
+        f"{where} has no option {given!r}.{meant} Its options are {', '.join(accepted)}",
+        field=given,
+        reason=f"is no option of {where}.{meant}",
+    )
 
 
 def known_only(where: str, *, besides: Collection[str] = ("self",)) -> Callable[[Callable[P, R]], Callable[P, R]]:

@@ -25,7 +25,7 @@ UNSET = msgspec.UNSET
 _HEAVY = ("metadata", "result", "progress_fields")
 
 
-class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What a list of jobs is narrowed to. Values are checked already."""
 
     statuses: tuple[Status, ...]
@@ -84,7 +84,7 @@ class Listing(Walking):
     """Jobs in order, and single jobs with everything they carry."""
 
     def find_jobs(
-        self, wanted: JobFilter, order: str, after: Key | None, *, backward: bool, limit: int, details: bool = False
+        self, wanted: JobQuery, order: str, after: Key | None, *, backward: bool, limit: int, details: bool = False
     ) -> Found:
         """Up to ``limit`` jobs beyond a key, in ``order`` or backward; with ``details`` in the same statement."""
         self.ensure_schema()
@@ -157,7 +157,7 @@ class Listing(Walking):
     def _find(
         self,
         connection: Connection,
-        wanted: JobFilter,
+        wanted: JobQuery,
         order: str,
         after: Key | None,
         backward: bool,
@@ -180,7 +180,7 @@ class Listing(Walking):
         jobs = [(key, found[key[-1]]) for key in walked.found if _still(found.get(key[-1]), wanted)]
         return Found(jobs, walked.resume, more)
 
-    def job_walks(self, wanted: JobFilter, order: str = "-created_at") -> list[Walk]:
+    def job_walks(self, wanted: JobQuery, order: str = "-created_at") -> list[Walk]:
         """The walks that together find what is wanted, each along the index that narrows it most."""
         c = self.tables.jobs.c
         by_creation: tuple[ColumnElement[Any], ...] = (c.created_at, c.id)
@@ -203,7 +203,7 @@ class Listing(Walking):
             statuses = tuple(status for status in statuses if status is Status.PROCESSING)
         return [self._status_walk(wanted, status) for status in statuses]
 
-    def _status_walk(self, wanted: JobFilter, status: Status) -> Walk:
+    def _status_walk(self, wanted: JobQuery, status: Status) -> Walk:
         c = self.tables.jobs.c
         only = msgspec.structs.replace(wanted, statuses=tuple(Status))
         if status is Status.DEAD and UNSET not in (wanted.error_type, wanted.error_frame) and wanted.name is not None:
@@ -216,7 +216,7 @@ class Listing(Walking):
 
     def _walk(
         self,
-        wanted: JobFilter,
+        wanted: JobQuery,
         where: tuple[ColumnElement[bool], ...],
         keys: tuple[ColumnElement[Any], ...],
         prefix: tuple[ColumnElement[Any], ...] = (),
@@ -280,7 +280,7 @@ def _last_attempt(row: Sequence[Any]) -> LastAttempt:
     return LastAttempt(started, rows.elapsed(started, finished, measured))
 
 
-def _sieves(wanted: JobFilter, c: Any) -> list[Sieve]:
+def _sieves(wanted: JobQuery, c: Any) -> list[Sieve]:
     equal = {
         c.queue: wanted.queue,
         c.name: wanted.name,
@@ -332,5 +332,5 @@ def _status(condition: str) -> ColumnElement[bool]:
     return literal_column(f"status {condition}")
 
 
-def _still(job: Job | None, wanted: JobFilter) -> bool:
+def _still(job: Job | None, wanted: JobQuery) -> bool:
     return job is not None and job.status in wanted.statuses

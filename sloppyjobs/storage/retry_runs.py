@@ -19,7 +19,7 @@ from sloppyjobs.storage.audit import Auditing, Order
 from sloppyjobs.storage.causes import DeadCauses
 from sloppyjobs.storage.commands import Decide
 from sloppyjobs.storage.deaths import Cause
-from sloppyjobs.storage.listing import JobFilter
+from sloppyjobs.storage.listing import JobQuery
 from sloppyjobs.storage.retry_run_rows import RetryRunRows, Run, count_fates
 from sloppyjobs.storage.transitions import JobState
 from sloppyjobs.storage.walking import Key, Walk
@@ -165,7 +165,7 @@ class RetryRuns(RetryRunRows, DeadCauses, Auditing):
 
     def _cause_walk(self, cause: Cause, queues: tuple[str, ...] | None, before: datetime | None) -> Walk:
         error_type, error_frame, name = cause
-        wanted = JobFilter(
+        wanted = JobQuery(
             statuses=(Status.DEAD,), name=name, error_type=error_type, error_frame=error_frame, scope=queues
         )
         [walk] = self.job_walks(wanted)

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 import webui
 from sloppyjobs import InvalidOption, Job, JobsError, Retry, SchemaMissing
 from sloppyjobs.flask import SloppyJobs
+from sloppyjobs.internals import internals
 from sloppyjobs.testing import capture, drain
 
 Make = Callable[..., Flask]
@@ -286,7 +287,7 @@ def test_what_is_set_on_the_jobs_after_initialising_counts_for_the_application(
 
     app = make_app()
     jobs.bound(app).middleware(lambda ctx, payload, call_next: call_next())
-    assert len(jobs.hooks.middlewares) == 1
+    assert len(internals(jobs).hooks.middlewares) == 1
     jobs.retention = Retention(succeeded=1)
     jobs.define("late", lambda ctx, payload: None)
     jobs.declare_recurring("nightly", "late", cron="0 2 * * *")

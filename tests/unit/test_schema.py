@@ -15,6 +15,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, make_url, select, text
 
 from sloppyjobs import DriverMissing, InvalidOption, Jobs, SchemaMissing, SchemaVersionMismatch, storage
+from sloppyjobs.internals import internals
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.schema import VERSION
 
@@ -223,7 +224,7 @@ def test_a_schema_of_its_own_can_be_applied_by_hand(empty_postgres_url: str) -> 
 
 def assert_separate(one: Jobs, other: Jobs) -> None:
     """What happens in one installation is not seen in the other."""
-    key = f"{one.ids.new('key')}"
+    key = f"{internals(one).ids.new('key')}"
     written = [one.enqueue("greet", 1, idempotency_key=key), *one.enqueue_many([("greet", 2)] * 2)]
     assert other.claim("w1", limit=10) == []
     assert not other.enqueue("greet", idempotency_key=key).existing

@@ -77,7 +77,7 @@ def test_coroutines_run_together_on_one_loop(jobs: Jobs, start: Start) -> None:
 
     met = [jobs.enqueue("meet") for _ in range(5)]
     start(concurrency=5)
-    assert {jobs.wait(job.id, 60).result for job in met} == {"sloppyjobs-coroutines"}
+    assert {jobs.wait(job, 60).result for job in met} == {"sloppyjobs-coroutines"}
 
 
 def test_as_many_functions_as_the_concurrency_run_at_once(jobs: Jobs, start: Start) -> None:

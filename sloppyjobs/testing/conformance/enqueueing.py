@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta, timezone
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
+from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.model import NewJob, Terms
 from sloppyjobs.retry import Retry
@@ -85,7 +86,7 @@ def test_many_are_written_as_one_is(jobs: Jobs) -> None:
     plain: dict[str, Any] = {}
     for given in (plain, options):
         alone = jobs.enqueue("greet", payload, **given)
-        first, second = jobs.enqueue_many([("greet", payload, given)] * 2)
+        first, second = jobs.enqueue_many([("greet", payload, cast(Any, given))] * 2)
         wanted, written = row(jobs, alone.id), row(jobs, second.id)
         assert {**written, "id": alone.id} == wanted
         assert [msgspec.structs.replace(job, id=alone.id) for job in (first, second)] == [alone] * 2
@@ -238,8 +239,8 @@ def test_thousands_are_written_at_once(jobs: Jobs) -> None:
 
 def test_thousands_are_written_all_or_none(jobs: Jobs) -> None:
     terms = Terms(name="greet", queue="default")
-    new = [NewJob(jobs.ids.new("job"), "1", terms) for _ in range(3_000)]
-    without_payload = NewJob(jobs.ids.new("job"), None, Terms(name="greet", queue="default"))  # type: ignore[arg-type]
+    new = [NewJob(internals(jobs).ids.new("job"), "1", terms) for _ in range(3_000)]
+    without_payload = NewJob(internals(jobs).ids.new("job"), None, Terms(name="greet", queue="default"))  # type: ignore[arg-type]
     # Whether the database refuses it, or the way to it does: thousands were on their way before.
     with pytest.raises((DBAPIError, AttributeError)):
         jobs.storage.insert_jobs([*new[:2_500], without_payload, *new[2_500:]])
@@ -253,9 +254,9 @@ def test_one_bad_item_refuses_all_and_is_named(jobs: Jobs) -> None:
     with pytest.raises(errors.UnknownJob, match=r"items\[1\].*gone"):
         jobs.enqueue_many([("greet", 1), ("gone", 2)])
     with pytest.raises(errors.InvalidOption, match=r"items\[0\].*no option 'colour'"):
-        jobs.enqueue_many([("greet", 1, {"colour": "red"})])
+        jobs.enqueue_many([("greet", 1, {"colour": "red"})])  # type: ignore[typeddict-unknown-key]
     with pytest.raises(errors.InvalidOption, match=r"items\[0\]"):
-        jobs.enqueue_many([("greet", 1, None)])
+        jobs.enqueue_many([("greet", 1, None)])  # type: ignore[list-item]
     with pytest.raises(errors.InvalidOption, match=r"items\[0\]"):
         jobs.enqueue_many(["greet"])  # type: ignore[list-item]
     assert count(jobs) == 0

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from sloppyjobs.enqueue_options import Item
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.model import Job
 from sloppyjobs.testing.conformance.records import count, walked
@@ -64,7 +65,7 @@ def test_the_same_key_far_apart_among_thousands_is_one_job(jobs: Jobs) -> None:
 
 def test_many_whose_keys_are_all_taken_write_nothing(jobs: Jobs) -> None:
     jobs.declare("charge")
-    items = [("charge", number, {"idempotency_key": f"k{number}"}) for number in range(20)]
+    items: list[Item] = [("charge", number, {"idempotency_key": f"k{number}"}) for number in range(20)]
     first, again = jobs.enqueue_many(items), jobs.enqueue_many(items)
     assert [job.id for job in again] == [job.id for job in first]
     assert all(job.existing for job in again)
@@ -110,7 +111,7 @@ def test_who_waits_for_a_winner_that_rolls_back_wins(jobs: Jobs) -> None:
 
 def test_many_wait_for_a_winner_as_one_does(jobs: Jobs) -> None:
     jobs.declare("charge")
-    items = [("charge", None, {"idempotency_key": key}) for key in ("order-0", "order-1", "order-2")]
+    items: list[Item] = [("charge", None, {"idempotency_key": key}) for key in ("order-0", "order-1", "order-2")]
     held, other = _while_held(jobs, lambda: jobs.enqueue_many(items)[1], commit=True)
     assert (other.id, other.existing, count(jobs)) == (held.id, True, 3)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -113,7 +113,7 @@ def test_an_option_that_cannot_work_is_refused(jobs: Jobs) -> None:
         with pytest.raises(InvalidOption):
             pytest.fail(f"{what} was taken: {jobs.enqueue('greet', 1, **options)}")
         with pytest.raises(InvalidOption, match=r"items\[1\]"):
-            pytest.fail(f"{what} was taken: {jobs.enqueue_many([('greet', 1), ('greet', 1, options)])}")
+            pytest.fail(f"{what} was taken: {jobs.enqueue_many([('greet', 1), ('greet', 1, cast(Any, options))])}")
     assert _nothing_was_written(jobs)
 
 

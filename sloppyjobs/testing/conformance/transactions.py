@@ -10,6 +10,7 @@ from sqlalchemy import Column, Connection, Integer, MetaData, Table, insert
 from sqlalchemy.orm import Session
 
 from sloppyjobs import errors
+from sloppyjobs.enqueue_options import Item
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.testing.conformance.records import count
 
@@ -87,7 +88,9 @@ def test_an_enqueue_becomes_visible_with_the_commit(
 def test_many_are_rolled_back_with_the_callers_work(
     jobs: Jobs, orders: Table, transaction: Any, key: str | None
 ) -> None:
-    items = [("charge", {"n": number}, {"idempotency_key": key and f"{key}-{number}"}) for number in range(1_500)]
+    items: list[Item] = [
+        ("charge", {"n": number}, {"idempotency_key": key and f"{key}-{number}"}) for number in range(1_500)
+    ]
     jobs.enqueue_many(items, **_given(transaction))
     transaction.rollback()
     assert (count(jobs), count(jobs, jobs.storage.tables.events)) == (0, 0)
