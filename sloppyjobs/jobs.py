@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from sqlalchemy import URL, Connection, Engine
 
@@ -28,6 +28,7 @@ from sloppyjobs.retry import Retry
 from sloppyjobs.states import Failed, Outcome, Succeeded, decide
 from sloppyjobs.storage import SqlStorage, from_url
 from sloppyjobs.storage.claims import ClaimRequest
+from sloppyjobs.storage.ports import EnqueuePort
 from sloppyjobs.views import Page
 from sloppyjobs.waiting import Waiting, id_of
 
@@ -47,18 +48,19 @@ CLAIM_LIMIT = 500
 class Jobs(Defining, AsyncJobs):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
-    ``target`` is a SQLAlchemy URL, an ``Engine``, or a storage made by ``sloppyjobs.storage``. Applications that
-    share a database and declare schedules each give their name as ``application``.
+    ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
+    its ports. Applications that share a database and declare schedules each give their name as ``application``.
     """
 
     def __init__(
         self,
-        target: str | URL | Engine | SqlStorage,
+        target: str | URL | Engine | EnqueuePort,
         *,
         payload_limit: int = payload.DEFAULT_LIMIT,
         application: str | None = None,
     ) -> None:
-        self._storage = target if isinstance(target, SqlStorage) else from_url(target)
+        # Whatever has the ports is a storage, whoever wrote it.
+        self._storage = cast(SqlStorage, target) if isinstance(target, EnqueuePort) else from_url(target)
         self._furnish(payload_limit, application)
 
     def _furnish(self, payload_limit: int, application: str | None) -> None:

@@ -8,6 +8,7 @@ from sloppyjobs.storage.audit import Auditing
 from sloppyjobs.storage.callers import Callers
 from sloppyjobs.storage.finding import Findable
 from sloppyjobs.storage.history import History
+from sloppyjobs.storage.inspection import SqlInspection
 from sloppyjobs.storage.observing import Observing
 from sloppyjobs.storage.recent_runs import RecentRuns
 from sloppyjobs.storage.remains import Clearing
@@ -23,6 +24,11 @@ class SqlStorage(Clearing, RetryRuns, Observing, RecentRuns, History, Auditing, 
     def callers(self) -> Callers:
         """The transactions of callers, and who writes in them."""
         return Callers(self)
+
+    @property
+    def inspection(self) -> SqlInspection:
+        """What the conformance suite sees of the rows."""
+        return SqlInspection(self)
 
     def turns(self) -> Turns:
         """The turns of one worker."""

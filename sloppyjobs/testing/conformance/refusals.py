@@ -93,8 +93,7 @@ METADATA = {
 
 
 def _nothing_was_written(jobs: Jobs) -> bool:
-    tables = jobs.storage.tables
-    return not any(count(jobs, table) for table in (tables.jobs, tables.events, tables.queues))
+    return not any(count(jobs, what) for what in ("jobs", "events", "queues"))
 
 
 def test_a_payload_that_is_not_json_or_too_large_is_refused(jobs: Jobs) -> None:
