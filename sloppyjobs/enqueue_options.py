@@ -48,5 +48,9 @@ class DelayedOptions(_Terms, _Transaction, total=False):
     """The same for a call that says itself when the job is due."""
 
 
-Item = tuple[str] | tuple[str, Any] | tuple[str, Any, EnqueueOptions]
-"""A job of ``enqueue_many``."""
+Item = tuple[str] | tuple[str, Any] | tuple[str, Any, EnqueueOptions | Mapping[str, Any]]
+"""A job of ``enqueue_many``.
+
+A list of items that is built in a variable has plain dictionaries in it, which a checker does not take for options:
+they are checked when the call is made.
+"""

@@ -205,7 +205,7 @@ def test_one_bad_item_refuses_all_and_is_named(jobs: Jobs) -> None:
     with pytest.raises(errors.UnknownJob, match=r"items\[1\].*gone"):
         jobs.enqueue_many([("greet", 1), ("gone", 2)])
     with pytest.raises(errors.InvalidOption, match=r"items\[0\].*no option 'colour'"):
-        jobs.enqueue_many([("greet", 1, {"colour": "red"})])  # type: ignore[typeddict-unknown-key]
+        jobs.enqueue_many([("greet", 1, {"colour": "red"})])
     with pytest.raises(errors.InvalidOption, match=r"items\[0\]"):
         jobs.enqueue_many([("greet", 1, None)])  # type: ignore[list-item]
     with pytest.raises(errors.InvalidOption, match=r"items\[0\]"):

@@ -60,8 +60,9 @@ def many() -> None:
     assert_type(written, list[Job])
     jobs.enqueue_many(("send-email", {"n": n}, {"priority": n}) for n in range(3))
 
-    jobs.enqueue_many([("send-email", {}, {"prioriti": 5})])  # expect: typeddict-unknown-key | reportArgumentType
-    jobs.enqueue_many([("send-email", {}, {"priority": "5"})])  # expect: typeddict-item | reportArgumentType
+    built = [("send-email", {"n": n}, {"idempotency_key": f"order-{n}"}) for n in range(3)]
+    jobs.enqueue_many(built)
+    jobs.enqueue_many([("send-email", {}, 5)])  # expect: list-item | reportArgumentType
     jobs.enqueue_many(["send-email"])  # expect: list-item | reportArgumentType
     options["queue"] = 3  # expect: typeddict-item | reportGeneralTypeIssues
 
@@ -75,4 +76,4 @@ async def from_coroutines(session: AsyncSession, connection: AsyncConnection, jo
 
     await jobs.enqueue_async("send-email", {}, prioriti=3)  # expect: call-arg | reportCallIssue
     await jobs.enqueue_async("send-email", {}, priority="3")  # expect: arg-type | reportArgumentType
-    await jobs.enqueue_many_async([("a", 1, {"colour": 1})])  # expect: typeddict-unknown-key | reportArgumentType
+    await jobs.enqueue_many_async([("a", 1, 5)])  # expect: list-item | reportArgumentType
