@@ -45,11 +45,6 @@ class PostgresEnqueue(SqlStorage):
         raise NotImplementedError
 
     @cached_property
-    def _insert_texts(self) -> dict[tuple[str, ...], str]:
-        """The inserts of jobs by the columns in which they differ."""
-        return {}
-
-    @cached_property
     def _known_queues(self) -> set[str]:
         """Queues that had their row when this process last enqueued to them."""
         return set()
@@ -170,13 +165,7 @@ class PostgresEnqueue(SqlStorage):
         values |= {"id": text_array(made.ids, encoding), "payload": text_array(made.payloads, encoding)}
         values |= made.shared
         values |= {"now": now, "step": self.step, "queues": text_array(made.queues(), encoding)}
-        cursor.execute(self._insert_text(tuple(own)), values, prepare=True)
-
-    def _insert_text(self, own: tuple[str, ...]) -> str:
-        known = self._insert_texts.get(own)
-        if known is None:
-            known = self._insert_texts[own] = postgres_sql.insert_many(self._sql.insert_many, own)
-        return known
+        cursor.execute(postgres_sql.insert_many(self._sql.insert_many, tuple(own)), values, prepare=True)
 
     def _copied(self, driver: Any, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """By COPY, some thousands at a time."""

@@ -8,6 +8,7 @@ because a volatile function in a condition would rule the index out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from sqlalchemy.dialects import postgresql
@@ -81,7 +82,8 @@ def copy_into(table: str, columns: Sequence[str]) -> str:
     return f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT binary)"
 
 
-def insert_many(statement: str, own: Sequence[str]) -> str:
+@lru_cache(maxsize=500)
+def insert_many(statement: str, own: tuple[str, ...]) -> str:
     """The insert of jobs that differ in these columns; each is given as an array named like its column."""
     lists = "".join(f", unnest(%({name})s::{array_of(_KIND[name]).sql}) AS {name}" for name in own)
     values = {**_ONE_JOB, **_OF_MANY, **{name: name for name in own}}

@@ -108,7 +108,6 @@ class SqliteStorage(SqlStorage):
         self._one_writer = writer_lock(engine)
         writers.follow_transactions()
         self._sql = sqlite_sql.statements(self.tables)
-        self._insert_texts: dict[tuple[str, ...], tuple[str, str]] = {}
 
     def prepare_database(self) -> None:
         """Turn the write-ahead log on: readers and the writer do not wait for each other."""
@@ -265,15 +264,9 @@ class SqliteStorage(SqlStorage):
         shared, own = made.values(self.to_driver)
         self._see_queues(cursor, made.queues(), shared["created_at"])
         shared["new"] = msgspec.json.encode(list(zip(*own.values(), strict=True))).decode()
-        for statement in self._inserts(tuple(own)):
+        for statement in sqlite_sql.insert_jobs(self._sql.jobs, self._sql.events, tuple(own)):
             cursor.execute(statement, shared)
         return made.jobs()
-
-    def _inserts(self, own: tuple[str, ...]) -> tuple[str, str]:
-        known = self._insert_texts.get(own)
-        if known is None:
-            known = self._insert_texts[own] = sqlite_sql.insert_jobs(self._sql.jobs, self._sql.events, own)
-        return known
 
     def _open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
         """Insert from the rows themselves."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from sqlalchemy.dialects import sqlite
@@ -36,7 +37,8 @@ def statements(tables: Tables) -> Statements:
     return Statements(*(text.format(**names) for text in (*_STATEMENTS, "{jobs}", "{events}")))
 
 
-def insert_jobs(jobs: str, events: str, own: Sequence[str]) -> tuple[str, str]:
+@lru_cache(maxsize=500)
+def insert_jobs(jobs: str, events: str, own: tuple[str, ...]) -> tuple[str, str]:
     """Inserts of jobs and of their first events: the columns in which the jobs differ, as JSON rows, and the others."""
     given = {name: f"json_extract(value, '$[{place}]')" for place, name in enumerate(own)}
     values = {name: given.get(name, f":{name}") for name in JOB_INSERT}
