@@ -78,7 +78,7 @@ class Job(JobFacts, Generic[R], frozen=True, gc=False):
     """What of the row cannot be read, and is shown as something else here; None for every row that is whole."""
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Terms(msgspec.Struct, frozen=True, gc=False):
     """All that is asked for of a new job but its payload. Jobs that are enqueued together mostly share theirs."""
 
     name: str

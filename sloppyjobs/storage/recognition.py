@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy import Connection, Select, select
 
 from sloppyjobs.model import Settlement
 from sloppyjobs.storage.database import cursor_of
@@ -73,13 +73,3 @@ class Recognising(Enqueue):
         c = self.tables.attempts.c
         query = select(c.job_id, c.attempt_number, c.worker_id, c.status, c.finished_at)
         return query.where(self.any_of(c.job_id, "ids"))
-
-    # Differences between the dialects
-
-    def any_of(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """The column is one of a list that is passed as a single value."""
-        raise NotImplementedError
-
-    def list_param(self, values: Sequence[str]) -> Any:
-        """The list as the single value that ``any_of`` expects."""
-        return list(values)

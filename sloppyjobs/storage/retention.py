@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, inse
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.audit import Auditing, Order
+from sloppyjobs.storage.columns import JOB_COLUMNS
 from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.job_tables import in_list
 from sloppyjobs.storage.walking import Key, Walk, Walked
@@ -145,8 +146,13 @@ class Retaining(Auditing):
         now = self.now(connection)
         # A job that was put back by hand and ends here again replaces what was kept of it.
         connection.execute(delete(archive).where(archive.c.id.in_(ids)))
-        copied = [*jobs.c, bindparam("archived", type_=archive.c.archived_at.type), bindparam("history_json")]
-        names = [*(column.name for column in jobs.c), "archived_at", "history"]
+        kept = [column.name for column in JOB_COLUMNS if column.archived]
+        copied = [
+            *rows.columns(jobs, kept),
+            bindparam("archived", type_=archive.c.archived_at.type),
+            bindparam("history_json"),
+        ]
+        names = [*kept, "archived_at", "history"]
         # The payload is copied inside the database: it can be large, and nobody here needs to see it.
         copy = insert(archive).from_select(names, select(*copied).where(jobs.c.id == bindparam("job")))
         histories = self._histories(connection, ids)

@@ -52,8 +52,8 @@ from sloppyjobs.storage.dialects.postgres_connections import READ_ONLY
 from sloppyjobs.storage.dialects.postgres_drivers import sqlstate
 from sloppyjobs.storage.dialects.postgres_turns import PostgresTurning
 from sloppyjobs.storage.dialects.sqlite import count_up_on_conflict
-from sloppyjobs.storage.enqueue import CREATED_EVENT, JOB_INSERT, placed
 from sloppyjobs.storage.instants import Instant
+from sloppyjobs.storage.new_rows import CREATED_EVENT, JOB_INSERT, NewRows
 from sloppyjobs.storage.storage import SqlStorage
 from sloppyjobs.storage.tables import Tables
 from sloppyjobs.storage.transitions import json_parameter
@@ -247,19 +247,18 @@ class PlainPostgresStorage(SqlStorage):
 
     def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """All rows of a table in one statement, whose values travel as one JSON text."""
-        cursor, jobs = cursor_of(connection), placed(new, now, self.step)
-        self._see_queues(cursor, {job.queue for job in jobs}, now)
-        job_rows = [self._job_row(job, source, job.created_at) for job, source in zip(jobs, new, strict=True)]
-        events = [
-            {"job_id": job.id, "event_type": "created", "to_status": job.status.value, "created_at": job.created_at}
-            for job in jobs
-        ]
+        cursor, made = cursor_of(connection), NewRows(new, now, self.step)
+        self._see_queues(cursor, made.queues(), now)
         t = self.tables
-        self.prepared("insert jobs", lambda: insert_from_json(t.jobs, JOB_INSERT)).run(cursor, _given(job_rows))
-        self.prepared("insert events", lambda: insert_from_json(t.events, CREATED_EVENT)).run(cursor, _given(events))
-        if any(job.status is Status.QUEUED for job in jobs):
+        self.prepared("insert jobs", lambda: insert_from_json(t.jobs, JOB_INSERT)).run(
+            cursor, _given(made.dicts(self.to_driver))
+        )
+        self.prepared("insert events", lambda: insert_from_json(t.events, CREATED_EVENT)).run(
+            cursor, _given(made.events(self.to_driver))
+        )
+        if Status.QUEUED in made.statuses:
             self.announce(connection)
-        return jobs
+        return made.jobs()
 
 
 class PostgresStorage(PostgresTurning, PlainPostgresStorage):

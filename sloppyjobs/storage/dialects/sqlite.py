@@ -46,8 +46,8 @@ from sloppyjobs.storage.database import RETRY_SECONDS, Prepared, as_sqlalchemy, 
 from sloppyjobs.storage.deaths import add_deaths_on_conflict
 from sloppyjobs.storage.dialects import sqlite_sql
 from sloppyjobs.storage.dialects.sqlite_engine import MEMORY, own_engine, writer_lock
-from sloppyjobs.storage.enqueue import alike, placed, terms_values
 from sloppyjobs.storage.instants import SQLITE_NOW, from_text, to_text
+from sloppyjobs.storage.new_rows import NewRows
 from sloppyjobs.storage.outages import StorageUnavailable
 from sloppyjobs.storage.settlement import Fence, HeldRow
 from sloppyjobs.storage.storage import SqlStorage
@@ -257,19 +257,16 @@ class SqliteStorage(SqlStorage):
         return _AtOnce(statement, self.engine) if isinstance(statement, Select) else Prepared(statement, self.engine)
 
     def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
-        """Jobs that are alike all together; the others one by one."""
-        if not alike(new) or sum(len(job.payload) for job in new) > LARGEST:
+        """All of them in two statements, unless their payloads are too large for one text."""
+        if sum(len(job.payload) for job in new) > LARGEST:
             return super()._insert_rows(connection, new, now)
-        cursor, moment, terms = cursor_of(connection), self.to_driver(now), new[0].terms
-        self._see_queues(cursor, {terms.queue}, moment)
-        values = terms_values(terms) | {
-            "occurrence_at": None if terms.occurrence_at is None else self.to_driver(terms.occurrence_at),
-            "new": msgspec.json.encode([(job.id, job.payload) for job in new]).decode(),
-            "now": moment,
-        }
-        cursor.execute(self._sql.insert_alike, values)
-        cursor.execute(self._sql.record_created, values)
-        return placed(new, now, self.step)
+        cursor, made = cursor_of(connection), NewRows(new, now, self.step)
+        shared, own = made.values(self.to_driver)
+        self._see_queues(cursor, made.queues(), shared["created_at"])
+        shared["new"] = msgspec.json.encode(list(zip(*own.values(), strict=True))).decode()
+        for statement in sqlite_sql.insert_jobs(self._sql.jobs, self._sql.events, tuple(own)):
+            cursor.execute(statement, shared)
+        return made.jobs()
 
     def _open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
         """Insert from the rows themselves."""
