@@ -26,11 +26,14 @@ from sqlalchemy import (
 from sloppyjobs import errors
 from sloppyjobs.model import Claim, Ended, Job, Settlement
 from sloppyjobs.states import Decision, Failure, Lost, Status, decide, event_type
-from sloppyjobs.storage import rows
+from sloppyjobs.storage import rows, settlement_sql
+from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.damaged_rows import read_claims, read_jobs
 from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.followups import Edge, bits_of
 from sloppyjobs.storage.instants import as_stored
 from sloppyjobs.storage.settlement import Fence, Settling
+from sloppyjobs.storage.settlement_sql import as_json
 
 SWEEP_LIMIT = 500
 ALL_QUEUES = "*"
@@ -169,15 +172,20 @@ class Claiming(Settling):
 
     def _promote(self, connection: Connection, limit: int) -> int:
         c = self.tables.jobs.c
+        self.plan_by_index(connection)
         now = self.now(connection)
-        query = select(c.id, c.status).where(_status_in("scheduled", "retrying"), c.run_at <= now)
+        query = select(c.id, c.status, c.followups).where(_status_in("scheduled", "retrying"), c.run_at <= now)
         query = self.locked(query.order_by(c.run_at, c.id).limit(limit), skip=True)
-        due = sorted((str(row.id), str(row.status)) for row in connection.execute(query))
+        due = sorted((str(row.id), Status(row.status), row.followups) for row in connection.execute(query))
+        if not due:
+            return 0
         cursor, moment = cursor_of(connection), self.to_driver(now)
-        self.prepared("promote", self._promote_job).many(cursor, [{"job": id, "now": moment} for id, _ in due])
-        self.prepared("record edge", self._record_edge).many(
-            cursor, [_queued_event(job_id, Status(status), moment) for job_id, status in due]
-        )
+        values = {"given": as_json([(id, source.value) for id, source, _ in due]), "now": moment}
+        all_changed(self._given("promote jobs", settlement_sql.MOVE).run(cursor, values), len(due))
+        self.record_edges(cursor, [_queued_event(id, source) for id, source, _ in due], moment)
+        flagged = [Edge(id, source, Status.QUEUED, bits_of(bits)) for id, source, bits in due if bits is not None]
+        if flagged:
+            self.followups.after(connection, flagged)
         return len(due)
 
     # Claiming
@@ -332,14 +340,6 @@ class Claiming(Settling):
             created_at=bindparam("now"),
         )
 
-    def _promote_job(self) -> Any:
-        jobs = self.tables.jobs
-        return (
-            update(jobs)
-            .where(jobs.c.id == bindparam("job"))
-            .values(status=literal_column("'queued'"), updated_at=bindparam("now"))
-        )
-
 
 # Status literals stand in the SQL text, so that a prepared plan can use the partial indexes.
 
@@ -353,18 +353,8 @@ def _status_in(*statuses: str) -> Any:
     return literal_column(f"status IN ({words})")
 
 
-def _queued_event(job_id: str, source: Status, moment: Any) -> dict[str, Any]:
-    return {
-        "job_id": job_id,
-        "event_type": event_type(source, Status.QUEUED),
-        "from_status": source.value,
-        "to_status": "queued",
-        "attempt_number": None,
-        "worker_id": None,
-        "actor": None,
-        "message": None,
-        "created_at": moment,
-    }
+def _queued_event(job_id: str, source: Status) -> tuple[Any, ...]:
+    return job_id, event_type(source, Status.QUEUED), source.value, "queued", None, None, None, None
 
 
 def _fence(one: Ended) -> Fence:

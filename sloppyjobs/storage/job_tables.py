@@ -75,6 +75,7 @@ def job_columns() -> list[Column[object]]:
         Column("paused_from", Word),
         Column("finished_at", Instant),
         Column("progress_fields", Text),
+        Column("followups", Integer),
     ]
 
 

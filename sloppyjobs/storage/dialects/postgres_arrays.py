@@ -13,28 +13,42 @@ TEXT_ARRAY = 1009
 _TEXT = 25
 _HEADER = Struct(">iiiii").pack
 _LENGTH = Struct(">i").pack
+_NULL = _LENGTH(-1)
 
 
 class TextArray(bytes):
     """A ``text[]`` as PostgreSQL reads it in binary."""
 
 
-def text_array(texts: Iterable[str], encoding: str) -> TextArray:
+class Texts(tuple[str | None, ...]):
+    """Texts that become a ``text[]`` on the connection that sends them."""
+
+    __slots__ = ()
+
+
+def text_array(texts: Iterable[str | None], encoding: str) -> TextArray:
     """The texts, in the encoding of the connection."""
-    encoded = [text.encode(encoding) for text in texts]
-    dimensions, has_nulls, first_index = 1, 0, 1
-    header = _HEADER(dimensions, has_nulls, _TEXT, len(encoded), first_index)
-    return TextArray(header + b"".join([_LENGTH(len(text)) + text for text in encoded]))
+    fields = []
+    for text in texts:
+        if text is None:
+            fields.append(_NULL)
+        else:
+            encoded = text.encode(encoding)
+            fields.append(_LENGTH(len(encoded)) + encoded)
+    dimensions, has_nulls, first_index = 1, int(_NULL in fields), 1
+    return TextArray(_HEADER(dimensions, has_nulls, _TEXT, len(fields), first_index) + b"".join(fields))
 
 
 def taking_arrays(cursor: Any) -> Any:
-    """The cursor, which takes a ``TextArray`` for a parameter from now on."""
-    cursor.adapters.register_dumper(TextArray, _dumper())
+    """The cursor, which takes a ``TextArray`` or ``Texts`` for a parameter from now on."""
+    of_bytes, of_texts = _dumpers()
+    cursor.adapters.register_dumper(TextArray, of_bytes)
+    cursor.adapters.register_dumper(Texts, of_texts)
     return cursor
 
 
 @cache
-def _dumper() -> type:
+def _dumpers() -> tuple[type, type]:
     # Not at the top: without the driver, whoever asks for PostgreSQL is told what to install.
     from psycopg.adapt import Dumper  # noqa: PLC0415
     from psycopg.pq import Format  # noqa: PLC0415
@@ -46,4 +60,12 @@ def _dumper() -> type:
         def dump(self, obj: TextArray) -> TextArray:
             return obj
 
-    return TextArrayDumper
+    class TextsDumper(Dumper):
+        format = Format.BINARY
+        oid = TEXT_ARRAY
+
+        def dump(self, obj: Texts) -> TextArray:
+            assert self.connection is not None
+            return text_array(obj, self.connection.info.encoding)
+
+    return TextArrayDumper, TextsDumper
