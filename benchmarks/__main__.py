@@ -7,7 +7,20 @@ from typing import Any
 
 import click
 
-from benchmarks import bulk, databases, drain, enqueue, growth, idle, latency, profiling, scale, sqlite, sweep
+from benchmarks import (
+    bulk,
+    databases,
+    drain,
+    drain_failing,
+    enqueue,
+    growth,
+    idle,
+    latency,
+    profiling,
+    scale,
+    sqlite,
+    sweep,
+)
 from benchmarks.report import Report, show
 
 F = Callable[..., Any]
@@ -49,6 +62,18 @@ def drain_command(database: str | None, jobs: int, rounds: int, peers: tuple[str
     """One worker process empties a PostgreSQL queue."""
     with databases.server(database) as server:
         show(drain.run(server, jobs, rounds, peers), as_json=as_json)
+
+
+@main.command("failing")
+@with_database
+@with_jobs(20_000)
+@with_rounds()
+@with_peers
+@with_json
+def failing_command(database: str | None, jobs: int, rounds: int, peers: tuple[str, ...], as_json: bool) -> None:
+    """One worker process empties a queue of jobs of which some fail, on PostgreSQL and SQLite."""
+    with databases.server(database) as server:
+        show(drain_failing.run(server, jobs, rounds, peers), as_json=as_json)
 
 
 @main.command("enqueue")

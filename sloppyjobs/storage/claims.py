@@ -26,13 +26,16 @@ from sqlalchemy import (
 from sloppyjobs import errors
 from sloppyjobs.model import Claim, Ended, Job, Settlement
 from sloppyjobs.states import Decision, Failure, Lost, Status, decide, event_type
-from sloppyjobs.storage import rows
+from sloppyjobs.storage import rows, settlement_sql
+from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.damaged_rows import read_claims, read_jobs
 from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.followups import Edge, bits_of
 from sloppyjobs.storage.instants import as_stored
 from sloppyjobs.storage.lanes import Lane, Lanes
 from sloppyjobs.storage.lanes import status_is as _status_is
 from sloppyjobs.storage.settlement import Fence
+from sloppyjobs.storage.settlement_sql import as_json
 
 SWEEP_LIMIT = 500
 ALL_QUEUES = "*"
@@ -74,7 +77,7 @@ class Claiming(Lanes):
         if lease_ends is not None and lease_ends < now:
             lost = self._expire_leases(limit)
         if due is not None and due <= now:
-            promoted = self._promote_due(limit)
+            promoted = self.write(lambda c: self._promote(c, limit))
         upcoming = [moment for moment in (lease_ends, due) if moment is not None]
         soonest = min(upcoming, default=None)
         next_in = None if soonest is None else max(0.0, (soonest - now).total_seconds())
@@ -177,27 +180,22 @@ class Claiming(Lanes):
         accepted = self._settle(connection, [one.settlement for one in lost]) if lost else set()
         return [one for one in lost if one.job.id in accepted]
 
-    def _promote_due(self, limit: int) -> int:
-        while True:
-            try:
-                return self.write(lambda c: self._promote(c, limit))
-            except _Overtaken:
-                # What others have promoted is not found again.
-                continue
-
     def _promote(self, connection: Connection, limit: int) -> int:
         c = self.tables.jobs.c
+        self.plan_by_index(connection)
         now = self.now(connection)
-        query = select(c.id, c.status).where(_status_in("scheduled", "retrying"), c.run_at <= now)
+        query = select(c.id, c.status, c.followups).where(_status_in("scheduled", "retrying"), c.run_at <= now)
         query = self.locked(query.order_by(c.run_at, c.id).limit(limit), skip=True)
-        due = sorted((str(row.id), str(row.status)) for row in connection.execute(query))
+        due = sorted((str(row.id), Status(row.status), row.followups) for row in connection.execute(query))
+        if not due:
+            return 0
         cursor, moment = cursor_of(connection), self.to_driver(now)
-        values = {"ids": self.list_param([id for id, _ in due]), "now": moment}
-        if due and self.prepared("promote", self._promote_jobs).run(cursor, values) != len(due):
-            raise _Overtaken
-        self.prepared("record edge", self._record_edge).many(
-            cursor, [_queued_event(job_id, Status(status), moment) for job_id, status in due]
-        )
+        values = {"given": as_json([(id, source.value) for id, source, _ in due]), "now": moment}
+        all_changed(self._given("promote jobs", settlement_sql.MOVE).run(cursor, values), len(due))
+        self.record_edges(cursor, [_queued_event(id, source) for id, source, _ in due], moment)
+        flagged = [Edge(id, source, Status.QUEUED, bits_of(bits)) for id, source, bits in due if bits is not None]
+        if flagged:
+            self.followups.after(connection, flagged)
         return len(due)
 
     # Claiming
@@ -307,40 +305,14 @@ class Claiming(Lanes):
             created_at=bindparam("now"),
         )
 
-    def _promote_jobs(self) -> Any:
-        jobs = self.tables.jobs
-        return (
-            update(jobs)
-            .where(
-                self.any_of(jobs.c.id, "ids"),
-                _status_in("scheduled", "retrying"),
-                jobs.c.run_at <= bindparam("now"),
-            )
-            .values(status=literal_column("'queued'"), updated_at=bindparam("now"))
-        )
-
-
-class _Overtaken(Exception):
-    """Others have moved a job since it was read, and the transaction is rolled back."""
-
 
 def _status_in(*statuses: str) -> Any:
     words = ", ".join(f"'{status}'" for status in statuses)
     return literal_column(f"status IN ({words})")
 
 
-def _queued_event(job_id: str, source: Status, moment: Any) -> dict[str, Any]:
-    return {
-        "job_id": job_id,
-        "event_type": event_type(source, Status.QUEUED),
-        "from_status": source.value,
-        "to_status": "queued",
-        "attempt_number": None,
-        "worker_id": None,
-        "actor": None,
-        "message": None,
-        "created_at": moment,
-    }
+def _queued_event(job_id: str, source: Status) -> tuple[Any, ...]:
+    return job_id, event_type(source, Status.QUEUED), source.value, "queued", None, None, None, None
 
 
 def _fence(one: Ended) -> Fence:

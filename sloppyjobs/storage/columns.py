@@ -123,6 +123,7 @@ JOB_COLUMNS = (
     JobColumn("paused_from", Word, as_kind=Kind.STATUS),
     JobColumn("finished_at", Instant),
     JobColumn("progress_fields", Text, as_kind=Kind.OBJECT),
+    JobColumn("followups", Integer, told=False),
 )
 
 ATTEMPT_COLUMNS = (

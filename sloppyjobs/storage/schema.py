@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-VERSION = 7
+VERSION = 8
 """The schema version that this code works with."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -101,6 +101,8 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStorage) -> None:
             "ALTER TABLE sloppy_job_queues DROP COLUMN pause_reason",
             "DROP TABLE sloppy_job_throttles",
             "DROP INDEX ix_sloppy_jobs_dead",
+            "ALTER TABLE sloppy_jobs DROP COLUMN followups",
+            "ALTER TABLE sloppy_job_archive DROP COLUMN followups",
             "ALTER TABLE sloppy_jobs DROP COLUMN progress_fields",
             "ALTER TABLE sloppy_job_archive DROP COLUMN progress_fields",
             "CREATE INDEX ix_sloppy_jobs_dead ON sloppy_jobs (error_type, error_frame, created_at, id)"

@@ -97,7 +97,7 @@ class PlainPostgresStorage(SqlStorage):
         fast = postgres_drivers.driver_name(engine) == postgres_drivers.FAST
         kind = PostgresStorage if fast else PlainPostgresStorage
         tables = self.tables
-        return kind(
+        other = kind(
             engine,
             clock=self._test_clock,
             prefix=tables.prefix,
@@ -105,6 +105,8 @@ class PlainPostgresStorage(SqlStorage):
             notify=self.notify,
             answer_timeout=self._answer_timeout,
         )
+        other.followups = self.followups
+        return other
 
     def identity(self, connection: Connection) -> tuple[Any, ...]:
         """The name of the database, and the number of its cluster for those who may know it."""

@@ -74,7 +74,7 @@ def array(kind: Kind, values: Sequence[Any], encoding: str) -> Array:
     return made(header + b"".join(fields(kind, values, encoding)))
 
 
-def text_array(texts: Iterable[str], encoding: str) -> Array:
+def text_array(texts: Iterable[str | None], encoding: str) -> Array:
     """The texts, in the encoding of the connection."""
     return array(Kind.TEXT, list(texts), encoding)
 
@@ -108,15 +108,21 @@ def microseconds(instant: datetime) -> int:
     return (instant - _EPOCH) // _MICROSECOND
 
 
+class Texts(tuple[str | None, ...]):
+    """Texts that become a ``text[]`` on the connection that sends them."""
+
+    __slots__ = ()
+
+
 def taking_arrays(cursor: Any) -> Any:
-    """The cursor, which takes an ``Array`` for a parameter from now on."""
+    """The cursor, which takes an ``Array`` or ``Texts`` for a parameter from now on."""
     for kind, dumper in _dumpers().items():
         cursor.adapters.register_dumper(kind, dumper)
     return cursor
 
 
 @cache
-def _dumpers() -> dict[type[Array], type]:
+def _dumpers() -> dict[type, type]:
     # Not at the top: without the driver, whoever asks for PostgreSQL is told what to install.
     from psycopg.adapt import Dumper  # noqa: PLC0415
     from psycopg.pq import Format  # noqa: PLC0415
@@ -127,7 +133,15 @@ def _dumpers() -> dict[type[Array], type]:
         def dump(self, obj: Array) -> Array:
             return obj
 
-    return {
+    class TextsDumper(Dumper):
+        format = Format.BINARY
+        oid = TextArray.array_type
+
+        def dump(self, obj: Texts) -> Array:
+            assert self.connection is not None
+            return text_array(obj, self.connection.info.encoding)
+
+    return {Texts: TextsDumper} | {
         kind: type(f"{kind.__name__}Dumper", (ArrayDumper,), {"oid": kind.array_type})
         for kind in (TextArray, WholeArray, NumberArray, InstantArray)
     }

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from sqlalchemy.dialects import postgresql
 
+from sloppyjobs.states import FINISHED
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.columns import JOB_COLUMNS, JobColumn, Kind, New, inserted
 from sloppyjobs.storage.dialects.postgres_arrays import array_of
@@ -42,6 +43,8 @@ class Statements(NamedTuple):
     copy_events: str
     after_copy: str
     settle: str
+    """For batches of nothing but successes."""
+    settle_mixed: str
     claim: str
 
 
@@ -73,6 +76,7 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         copy_events=copy_into(names["events"], CREATED_EVENT),
         after_copy=_AFTER_COPY.format(announce=announce_many, **names),
         settle=_SETTLE.format(**names),
+        settle_mixed=_SETTLE_MIXED.format(finished=", ".join(f"'{one.value}'" for one in sorted(FINISHED)), **names),
         claim=_CLAIM.format(**names),
     )
 
@@ -195,7 +199,7 @@ settled AS (
        AS given(id, attempt, microseconds, result), clock
   -- An expression, not the column: the index of running jobs must look unusable, for the way is by primary key.
   WHERE j.id = given.id AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
-    AND j.attempt_count = given.attempt
+    AND j.attempt_count = given.attempt AND j.followups IS NULL
   RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds
 ),
 closed AS (
@@ -212,6 +216,63 @@ counted AS (
   FROM settled, clock GROUP BY clock.now, queue, name ORDER BY queue, name
   ON CONFLICT (minute, queue, name, shard) DO UPDATE
   SET succeeded = s.succeeded + excluded.succeeded, run_seconds = s.run_seconds + excluded.run_seconds
+)
+SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_agg(id) END FROM settled
+"""
+)
+
+# As _SETTLE, for any mixture of outcomes. ``via`` is the status between processing and the target, if there is one.
+_SETTLE_MIXED = (
+    "WITH "
+    + _CLOCK
+    + """,
+settled AS (
+  UPDATE {jobs} j
+  SET status = given.target, result = CASE WHEN given.target = 'succeeded' THEN given.result ELSE j.result END,
+      run_at = coalesce(clock.now + make_interval(secs => given.delay), j.run_at), updated_at = clock.now,
+      finished_at = CASE WHEN given.target IN ({finished}) THEN clock.now END, locked_by = NULL, locked_until = NULL,
+      max_attempts = j.max_attempts + given.extra, error_code = given.error_code, error_type = given.error_type,
+      error_message = given.error_message, error_frame = given.error_frame
+  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(results)s::text[], %(vias)s::text[],
+              %(targets)s::text[], %(events)s::text[], %(ends)s::text[], %(delays)s::float8[], %(extras)s::int[],
+              %(codes)s::text[], %(types)s::text[], %(messages)s::text[], %(frames)s::text[], %(traces)s::text[],
+              %(reasons)s::text[])
+       AS given(id, attempt, microseconds, result, via, target, event, ended, delay, extra,
+                error_code, error_type, error_message, error_frame, traceback, reason), clock
+  WHERE j.id = given.id AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
+    AND j.attempt_count = given.attempt AND j.followups IS NULL
+  RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds, given.via, given.target,
+            given.event, given.ended, given.extra, given.error_code, given.error_type, given.error_message,
+            given.error_frame, given.traceback, given.reason
+),
+closed AS (
+  UPDATE {attempts} a
+  SET status = settled.ended, finished_at = clock.now, run_seconds = settled.seconds, error_code = settled.error_code,
+      error_type = settled.error_type, error_message = settled.error_message, error_frame = settled.error_frame,
+      traceback = settled.traceback
+  FROM settled, clock WHERE a.job_id = settled.id AND a.attempt_number = settled.attempt
+),
+history AS (
+  INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, message, created_at)
+  SELECT id, edge.event, edge.source, edge.target, attempt, %(worker)s, edge.message, clock.now
+  FROM settled CROSS JOIN clock CROSS JOIN LATERAL (
+    SELECT 1 AS step, 'processing' AS source, coalesce(via, settled.target) AS target,
+           coalesce(via, settled.event) AS event, coalesce(error_message, reason) AS message
+    UNION ALL
+    SELECT 2, via, settled.target, settled.event, NULL WHERE via IS NOT NULL
+  ) edge
+  ORDER BY id, step
+),
+counted AS (
+  INSERT INTO {stats} AS s (minute, queue, name, shard, succeeded, failed, dead, cancelled, run_seconds)
+  SELECT date_trunc('minute', clock.now), queue, name, %(shard)s, count(*) FILTER (WHERE target = 'succeeded'),
+         count(*) FILTER (WHERE via = 'failed' AND extra = 0), count(*) FILTER (WHERE target = 'dead'),
+         count(*) FILTER (WHERE target = 'cancelled'), coalesce(sum(seconds), 0)
+  FROM settled, clock GROUP BY clock.now, queue, name ORDER BY queue, name
+  ON CONFLICT (minute, queue, name, shard) DO UPDATE
+  SET succeeded = s.succeeded + excluded.succeeded, failed = s.failed + excluded.failed,
+      dead = s.dead + excluded.dead, cancelled = s.cancelled + excluded.cancelled,
+      run_seconds = s.run_seconds + excluded.run_seconds
 )
 SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_agg(id) END FROM settled
 """

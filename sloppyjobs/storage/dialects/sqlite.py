@@ -38,8 +38,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs import errors, options
-from sloppyjobs.model import Job, NewJob, Settlement
-from sloppyjobs.states import Status
+from sloppyjobs.model import Job, NewJob
 from sloppyjobs.storage import writers
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.database import RETRY_SECONDS, Prepared, as_sqlalchemy, cursor_of, detached
@@ -49,7 +48,7 @@ from sloppyjobs.storage.dialects.sqlite_engine import MEMORY, own_engine, writer
 from sloppyjobs.storage.instants import SQLITE_NOW, from_text, to_text
 from sloppyjobs.storage.new_rows import NewRows
 from sloppyjobs.storage.outages import StorageUnavailable
-from sloppyjobs.storage.settlement import Fence, HeldRow
+from sloppyjobs.storage.settlement import Fence
 from sloppyjobs.storage.storage import SqlStorage
 from sloppyjobs.storage.tables import Tables
 from sloppyjobs.storage.transitions import json_parameter
@@ -123,7 +122,9 @@ class SqliteStorage(SqlStorage):
 
     def beside(self, engine: Engine) -> SqliteStorage:
         """The same tables by another driver."""
-        return SqliteStorage(engine, clock=self._test_clock, prefix=self.tables.prefix)
+        other = SqliteStorage(engine, clock=self._test_clock, prefix=self.tables.prefix)
+        other.followups = self.followups
+        return other
 
     def identity(self, connection: Connection) -> tuple[Any, ...]:
         """The file; what is in memory is told apart by its pool."""
@@ -273,26 +274,6 @@ class SqliteStorage(SqlStorage):
         values = {"ids": self.list_param([id for id, _ in taken]), "worker": worker_id, "now": moment}
         cursor.execute(self._sql.open_attempts, values)
         cursor.execute(self._sql.record_claims, values)
-
-    def _write_settled(
-        self, connection: Connection, accepted: Sequence[Settlement], found: Mapping[str, HeldRow]
-    ) -> None:
-        """Successes, which are most, all together; the others one by one."""
-        plain = [s for s in accepted if s.decision.path == (Status.SUCCEEDED,)]
-        other = [s for s in accepted if s.decision.path != (Status.SUCCEEDED,)]
-        if plain:
-            cursor, now = cursor_of(connection), self.now(connection)
-            given = [(s.job_id, s.attempt, s.run_seconds, s.decision.result) for s in plain]
-            values = {
-                "given": msgspec.json.encode(given).decode(),
-                "worker": plain[0].worker_id,
-                "now": self.to_driver(now),
-            }
-            for statement in (self._sql.succeed_jobs, self._sql.close_attempts, self._sql.record_successes):
-                cursor.execute(statement, values)
-            self._count(cursor, plain, found, now)
-        if other:
-            super()._write_settled(connection, other, found)
 
     def add_deaths(self, rows: Sequence[dict[str, Any]]) -> Any:
         """``ON CONFLICT DO UPDATE``, adding."""

@@ -17,9 +17,6 @@ class Statements(NamedTuple):
 
     open_attempts: str
     record_claims: str
-    succeed_jobs: str
-    close_attempts: str
-    record_successes: str
     jobs: str
     """The name of the table of jobs."""
     events: str
@@ -32,7 +29,6 @@ def statements(tables: Tables) -> Statements:
         "jobs": format_table(tables.jobs),
         "attempts": format_table(tables.attempts),
         "events": format_table(tables.events),
-        "given": _GIVEN,
     }
     return Statements(*(text.format(**names) for text in (*_STATEMENTS, "{jobs}", "{events}")))
 
@@ -55,11 +51,6 @@ def _insert_given(table: str, values: Mapping[str, str]) -> str:
     return f"INSERT INTO {table} ({', '.join(values)}) SELECT {', '.join(values.values())} FROM json_each(:new)"
 
 
-_GIVEN = (
-    "(SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS attempt, "
-    "json_extract(value, '$[2]') AS seconds, json_extract(value, '$[3]') AS result FROM json_each(:given)) AS given"
-)
-
 _STATEMENTS = (
     """
 INSERT INTO {attempts} (job_id, attempt_number, worker_id, status, started_at)
@@ -69,18 +60,5 @@ SELECT id, attempt_count, :worker, 'running', :now FROM {jobs} WHERE id IN (SELE
 INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
 SELECT id, 'claimed', 'queued', 'processing', attempt_count, :worker, :now
 FROM {jobs} WHERE id IN (SELECT value FROM json_each(:ids))
-""",
-    """
-UPDATE {jobs} SET status = 'succeeded', result = given.result, updated_at = :now, finished_at = :now,
-  locked_by = NULL, locked_until = NULL, error_code = NULL, error_type = NULL, error_message = NULL, error_frame = NULL
-FROM {given} WHERE {jobs}.id = given.id
-""",
-    """
-UPDATE {attempts} SET status = 'succeeded', finished_at = :now, run_seconds = given.seconds
-FROM {given} WHERE {attempts}.job_id = given.id AND {attempts}.attempt_number = given.attempt
-""",
-    """
-INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
-SELECT given.id, 'succeeded', 'processing', 'succeeded', given.attempt, :worker, :now FROM {given}
 """,
 )
