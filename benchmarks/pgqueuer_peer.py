@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
+import os
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -22,6 +24,7 @@ from pgqueuer.adapters.persistence.queries import Queries
 from pgqueuer.core.qm import QueueManager
 from pgqueuer.domain.types import QueueExecutionMode
 
+from benchmarks.drain_failing import JobFailed, fails
 from benchmarks.ours import delays, pace, produce_elsewhere
 from benchmarks.stopwatch import Stopwatch, resident_mb
 
@@ -65,18 +68,29 @@ def prepare(url: str, jobs: int = 0) -> None:
 
 
 def drain(
-    url: str, jobs: int, driver: str = DRIVER, batch: int = BATCH, loop: str = LOOP, most: int | None = None
+    url: str,
+    jobs: int,
+    driver: str = DRIVER,
+    batch: int = BATCH,
+    loop: str = LOOP,
+    most: int | None = None,
+    share: int = 0,
 ) -> dict[str, Any]:
-    """Run a queue manager until its table is empty."""
+    """Run a queue manager until its table is empty; ``share`` jobs of a hundred fail."""
     watch = Stopwatch(jobs)
+    # It logs every failure with its traceback, formatted as for a file; no terminal is measured.
+    logging.getLogger("pgqueuer").addHandler(logging.FileHandler(os.devnull))
+    logging.getLogger("pgqueuer").propagate = False
 
     async def work() -> None:
         async with _queries(url, driver) as queries:
             manager = QueueManager(queries)
 
             @manager.entrypoint("noop")
-            async def noop(_job: Any) -> None:
+            async def noop(job: Any) -> None:
                 watch.handle()
+                if share and fails(json.loads(job.payload)["n"], share):
+                    raise JobFailed("it cannot be done")
 
             await manager.run(batch_size=batch, mode=QueueExecutionMode.drain, max_concurrent_tasks=most)
 
@@ -88,9 +102,10 @@ def drain(
             return left == (False,)
 
         result = watch.wait(settled)
-        logged = connection.execute("SELECT count(*) FROM pgqueuer_log WHERE status = 'successful'").fetchone()
+        ended = "SELECT count(*) FROM pgqueuer_log WHERE status IN ('successful', 'exception')"
+        logged = connection.execute(ended).fetchone()
     if logged != (jobs,):
-        raise AssertionError(f"{logged} jobs were logged as successful, not {jobs}")
+        raise AssertionError(f"{logged} jobs were logged as ended, not {jobs}")
     return result
 
 

@@ -25,7 +25,7 @@ def greet(ctx, payload):
 
 def main() -> None:
     """Enqueue, work, look."""
-    jobs.storage.init()
+    jobs.init()
     greetings = jobs.enqueue_many([("greet", {"name": name}) for name in ("Ada", "Grace", "Edsger")])
     print(f"{len(greetings)} jobs are {greetings[0].status}")
 

@@ -46,7 +46,7 @@ def start_worker() -> subprocess.Popen[bytes]:
 
 def main() -> None:
     """Order, kill, recover."""
-    jobs.storage.init()
+    jobs.init()
     with jobs.storage.engine.begin() as connection:
         connection.execute(text("CREATE TABLE orders (number INTEGER, customer VARCHAR(50))"))
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from sloppyjobs import errors, options
+from sloppyjobs.enqueue_options import Duration, EnqueueOptions, Item
 from sloppyjobs.model import Job
 from sloppyjobs.storage.writers import on_behalf_of_task
-from sloppyjobs.waiting import Waiting
+from sloppyjobs.waiting import Waiting, id_of
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class AsyncJobs:
@@ -37,7 +38,7 @@ class AsyncJobs:
         *,
         session: AsyncSession | async_scoped_session[Any] | None = None,
         connection: AsyncConnection | None = None,
-        **options: Any,
+        **options: Unpack[EnqueueOptions],
     ) -> Job:
         """Write a job, as ``enqueue`` does and with the same options; in the caller's transaction where one is given.
 
@@ -48,7 +49,7 @@ class AsyncJobs:
 
     async def enqueue_many_async(
         self,
-        items: Iterable[tuple[Any, ...]],
+        items: Iterable[Item],
         *,
         session: AsyncSession | async_scoped_session[Any] | None = None,
         connection: AsyncConnection | None = None,
@@ -56,12 +57,17 @@ class AsyncJobs:
         """Write many jobs, all or none, as ``enqueue_many`` does; cancelled, as ``enqueue_async``."""
         return await _run(partial(self.enqueue_many, list(items)), session, connection)
 
-    async def wait_async(self, job_id: str, timeout: float | timedelta = 10) -> Job:
-        """Wait until the job has finished, and return it; ``WaitTimeout`` when it has not by then."""
-        waiting = Waiting(timeout)
+    @overload
+    async def wait_async(self, job: Job[R], /, timeout: Duration = 10) -> Job[R]: ...
+    @overload
+    async def wait_async(self, job_id: str, timeout: Duration = 10) -> Job: ...
+
+    async def wait_async(self, job_id: Job[Any] | str, timeout: Duration = 10) -> Job[Any]:
+        """Wait until the job, or the one with this id, has finished, and return it, as ``wait`` does."""
+        waiting, wanted = Waiting(timeout), id_of(job_id)
         while True:
             # No thread is kept between two looks: many coroutines may wait at once.
-            job = await asyncio.to_thread(self.get, job_id)
+            job = await asyncio.to_thread(self.get, wanted)
             pause = waiting.pause_after(job)
             if pause is None:
                 return job

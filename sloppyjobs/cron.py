@@ -204,7 +204,7 @@ def _values(name: str, field: str) -> set[int]:
         if not (lowest <= low <= high <= highest and 1 <= step <= highest - lowest):
             also = f" or {'/'.join(words)}" if words else ""
             accepted = f"{lowest} to {highest}{also}, *, a-b, */n, a-b/n, or a list of these"
-            raise invalid(f"cron, {name} field", field, accepted)
+            raise invalid("cron", field, accepted, part=f", {name} field")
         values.update(range(low, high + 1, step))
     return values
 
@@ -234,6 +234,6 @@ def find_zone(name: object) -> ZoneInfo:
     raise invalid("timezone", name, "an IANA name such as Europe/Paris")
 
 
-def invalid(field: str, value: object, accepted: str) -> InvalidSchedule:
-    """The error that names the field, the value and what is accepted."""
-    return InvalidSchedule(f"{field}: {value!r:.200}; accepted is {accepted}")
+def invalid(field: str, value: object, accepted: str, *, part: str = "") -> InvalidSchedule:
+    """The error that names the field, the part of it that is wrong, the value and what is accepted."""
+    return InvalidSchedule(f"{field}{part}: {value!r:.200}; accepted is {accepted}", field=field, reason=accepted)

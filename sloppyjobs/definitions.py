@@ -6,22 +6,40 @@ import inspect
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, Unpack, get_args, overload
 
 from sloppyjobs import errors, options, payload
+from sloppyjobs.enqueue_options import CallOptions
 from sloppyjobs.model import DEFAULT_RETRY, Job
 from sloppyjobs.retry import Retry
+
+if TYPE_CHECKING:
+    from typing_extensions import ParamSpec, TypeVar
+
+    # A plain ``Definition`` is a ``Definition[Any, Any]``.
+    P = TypeVar("P", contravariant=True, default=Any)
+    R = TypeVar("R", covariant=True, default=Any)
+    Arguments = ParamSpec("Arguments", default=...)
+    Answer = TypeVar("Answer", covariant=True, default=Any)
+else:
+    from typing import ParamSpec, TypeVar
+
+    P = TypeVar("P", contravariant=True)
+    R = TypeVar("R", covariant=True)
+    Arguments = ParamSpec("Arguments")
+    Answer = TypeVar("Answer", covariant=True)
+
+T = TypeVar("T")
 
 Handler = Callable[..., Any]
 Isolation = Literal["thread", "async", "process"]
 LogPolicy = Literal["all", "failures", "dead", "none"]
 
 
-class Settings(TypedDict, total=False):
-    """What can be set for all instances of a job."""
+class Defaults(TypedDict, total=False):
+    """What can be set for all instances of a job, besides what they take."""
 
     queue: str
-    input: Any
     retry: Retry | None
     timeout: float | timedelta | None
     priority: int
@@ -29,6 +47,12 @@ class Settings(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     isolation: Isolation | None
     log: LogPolicy
+
+
+class Settings(Defaults, total=False):
+    """What can be set for all instances of a job."""
+
+    input: Any
 
 
 class Snooze:
@@ -53,8 +77,11 @@ class RetryLater(Exception):
         self.after = options.seconds("after", after)
 
 
-class Definition:
-    """A named job. Calling it calls the handler, so that handlers stay testable as functions."""
+class Definition(Generic[P, R]):
+    """A named job. Calling it calls the handler, so that handlers stay testable as functions.
+
+    To type checkers it is a ``Definition[P, R]``: its payload is a ``P``, and its handler returns an ``R``.
+    """
 
     @options.known_only("define", besides=("self", "handler", "enqueue"))
     def __init__(
@@ -99,12 +126,30 @@ class Definition:
             raise errors.UnknownJob(f"{self.name!r} is declared here and handled elsewhere; it cannot be called")
         return self.handler(*arguments, **named)
 
+    # A job that has not succeeded has no result.
+    @overload
+    def enqueue(
+        self: Definition[None, T | Snooze | Cancel], payload: None = None, **options: Unpack[CallOptions]
+    ) -> Job[T | None]: ...
+    @overload
+    def enqueue(
+        self: Definition[P, T | Snooze | Cancel], payload: P, **options: Unpack[CallOptions]
+    ) -> Job[T | None]: ...
+
     def enqueue(self, payload: Any = None, **options: Any) -> Job:
         """Enqueue this job; the options are those of ``Jobs.enqueue``."""
         return self._enqueue(self.name, payload, **options)
 
     def __repr__(self) -> str:
         return f"<job {self.name!r} on {self.queue!r}>"
+
+
+class Handled(Definition[P, R], Generic[P, R, Arguments, Answer]):
+    """A job that is handled here: a call takes the handler's arguments, and answers what the handler answers."""
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *arguments: Arguments.args, **named: Arguments.kwargs) -> Answer: ...
 
 
 class Definitions:

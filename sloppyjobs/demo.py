@@ -17,6 +17,7 @@ from typing import Any
 
 from sqlalchemy import URL, Engine
 
+from sloppyjobs.enqueue_options import EnqueueOptions
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.retry import Retry
 from sloppyjobs.storage import SqlStorage, from_url
@@ -24,7 +25,7 @@ from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.worker import Context
 
 Payload = dict[str, Any]
-Item = tuple[str, Payload, dict[str, Any]]
+Item = tuple[str, Payload, EnqueueOptions]
 
 HOURS = 3.0
 """How far back the history goes that is filled in."""

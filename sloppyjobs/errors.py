@@ -5,7 +5,10 @@ Pure: no I/O, no clock.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from sloppyjobs.states import Status
 
 PREFIX = "SLOPPY_E_JOBS_"
 
@@ -14,6 +17,18 @@ class JobsError(Exception):
     """The root of all errors of the library. ``code`` is stable across releases; the text is for people."""
 
     code: ClassVar[str] = PREFIX + "ERROR"
+
+
+class Refused:
+    """What an error refuses, for programs: ``field`` names it, ``reason`` says what is wrong with it or what works.
+
+    Both are None where the error is not about one value. The text of the error says the same and more, for people.
+    """
+
+    def __init__(self, *text: object, field: str | None = None, reason: str | None = None) -> None:
+        super().__init__(*text)
+        self.field = field
+        self.reason = reason
 
 
 class UnknownJob(JobsError):
@@ -36,14 +51,20 @@ class UnknownQueue(JobsError):
     code = PREFIX + "UNKNOWN_QUEUE"
 
 
-class InvalidPayload(JobsError):
-    """The payload is not JSON, breaks its schema, or is too large. Nothing was written."""
+class InvalidPayload(Refused, JobsError):
+    """The payload is not JSON, breaks its schema, or is too large. Nothing was written.
+
+    ``field`` is the place in the payload, such as ``payload.lines[2]``.
+    """
 
     code = PREFIX + "INVALID_PAYLOAD"
 
 
-class InvalidOption(JobsError, ValueError):
-    """An option has a value that cannot work. The text names the option, the value and what is accepted."""
+class InvalidOption(Refused, JobsError, ValueError):
+    """An option has a value that cannot work. The text names the option, the value and what is accepted.
+
+    ``field`` is the option.
+    """
 
     code = PREFIX + "INVALID_OPTION"
 
@@ -83,9 +104,18 @@ class StorageUnavailable(JobsError):
 
 
 class InvalidTransition(JobsError):
-    """The state machine has no such edge."""
+    """The state machine has no such edge.
+
+    ``status`` is what the job was found to be, ``command`` what was asked for; None where it is not about one job, or
+    not about a command of ``jobs.admin``.
+    """
 
     code = PREFIX + "TRANSITION_INVALID"
+
+    def __init__(self, *text: object, status: Status | None = None, command: str | None = None) -> None:
+        super().__init__(*text)
+        self.status = status
+        self.command = command
 
 
 class LockConflict(JobsError):
@@ -130,8 +160,11 @@ class StaleLease(JobsError):
     code = PREFIX + "STALE_LEASE"
 
 
-class InvalidSchedule(JobsError):
-    """The schedule can never work: a malformed expression, an unknown zone, or no occurrence at all."""
+class InvalidSchedule(Refused, JobsError):
+    """The schedule can never work: a malformed expression, an unknown zone, or no occurrence at all.
+
+    ``field`` is the option, such as ``cron``.
+    """
 
     code = PREFIX + "RECURRING_INVALID_CRON"
 

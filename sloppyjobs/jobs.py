@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from sqlalchemy import URL, Connection, Engine
 
-from sloppyjobs import errors, failures, options, payload, telemetry
+from sloppyjobs import failures, options, payload, telemetry
 from sloppyjobs.asynchronous import AsyncJobs
-from sloppyjobs.definitions import Definition, Definitions, Handler, Settings
-from sloppyjobs.hooks import F, Hooks, Observer, log_level
+from sloppyjobs.defining import Defining
+from sloppyjobs.definitions import Definitions
+from sloppyjobs.enqueue_options import DelayedOptions, Duration, Item, Moment
+from sloppyjobs.hooks import F, Hooks
 from sloppyjobs.ids import Ids
+from sloppyjobs.internals import Internals
 from sloppyjobs.locks import Locks, held_lock
 from sloppyjobs.model import Claim, Ended, Job, NewJob, Settlement
 from sloppyjobs.newjobs import NewJobs, connection_of
@@ -26,55 +28,54 @@ from sloppyjobs.retry import Retry
 from sloppyjobs.states import Failed, Outcome, Succeeded, decide
 from sloppyjobs.storage import SqlStorage, from_url
 from sloppyjobs.storage.claims import ClaimRequest
+from sloppyjobs.storage.ports import EnqueuePort
 from sloppyjobs.views import Page
-from sloppyjobs.waiting import Waiting
+from sloppyjobs.waiting import Waiting, id_of
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session, scoped_session
+
     from sloppyjobs.admin import Admin
     from sloppyjobs.worker import Worker
     from sloppyjobs.worker.aftermath import Aftermath
     from sloppyjobs.worker.finding import Find
 
-Duration = float | timedelta
-Moment = datetime | str
-Decorator = Callable[[Handler], Definition]
-CaptureLogs = bool | int | str | None
+R = TypeVar("R")
 
 CLAIM_LIMIT = 500
 
 
-class Jobs(AsyncJobs):
+class Jobs(Defining, AsyncJobs):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
-    ``target`` is a SQLAlchemy URL, an ``Engine``, or a storage made by ``sloppyjobs.storage``. Applications that
-    share a database and declare schedules each give their name as ``application``.
+    ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
+    its ports. Applications that share a database and declare schedules each give their name as ``application``.
     """
 
     def __init__(
         self,
-        target: str | URL | Engine | SqlStorage,
+        target: str | URL | Engine | EnqueuePort,
         *,
         payload_limit: int = payload.DEFAULT_LIMIT,
         application: str | None = None,
     ) -> None:
-        self._storage = target if isinstance(target, SqlStorage) else from_url(target)
+        # Whatever has the ports is a storage, whoever wrote it.
+        self._storage = cast(SqlStorage, target) if isinstance(target, EnqueuePort) else from_url(target)
         self._furnish(payload_limit, application)
 
     def _furnish(self, payload_limit: int, application: str | None) -> None:
         """Everything but the storage, which may come later."""
         self._payload_limit = options.whole("payload_limit", payload_limit, least=1)
         self.definitions = Definitions()
-        self.ids = Ids(lambda: time.time_ns() // 1_000_000)
-        self.observers: list[Observer] = []
-        self.hooks = Hooks()
+        self._internals = Internals(Ids(lambda: time.time_ns() // 1_000_000), Hooks(), [], self._find_again)
         self.retention = Retention()
         self.schedules = Schedules(
             lambda: self.storage,
             self.definitions,
-            self.ids,
+            self._internals.ids,
             payload_limit=self._payload_limit,
             application=application,
-            observers=self.observers,
+            observers=self._internals.observers,
         )
 
     @property
@@ -93,61 +94,6 @@ class Jobs(AsyncJobs):
 
         return Admin(self.storage, self.definitions, self.schedules)
 
-    # Defining
-
-    @overload
-    def define(
-        self, name: str, handler: None = None, *, capture_logs: CaptureLogs = None, **settings: Unpack[Settings]
-    ) -> Decorator: ...
-    @overload
-    def define(
-        self, name: str, handler: Handler, *, capture_logs: CaptureLogs = None, **settings: Unpack[Settings]
-    ) -> Definition: ...
-
-    def define(
-        self,
-        name: str,
-        handler: Handler | None = None,
-        *,
-        capture_logs: CaptureLogs = None,
-        **settings: Unpack[Settings],
-    ) -> Definition | Decorator:
-        """Define a job by its handler ``(ctx, payload)``; as a decorator, or with the handler as an argument.
-
-        With ``isolation="process"`` the handler runs in a process of its own, which is killed when its time is over.
-        There, middleware, the context of an application, log records and ``ctx`` work as in a thread, except that
-        ``ctx.signal`` is never set and ``ctx.enqueue`` takes no session. Handler, ``input`` and a callable backoff must
-        be at the top of a module.
-
-        ``log`` is what the process that settles an attempt logs of it: ``"all"`` (the default), ``"failures"`` (those
-        that failed, timed out or were lost), ``"dead"`` (only when the job is given up) or ``"none"``.
-
-        ``capture_logs`` keeps with the job what loggers say inside its handler: True (from ``info`` on), a level, or
-        False; without it the worker's own ``capture_logs`` decides.
-
-        Raises ``DuplicateJob`` for a name that is taken and ``InvalidOption`` for settings that cannot work.
-        """
-
-        if callable(name):
-            called = getattr(name, "__name__", "handler")
-            raise errors.InvalidOption(f"@jobs.define needs the name of the job: @jobs.define({called!r})")
-        level = log_level("capture_logs", capture_logs)
-
-        def defined(function: Handler) -> Definition:
-            definition = Definition(name, function, self.enqueue, **settings)
-            self.definitions.add(definition)
-            if capture_logs is not None:
-                self.hooks.log_levels[name] = level
-            return definition
-
-        return defined if handler is None else defined(handler)
-
-    def declare(self, name: str, **settings: Unpack[Settings]) -> Definition:
-        """Make a job known that is handled elsewhere, so that it can be enqueued here."""
-        definition = Definition(name, None, self.enqueue, **settings)
-        self.definitions.add(definition)
-        return definition
-
     # Hooks
 
     def middleware(self, function: F) -> F:
@@ -158,7 +104,7 @@ class Jobs(AsyncJobs):
         Around a handler with ``isolation="process"`` it runs in that process, which imports these jobs again: they must
         have a name at the top of a module, or the attempt fails.
         """
-        return self.hooks.add_middleware(function)
+        return self._internals.hooks.add_middleware(function)
 
     def on_dead(self, function: F) -> F:
         """Call ``function(job)`` whenever an attempt has left its job dead, in the process that settled the attempt.
@@ -167,14 +113,14 @@ class Jobs(AsyncJobs):
         calls ``fail`` or ``claim``. It is called after the settlement was accepted, outside its transaction. What it
         raises is logged and harms nothing.
         """
-        return self.hooks.add_dead(function)
+        return self._internals.hooks.add_dead(function)
 
     def on_retry(self, function: F) -> F:
         """Call ``function(job)`` whenever an attempt has failed or was lost and its job will be tried again.
 
         As ``on_dead``; ``job.run_at`` says when. A handler that asks to be called again has not failed.
         """
-        return self.hooks.add_retry(function)
+        return self._internals.hooks.add_retry(function)
 
     # Enqueueing
 
@@ -195,7 +141,7 @@ class Jobs(AsyncJobs):
         correlation_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         principal: str | None = None,
-        session: Any = None,
+        session: Session | scoped_session[Any] | None = None,
         connection: Connection | None = None,
     ) -> Job:
         """Write a job, in the caller's transaction where ``session`` or ``connection`` is given.
@@ -217,23 +163,27 @@ class Jobs(AsyncJobs):
             "metadata": metadata,
             "principal": principal,
         }
-        new = self._new_jobs().make(name, payload, self.ids.new("job"), given)
+        new = self._new_jobs().make(name, payload, self._internals.ids.new("job"), given)
         return self._insert([new], session, connection)[0]
 
     @options.known_only("enqueue_many")
     def enqueue_many(
-        self, items: Iterable[tuple[Any, ...]], *, session: Any = None, connection: Connection | None = None
+        self,
+        items: Iterable[Item],
+        *,
+        session: Session | scoped_session[Any] | None = None,
+        connection: Connection | None = None,
     ) -> list[Job]:
         """Write many jobs, all or none: ``(name, payload)`` or ``(name, payload, options)`` each."""
         given = list(items)
-        new = self._new_jobs().many(given, self.ids.many("job", len(given)))
+        new = self._new_jobs().many(given, self._internals.ids.many("job", len(given)))
         return self._insert(new, session, connection) if new else []
 
-    def enqueue_delayed(self, name: str, payload: Any, delay: Duration, **options: Any) -> Job:
+    def enqueue_delayed(self, name: str, payload: Any, delay: Duration, **options: Unpack[DelayedOptions]) -> Job:
         """Enqueue for ``delay`` seconds from now."""
         return self.enqueue(name, payload, delay=delay, **options)
 
-    def enqueue_at(self, name: str, payload: Any, when: Moment, **options: Any) -> Job:
+    def enqueue_at(self, name: str, payload: Any, when: Moment, **options: Unpack[DelayedOptions]) -> Job:
         """Enqueue for an instant; one in the past is due at once."""
         return self.enqueue(name, payload, run_at=when, **options)
 
@@ -241,10 +191,18 @@ class Jobs(AsyncJobs):
         """The job with this id, as it is now, or ``UnknownJob``."""
         return telemetry.without_trace(self.storage.get_job(job_id))
 
-    def wait(self, job_id: str, timeout: Duration = 10) -> Job:
-        """Block until the job has finished, and return it; ``WaitTimeout`` when it has not by then."""
-        waiting = Waiting(timeout)
-        while (pause := waiting.pause_after(job := self.get(job_id))) is not None:
+    @overload
+    def wait(self, job: Job[R], /, timeout: Duration = 10) -> Job[R]: ...
+    @overload
+    def wait(self, job_id: str, timeout: Duration = 10) -> Job: ...
+
+    def wait(self, job_id: Job[Any] | str, timeout: Duration = 10) -> Job[Any]:
+        """Block until the job, or the one with this id, has finished, and return it as it is then.
+
+        ``WaitTimeout`` when it has not finished by then. Its ``result`` is None unless it has succeeded.
+        """
+        waiting, wanted = Waiting(timeout), id_of(job_id)
+        while (pause := waiting.pause_after(job := self.get(wanted))) is not None:
             time.sleep(pause)
         return job
 
@@ -262,7 +220,7 @@ class Jobs(AsyncJobs):
             written = storage.insert_jobs(new, caller)
         else:
             new, written = telemetry.produce(tracer, new, lambda traced: storage.insert_jobs(traced, caller))
-        for observer in list(self.observers):
+        for observer in list(self._internals.observers):
             for source, job in zip(new, written, strict=True):
                 observer(source, job, caller is None)
         return written
@@ -308,8 +266,7 @@ class Jobs(AsyncJobs):
 
         return Worker(self, **settings)
 
-    def find_again(self) -> Find | None:
-        """How another process, which imports the same modules, finds these jobs; None where it cannot."""
+    def _find_again(self) -> Find | None:
         from sloppyjobs.worker.finding import by_name  # noqa: PLC0415 - producers never need it
 
         return by_name(self)
@@ -384,7 +341,7 @@ class Jobs(AsyncJobs):
     def _aftermath(self) -> Aftermath:
         from sloppyjobs.worker.aftermath import Aftermath  # noqa: PLC0415 - producers never need it
 
-        return Aftermath(self.hooks, self.storage, self.definitions)
+        return Aftermath(self._internals.hooks, self.storage, self.definitions)
 
     # Locks
 
@@ -394,4 +351,4 @@ class Jobs(AsyncJobs):
 
     def lock(self, name: str, ttl: Duration = 30) -> AbstractContextManager[Locks]:
         """Hold a lock for the length of a block, under a token of its own; ``LockConflict`` when it is held."""
-        return held_lock(self.storage, name, self.ids.new("lock"), ttl)
+        return held_lock(self.storage, name, self._internals.ids.new("lock"), ttl)

@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import msgspec
 
 from sloppyjobs.retry import Retry
 from sloppyjobs.states import AttemptStatus, Decision, Status
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    # A plain ``Job`` is a ``Job[Any]``.
+    R = TypeVar("R", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R", covariant=True)
 
 DEFAULT_RETRY = Retry()
 
@@ -51,11 +61,15 @@ class JobFacts(msgspec.Struct, frozen=True, gc=False):
     finished_at: datetime | None = None
 
 
-class Job(JobFacts, frozen=True, gc=False):
-    """A durable job as its row says. It never carries the payload: that goes to the handler alone."""
+class Job(JobFacts, Generic[R], frozen=True, gc=False):
+    """A durable job as its row says. It never carries the payload: that goes to the handler alone.
+
+    ``Job[R]`` has a result of type ``R``, for type checkers.
+    """
 
     metadata: Mapping[str, Any] = {}
-    result: Any = None
+    result: R = None  # type: ignore[assignment]
+    """What the handler returned, as JSON keeps it; None unless the job has succeeded."""
     progress_fields: Mapping[str, Any] = {}
     """The fields of the last ``ctx.progress``."""
     existing: bool = False
@@ -64,7 +78,7 @@ class Job(JobFacts, frozen=True, gc=False):
     """What of the row cannot be read, and is shown as something else here; None for every row that is whole."""
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Terms(msgspec.Struct, frozen=True, gc=False):
     """All that is asked for of a new job but its payload. Jobs that are enqueued together mostly share theirs."""
 
     name: str

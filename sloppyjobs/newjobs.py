@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
 
-from sloppyjobs import errors, options, payload, telemetry
-from sloppyjobs.definitions import Definitions, default_terms
+from sloppyjobs import bulk_terms, errors, options, payload, typed_payloads
+from sloppyjobs.definitions import Definition, Definitions, default_terms
 from sloppyjobs.model import NewJob, Terms
-from sloppyjobs.retry import Retry
+from sloppyjobs.option_rules import OPTIONS
 
 
 class NewJobs:
@@ -21,57 +21,60 @@ class NewJobs:
         self._limit = payload_limit
 
     def many(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob]:
-        """Jobs from items; those of one name without options share their terms. Errors name the item's position."""
-        return self._alike(items, ids) or self._one_by_one(items, ids)
+        """Jobs from items; those that ask for the same share their terms. Errors name the item's position."""
+        return self._together(items, ids) or self._one_by_one(items, ids)
 
-    def _alike(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob] | None:
-        """All at once where they have one name, no options and simple payloads, as most do."""
-        if set(map(type, items)) != {tuple} or set(map(len, items)) != {2}:
+    def _together(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob] | None:
+        """All at once, column by column; None where an item is refused or unusual, which is then looked at alone."""
+        if not {tuple, list}.issuperset(map(type, items)) or not {1, 2, 3}.issuperset(map(len, items)):
             return None
-        names, values = zip(*items, strict=True)
-        if set(map(type, names)) != {str} or len(set(names)) > 1:
+        names = [item[0] for item in items]
+        if set(map(type, names)) != {str}:
             return None
-        definition = self._definitions.get(names[0])
-        if definition is None or definition.input is not None:
+        definitions = {name: self._definitions.get(name) for name in set(names)}
+        known = {name: found for name, found in definitions.items() if found is not None}
+        if len(known) < len(definitions):
             return None
-        texts = payload.encode_flat(values, self._limit)
-        if texts is None:
+        try:
+            texts = self._texts(known, names, [item[1] if len(item) > 1 else None for item in items])
+            terms = bulk_terms.terms_of(known, names, items)
+        except errors.JobsError:
             return None
-        terms = Terms(**default_terms(definition))
-        return [NewJob(id, text, terms) for id, text in zip(ids, texts, strict=True)]
+        return None if terms is None else list(map(NewJob, ids, texts, terms))
+
+    def _texts(self, known: Mapping[str, Definition], names: Sequence[str], values: list[Any]) -> Sequence[str]:
+        """The payloads as JSON, those of each schema at once."""
+        schemas = {id(found.input): found.input for found in known.values()}
+        if len(schemas) == 1:
+            return self._encoded(values, *schemas.values())
+        texts = [""] * len(values)
+        for key, schema in schemas.items():
+            places = [place for place, name in enumerate(names) if id(known[name].input) == key]
+            encoded = self._encoded([values[place] for place in places], schema)
+            for place, text in zip(places, encoded, strict=True):
+                texts[place] = text
+        return texts
+
+    def _encoded(self, values: list[Any], schema: Any) -> list[str]:
+        limit = self._limit
+        if schema is None:
+            return payload.encode_flat(values, limit) or [payload.encode(value, limit) for value in values]
+        return typed_payloads.encode_typed(values, schema, limit) or [
+            payload.encode(payload.validate_input(value, schema, limit=limit), limit) for value in values
+        ]
 
     def _one_by_one(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob]:
-        shared: dict[str, tuple[Any, Terms]] = {}
-        limit, encode = self._limit, payload.encode
-        made: list[NewJob] = []
-        for item, id in zip(items, ids, strict=True):
-            if type(item) is not tuple or len(item) != 2 or type(item[0]) is not str:
-                made.append(self._from_item(len(made), item, id))
-                continue
-            name, value = item
-            found = shared.get(name)
-            if found is None:
-                definition = self._definitions.get(name)
-                if definition is None:
-                    made.append(self._from_item(len(made), item, id))
-                    continue
-                found = shared[name] = definition.input, Terms(**default_terms(definition))
-            try:
-                if found[0] is not None:
-                    value = payload.validate_input(value, found[0], limit=limit)
-                made.append(NewJob(id, encode(value, limit), found[1]))
-            except errors.JobsError as error:
-                raise type(error)(f"items[{len(made)}]: {error}") from None
-        return made
+        pairs = zip(items, ids, strict=True)
+        return [self._from_item(position, item, id) for position, (item, id) in enumerate(pairs)]
 
     def make(self, name: str, value: Any, id: str, given: Mapping[str, Any]) -> NewJob:
         """A job of that name with the given options; those that are None take the definition's."""
         definition = self._definitions.require(name)
         fields = default_terms(definition)
-        for option, put in OPTIONS.items():
+        for option, one in OPTIONS.items():
             chosen = given.get(option)
             if chosen is not None:
-                put(fields, chosen)
+                fields |= one.read(chosen, fields)
         if "run_at" in fields and "delay" in fields:
             raise errors.InvalidOption("delay and run_at exclude each other: pass one of them")
         if definition.input is not None:
@@ -114,50 +117,3 @@ def connection_of(session: Any, connection: Connection | None) -> Connection | N
         raise options.refuse("session", session, "must be a SQLAlchemy session") from None
     assert isinstance(found, Connection)
     return found
-
-
-def _set_retry(fields: dict[str, Any], retry: object) -> None:
-    if not isinstance(retry, Retry):
-        raise options.refuse("retry", retry, "must be a Retry, such as Retry(max_attempts=5)")
-    if callable(retry.backoff):
-        raise options.refuse("retry", retry, "a callable backoff can only be given to define, not to one job")
-    fields["retry_policy"] = None if retry.is_default else retry.to_json()
-    fields["max_attempts"] = retry.max_attempts
-
-
-def _set_max_attempts(fields: dict[str, Any], value: object) -> None:
-    fields["max_attempts"] = options.whole("max_attempts", value, least=1, most=1_000_000)
-
-
-def _set_metadata(fields: dict[str, Any], value: object) -> None:
-    if not isinstance(value, Mapping):
-        raise options.refuse("metadata", value, "must be a mapping")
-    merged = dict(value)
-    if telemetry.TRACE in merged:
-        raise options.refuse("metadata", value, f"the key {telemetry.TRACE!r} is reserved")
-    if fields["metadata"] is not None:
-        merged = {**payload.decode(fields["metadata"]), **merged}
-    fields["metadata"] = payload.encode(merged, what="metadata", limit=65_536)
-
-
-def _setter(option: str, check: Callable[[str, Any], Any]) -> Callable[[dict[str, Any], Any], None]:
-    def put(fields: dict[str, Any], value: Any) -> None:
-        fields[option] = check(option, value)
-
-    return put
-
-
-# In this order: an explicit max_attempts wins over the policy's.
-OPTIONS: dict[str, Callable[[dict[str, Any], Any], None]] = {
-    "queue": _setter("queue", options.queue),
-    "priority": _setter("priority", options.whole),
-    "delay": _setter("delay", options.seconds),
-    "run_at": _setter("run_at", options.instant),
-    "idempotency_key": _setter("idempotency_key", options.key),
-    "retry": _set_retry,
-    "max_attempts": _set_max_attempts,
-    "timeout": _setter("timeout", lambda option, value: options.seconds(option, value, zero=False)),
-    "correlation_id": _setter("correlation_id", options.key),
-    "metadata": _set_metadata,
-    "principal": _setter("principal", options.key),
-}

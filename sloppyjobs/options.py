@@ -8,10 +8,10 @@ from __future__ import annotations
 import inspect
 import math
 import unicodedata
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from sloppyjobs.errors import InvalidOption
 
@@ -29,7 +29,7 @@ def refuse(option: str, value: object, accepted: str) -> InvalidOption:
     shown = repr(value)
     if len(shown) > 120:
         shown = shown[:120] + "…"
-    return InvalidOption(f"{option}={shown}: {accepted}")
+    return InvalidOption(f"{option}={shown}: {accepted}", field=option, reason=accepted)
 
 
 def unknown(given: str, known: Iterable[str], where: str) -> InvalidOption:
@@ -39,7 +39,11 @@ def unknown(given: str, known: Iterable[str], where: str) -> InvalidOption:
     accepted = sorted(known)
     nearest = get_close_matches(given, accepted, n=1, cutoff=0.6)
     meant = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    return InvalidOption(f"{where} has no option {given!r}.{meant} Its options are {', '.join(accepted)}")
+    return InvalidOption(
+        f"{where} has no option {given!r}.{meant} Its options are {', '.join(accepted)}",
+        field=given,
+        reason=f"is no option of {where}.{meant}",
+    )
 
 
 def known_only(where: str, *, besides: Collection[str] = ("self",)) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -77,6 +81,17 @@ def text(option: str, value: object, *, longest: int = NAME_LENGTH) -> str:
     if any(unicodedata.category(character) == "Cs" for character in value):
         raise refuse(option, value, "must not contain a lone surrogate")
     return value
+
+
+def are_plain_keys(values: Sequence[object]) -> bool:
+    """Whether ``key`` would take each of these as it is: a look at all of them at once."""
+    if not values or set(map(type, values)) != {str}:
+        return False
+    texts = cast("Sequence[str]", values)
+    together = "".join(texts)
+    if not (together.isascii() and together.isprintable()) or max(map(len, texts)) > KEY_LENGTH:
+        return False
+    return not any(text[:1] in ("", " ") for text in texts)
 
 
 def queue(option: str, value: object) -> str:

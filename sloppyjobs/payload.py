@@ -66,7 +66,8 @@ def encode(value: object, limit: int = DEFAULT_LIMIT, *, what: str = "payload") 
     if data is None:
         data = _encode(_plain(value, limit, what))
     if len(data) > limit:
-        raise InvalidPayload(f"{what} is too large: {len(data)} bytes, the limit is {limit}")
+        size = f"too large: {len(data)} bytes, the limit is {limit}"
+        raise InvalidPayload(f"{what} is {size}", field=what, reason=size)
     return data.decode()
 
 
@@ -118,11 +119,11 @@ def convert(value: object, schema: Any, *, what: str = "payload") -> Any:
     except msgspec.ValidationError as exc:
         found = _AT.fullmatch(str(exc))
         path, reason = (found[2], found[1]) if found else ("", str(exc))
-        raise InvalidPayload(f"{what}{path}: {reason}") from exc
+        raise _invalid(f"{what}{path}", reason) from exc
     except RecursionError as exc:
-        raise InvalidPayload(f"{what}: nested too deeply for its schema") from exc
+        raise _invalid(what, "nested too deeply for its schema") from exc
     except TypeError as exc:
-        raise InvalidOption(f"input={schema!r} is not accepted: {exc}") from exc
+        raise InvalidOption(f"input={schema!r} is not accepted: {exc}", field="input", reason=str(exc)) from exc
 
 
 def validate_input(value: object, schema: Any, *, limit: int = DEFAULT_LIMIT, what: str = "payload") -> object:
@@ -200,7 +201,7 @@ def _plain(value: object, limit: int, what: str) -> object:
             value = _rebuild(value, MAX_DEPTH, _Rebuilding(limit, naive_datetimes=what == "result"))
             _measure(value, limit, MAX_DEPTH)
     except _Refused as refused:
-        raise InvalidPayload(f"{_path(what, refused.path)}: {refused.reason}") from None
+        raise _invalid(_path(what, refused.path), refused.reason) from None
     return value
 
 
@@ -346,8 +347,11 @@ def _convert_model(value: object, schema: Any, what: str) -> Any:
         # The error's own text shows the value that was refused; its parts do not.
         details = getattr(exc, "errors", None)
         first = (details() if callable(details) else None) or [{"loc": (), "msg": str(exc)}]
-        path = _path(what, list(reversed(first[0]["loc"])))
-        raise InvalidPayload(f"{path}: {first[0]['msg']}") from exc
+        raise _invalid(_path(what, list(reversed(first[0]["loc"]))), str(first[0]["msg"])) from exc
+
+
+def _invalid(field: str, reason: str) -> InvalidPayload:
+    return InvalidPayload(f"{field}: {reason}", field=field, reason=reason)
 
 
 def _path(what: str, reversed_keys: list[object]) -> str:

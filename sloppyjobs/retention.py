@@ -16,6 +16,7 @@ import msgspec
 
 from sloppyjobs import options
 from sloppyjobs.errors import InvalidOption
+from sloppyjobs.internals import internals
 from sloppyjobs.states import Status
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.ports.operators import Moved, Order
@@ -184,7 +185,7 @@ def maintain(jobs: Jobs, owner: str | None = None) -> Maintenance | None:
     Batch after batch until there is no more or the policy's ``seconds`` have passed: as much as the load asks
     for, and never for long. Safe to call from anywhere at any time.
     """
-    owner = jobs.ids.new("maintenance") if owner is None else options.text("owner", owner)
+    owner = internals(jobs).ids.new("maintenance") if owner is None else options.text("owner", owner)
     storage, policy = jobs.storage, jobs.retention
     if not storage.locks.acquire(LOCK, owner, LOCK_TTL):
         return None
@@ -216,9 +217,8 @@ def _ages(given: Mapping[str, Duration | None] | None) -> dict[str, float | None
         raise options.refuse("ages", given, "must be a mapping, such as {'succeeded': timedelta(days=7)}")
     unknown = [name for name in given or {} if str(name) not in AGES]
     if unknown:
-        raise InvalidOption(
-            f"ages: {', '.join(map(repr, unknown))}: only finished jobs are deleted; accepted are {', '.join(AGES)}"
-        )
+        reason = f"only finished jobs are deleted; accepted are {', '.join(AGES)}"
+        raise InvalidOption(f"ages: {', '.join(map(repr, unknown))}: {reason}", field="ages", reason=reason)
     return {name: _age(f"ages[{name!r}]", age) for name, age in {**AGES, **(given or {})}.items()}
 
 

@@ -152,7 +152,9 @@ class _Stored(msgspec.Struct, frozen=True):
 
 
 def _refuse(field: str, value: object, accepted: str) -> None:
-    raise InvalidOption(f"{field}={value!r} is not accepted: expected {accepted}")
+    raise InvalidOption(
+        f"{field}={value!r} is not accepted: expected {accepted}", field=field, reason=f"expected {accepted}"
+    )
 
 
 def _number(value: object) -> float:
@@ -179,11 +181,14 @@ def _call(backoff: Callable[[int], Duration], attempt: int) -> float:
     try:
         value: object = backoff(attempt)
     except Exception as exc:
-        raise InvalidOption(f"backoff={backoff!r} raised {type(exc).__name__} for attempt {attempt}") from exc
+        raised = f"raised {type(exc).__name__} for attempt {attempt}"
+        raise InvalidOption(f"backoff={backoff!r} {raised}", field="backoff", reason=raised) from exc
     seconds = _number(value)
     if not seconds >= 0:
         raise InvalidOption(
-            f"backoff={backoff!r} gave {value!r} for attempt {attempt}: expected seconds or a timedelta, not negative"
+            f"backoff={backoff!r} gave {value!r} for attempt {attempt}: expected seconds or a timedelta, not negative",
+            field="backoff",
+            reason="expected seconds or a timedelta, not negative",
         )
     return seconds
 

@@ -151,7 +151,7 @@ def after(schedule: Schedule, instant: datetime, anchor: datetime | None = None)
 def preview(schedule: Schedule, now: datetime, count: int = 10) -> list[datetime]:
     """The first ``count`` (1 to 1000) occurrences of a schedule registered at ``now``; fewer if it ends."""
     if type(count) is not int or not 1 <= count <= MAX_PREVIEW:
-        raise InvalidOption(f"count: {count!r}; accepted is an integer from 1 to {MAX_PREVIEW}")
+        raise _refuse("count", count, f"an integer from 1 to {MAX_PREVIEW}")
     if schedule.kind == "cron":
         return list(islice(Timetable.of(schedule.cron, schedule.timezone).following(_instant("now", now)), count))
     found: list[datetime] = [first(schedule, now)]
@@ -238,8 +238,12 @@ def _moment(at: object) -> datetime:
 def _instant(field: str, value: datetime) -> datetime:
     instant = _utc(value)
     if instant is None:
-        raise InvalidOption(f"{field}: {value!r}; accepted is an aware datetime from 1900 to 9998")
+        raise _refuse(field, value, "an aware datetime from 1900 to 9998")
     return instant
+
+
+def _refuse(field: str, value: object, accepted: str) -> InvalidOption:
+    return InvalidOption(f"{field}: {value!r}; accepted is {accepted}", field=field, reason=accepted)
 
 
 def _utc(value: object) -> datetime | None:

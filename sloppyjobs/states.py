@@ -72,7 +72,8 @@ def check(source: Status, target: Status, what: str) -> None:
     if target not in EDGES[source]:
         accepted = ", ".join(sorted(EDGES[source])) or "nothing: it is final"
         raise errors.InvalidTransition(
-            f"{what} is {source} and cannot become {target}; from {source} it can become {accepted}"
+            f"{what} is {source} and cannot become {target}; from {source} it can become {accepted}",
+            status=source,
         )
 
 

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
 from sloppyjobs.payload import clean_text
@@ -50,18 +50,29 @@ class ShownError(NamedTuple):
 
 def shown(error: BaseException, limit: int) -> ShownError:
     """The traceback of an exception, with causes, contexts and groups, in at most ``limit`` characters."""
-    place = raising_place(error.__traceback__)
     try:
-        described = traceback.TracebackException.from_exception(
-            error, lookup_lines=False, compact=True, max_group_width=GROUP_WIDTH, max_group_depth=GROUP_DEPTH
-        )
-        frames = _frames(described.stack, error.__traceback__)
-        for one in _with_causes(described):
-            one.stack = _ShortStack.of(one.stack)
-        text = "".join(shortened(part, PART_LIMIT) for part in described.format())
+        known = _stack_of(error)
+    except BaseException:
+        known = None
+    place = raising_place(error.__traceback__) if known is None else known.place
+    try:
+        if known is not None:
+            text, frames = known.text + _last_lines(error), known.frames
+        else:
+            text, frames = _described(error)
     except BaseException:
         return ShownError("the traceback could not be formatted", (), place)
     return ShownError(shortened(clean_text(text, sys.maxsize), limit), frames, place)
+
+
+def _described(error: BaseException) -> tuple[str, tuple[Frame, ...]]:
+    described = traceback.TracebackException.from_exception(
+        error, lookup_lines=False, compact=True, max_group_width=GROUP_WIDTH, max_group_depth=GROUP_DEPTH
+    )
+    frames = _frames(described.stack, error.__traceback__)
+    for one in _with_causes(described):
+        one.stack = _ShortStack.of(one.stack)
+    return "".join(shortened(part, PART_LIMIT) for part in described.format()), frames
 
 
 def raising_place(trace: TracebackType | None) -> str | None:
@@ -99,6 +110,55 @@ def shortened(text: str, limit: int) -> str:
     kept = limit - len(marker)
     head = kept // 3
     return text[:head] + marker + text[len(text) - (kept - head) :]
+
+
+# Stacks that were shown before: where many jobs fail, they fail in few places
+
+
+def _stack_of(error: BaseException) -> ShownError | None:
+    """The traceback down to the exception's own lines; None where it has causes or parts, which are shown as well."""
+    hidden = error.__context__ is None or error.__suppress_context__
+    if error.__cause__ is not None or not hidden or isinstance(error, BaseExceptionGroup):
+        return None
+    codes: list[CodeType] = []
+    key = []
+    trace = error.__traceback__
+    while trace is not None and len(codes) <= MOST_FRAMES:
+        code = trace.tb_frame.f_code
+        codes.append(code)
+        # By identity: code that is equal may be of another file.
+        key.append((id(code), trace.tb_lasti, trace.tb_frame.f_globals.get("__name__", "?")))
+        trace = trace.tb_next
+    if not codes or len(codes) > MOST_FRAMES:
+        return None
+    places = tuple(key)
+    known, _ = _stacks.get(places, (None, ()))
+    if known is None:
+        trace = error.__traceback__
+        described = traceback.TracebackException(type(error), error, trace, lookup_lines=False, compact=True)
+        frames = _frames(described.stack, trace)
+        parts = [_HEADER, *_ShortStack.of(described.stack).format()]
+        text = "".join(shortened(part, PART_LIMIT) for part in parts)
+        known = ShownError(text, frames, raising_place(trace))
+        if len(_stacks) >= MOST_STACKS:
+            _stacks.clear()
+        _stacks[places] = known, tuple(codes)
+    return known
+
+
+def _last_lines(error: BaseException) -> str:
+    """What follows the frames: class, message, notes, suggestions."""
+    described = traceback.TracebackException(
+        type(error), error, error.__traceback__, limit=0, lookup_lines=False, compact=True
+    )
+    return "".join(shortened(part, PART_LIMIT) for part in described.format_exception_only())
+
+
+_HEADER = "Traceback (most recent call last):\n"
+MOST_STACKS = 256
+"""Stacks that are remembered; then it begins anew."""
+_stacks: dict[tuple[tuple[int, int, str], ...], tuple[ShownError, tuple[CodeType, ...]]] = {}
+"""By the places in the code; with the code, so that no other takes its identity."""
 
 
 # Frames

@@ -13,6 +13,11 @@ FIRST_PAUSE = 0.005
 LONGEST_PAUSE = 0.25
 
 
+def id_of(job: Job | str) -> str:
+    """The id of the job that is waited for."""
+    return job.id if isinstance(job, Job) else job
+
+
 class Waiting:
     """One wait, from now on; the pauses between two looks grow."""
 

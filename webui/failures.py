@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from flask import Blueprint, Flask, Response, request
@@ -21,6 +20,7 @@ from werkzeug.exceptions import (
 )
 
 from sloppyjobs import errors
+from sloppyjobs.admin.queues import PAST
 from sloppyjobs.storage import sqlstate
 from webui import expired, refusals
 from webui.gate import Denied, NoPolicy, Unauthenticated
@@ -31,7 +31,6 @@ from webui.ui import Ui
 TOO_MANY = 429
 _QUERY_CANCELED = "57014"
 _READ_ONLY = "25006"
-_REFUSED = re.compile(r"(?P<option>[a-z_]+)=.*?: (?P<accepted>[^:]+)", re.DOTALL)
 
 
 class Explained(NamedTuple):
@@ -130,14 +129,13 @@ def _sentence(error: Exception) -> str:
 
 def _option(error: errors.InvalidOption) -> str:
     """Which option is wrong and what it takes; what was given is on the page, or in the address."""
-    found = _REFUSED.fullmatch(str(error))
-    if found is None:
+    if error.field is None or error.reason is None:
         return _sentence(error)
-    if found["accepted"] == "is not in the future":
+    if error.field == "until" and error.reason == PAST:
         return "Choose a time in the future."
-    name = found["option"].replace("_", " ").capitalize()
-    joined = " " if found["accepted"].startswith(("must", "is ", "has ")) else ": "
-    return f"{name}{joined}{found['accepted'].rstrip('.')}."
+    name = error.field.replace("_", " ").capitalize()
+    joined = " " if error.reason.startswith(("must", "is ", "has ")) else ": "
+    return f"{name}{joined}{error.reason.rstrip('.')}."
 
 
 def _http(error: HTTPException) -> Explained:

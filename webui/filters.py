@@ -12,6 +12,7 @@ from sloppyjobs.admin.filters import CHECKS
 from sloppyjobs.states import Status
 
 RANGES = {"1h": "Last hour", "24h": "Last 24 hours", "7d": "Last 7 days", "30d": "Last 30 days"}
+DATE = "write a date and a time, such as 2026-03-27T14:02"
 _SPANS = {
     "1h": timedelta(hours=1),
     "24h": timedelta(hours=24),
@@ -128,13 +129,13 @@ def _add_range(
 def _date(text: str, zone: ZoneInfo) -> datetime:
     found = moment(text, zone)
     if found is None:
-        raise errors.InvalidOption("write a date and a time, such as 2026-03-27T14:02")
+        raise errors.InvalidOption(DATE, reason=DATE)
     return found
 
 
 def _sentence(error: errors.InvalidOption) -> str:
     """What an option must be, without its name and its value, which stand above it."""
-    words = str(error).rpartition(": ")[2]
+    words = error.reason or str(error)
     return f"{words[:1].upper()}{words[1:]}."
 
 

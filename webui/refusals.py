@@ -5,18 +5,11 @@ The core raises ``InvalidTransition`` with a sentence for a log: both states, th
 
 from __future__ import annotations
 
-import re
-
 from sloppyjobs import errors
 from sloppyjobs.states import Status
 
 CHANGED = "This job changed before your action. Nothing was done."
 NOT_DONE = "Nothing was done."
-_STATUS = "|".join(Status)
-_FOUND = re.compile(
-    rf"(?:job \S+ )?(?:is|became) (?P<status>{_STATUS})\b(?: and cannot become [a-z]+ by (?P<action>[a-z_]+))?"
-)
-"""About one job; other sentences are of the core's own, and are shown as they are."""
 _DONE_TO_IT = {
     "cancel": "cancelled",
     "delete": "deleted",
@@ -25,22 +18,21 @@ _DONE_TO_IT = {
     "retry": "retried",
     "run_now": "run now",
 }
-_BECAME = {"cancelled": "was", "deleted": "was", "succeeded": "has"}
+_BECAME = {Status.CANCELLED: "was", Status.DELETED: "was", Status.SUCCEEDED: "has"}
 
 
 def title(error: errors.InvalidTransition) -> str:
     """What has happened, in a sentence."""
-    return CHANGED if _FOUND.match(str(error)) else NOT_DONE
+    return NOT_DONE if error.status is None else CHANGED
 
 
 def reason(error: errors.InvalidTransition) -> str:
     """``It was deleted, so it can't be retried.``; what the core says, where that is something else."""
-    found = _FOUND.match(str(error))
-    if found is None:
+    if error.status is None:
         said = str(error)
         return f"It {said}." if said[:1].islower() else f"{said}."
-    verb = _BECAME.get(found["status"], "is")
-    done = _DONE_TO_IT.get(found["action"] or "")
+    verb = _BECAME.get(error.status, "is")
+    done = _DONE_TO_IT.get(error.command or "")
     if done:
-        return f"It {verb} {found['status']}, so it can't be {done}."
-    return f"It {verb} {found['status']}{' now' if verb == 'is' else ''}."
+        return f"It {verb} {error.status}, so it can't be {done}."
+    return f"It {verb} {error.status}{' now' if verb == 'is' else ''}."

@@ -46,7 +46,7 @@ ADVICE = {
     "InvalidOption": "Give the option a value that the text accepts.",
     "DuplicateJob": "Give one of the two another name; a module that is imported under two names defines twice.",
     "SchemaVersionMismatch": "Older tables: `sloppyjobs init` upgrades them. Newer tables: upgrade the library.",
-    "SchemaMissing": "`sloppyjobs init`, or `jobs.storage.init()`.",
+    "SchemaMissing": "`sloppyjobs init`, or `jobs.init()`.",
     "DriverMissing": "Install the extra that the text names, such as `sloppyjobs[postgres]`.",
     "StorageUnavailable": "Try again when the database is back. Where `maybe_done` is true, look first whether the work"
     " was done, or repeat it with the same `idempotency_key`.",

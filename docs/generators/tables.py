@@ -55,6 +55,7 @@ JOB = {
     "progress_percent": "How far the handler says it is.",
     "progress_message": "And in words.",
     "progress_fields": "And in fields of the application, as JSON.",
+    "followups": "What hangs on it, as a set of bits; none for a plain job.",
     "error_code": "The [code](errors.md) of the last failure.",
     "error_type": "The exception's class.",
     "error_frame": "The application's module and function in which it was raised.",

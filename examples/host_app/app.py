@@ -85,7 +85,7 @@ def create_app(database: str | None = None) -> Flask:
     with app.app_context():
         db.create_all()
         _people()
-        jobs.storage.init()
+        jobs.init()
     _pages(app)
     app.register_blueprint(webui.create_blueprint(jobs, StaffPolicy()), url_prefix="/staff/jobs")
     return app

@@ -122,5 +122,7 @@ def _refused(action: Action, job: JobState, target: Status) -> errors.InvalidTra
     else:
         advice = "it takes no command in this state"
     return errors.InvalidTransition(
-        f"job {job.id} is {job.status} and cannot become {target} by {action.name}; {advice}"
+        f"job {job.id} is {job.status} and cannot become {target} by {action.name}; {advice}",
+        status=job.status,
+        command=action.name,
     )

@@ -11,14 +11,14 @@ import msgspec
 from sloppyjobs import errors, options
 from sloppyjobs.admin.actions import Action, action_named, decision
 from sloppyjobs.admin.bulk_progress import Progress, digest_of, read_cursor, tally_of
-from sloppyjobs.admin.filters import job_filter, order_given
+from sloppyjobs.admin.filters import job_query, order_given
 from sloppyjobs.admin.showing import Showing
 from sloppyjobs.definitions import Definitions
 from sloppyjobs.model import Job
 from sloppyjobs.states import Status
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.ports.operators import Decide, JobState, Order, Outcome, Step
-from sloppyjobs.storage.ports.reads import JobFilter
+from sloppyjobs.storage.ports.reads import JobQuery
 from sloppyjobs.views import BulkResult
 
 LIMIT = 10_000
@@ -33,7 +33,7 @@ class Request(NamedTuple):
     """A bulk command as it was asked for, checked."""
 
     verb: Action
-    wanted: JobFilter
+    wanted: JobQuery
     filter: Mapping[str, Any]
     limit: int
     at_once: int
@@ -142,7 +142,7 @@ class Bulk:
             sample=tuple(showing.row(job) for job in first),
         )
 
-    def _find(self, wanted: JobFilter, after: tuple[Any, ...] | None, limit: int) -> _Chunk:
+    def _find(self, wanted: JobQuery, after: tuple[Any, ...] | None, limit: int) -> _Chunk:
         """The oldest jobs beyond a key that the filter finds, and the key after which to go on."""
         found = self._storage.lists.find(wanted, "created_at", after, backward=False, limit=limit)
         return _Chunk([job for _, job in found.jobs], found.resume)
@@ -157,10 +157,10 @@ def _looks(at_once: int) -> int:
     return max(1, LOOKS * at_once // LIMIT)
 
 
-def _wanted(verb: Action, filter: Mapping[str, Any], scope: Iterable[str] | None) -> JobFilter:
+def _wanted(verb: Action, filter: Mapping[str, Any], scope: Iterable[str] | None) -> JobQuery:
     if not isinstance(filter, Mapping):
         raise options.refuse("filter", filter, "must be a mapping, such as {'queue': 'emails'}")
-    wanted = job_filter(filter, scope)
+    wanted = job_query(filter, scope)
     causes = [name for name in ("error_type", "error_frame") if name in filter]
     if not causes and all(value is None for value in filter.values()):
         raise options.refuse("filter", filter, "must narrow the jobs; an empty filter would be all of them")
@@ -177,7 +177,7 @@ def _fenced(expected: Mapping[str, Job], decide: Decide) -> Decide:
     def fenced(job: JobState) -> Step | None:
         seen = expected[job.id]
         if (job.status, job.attempt_count) != (seen.status, seen.attempt_count):
-            raise errors.InvalidTransition(f"became {job.status} meanwhile")
+            raise errors.InvalidTransition(f"became {job.status} meanwhile", status=job.status)
         return _in_short(job, decide)
 
     return fenced
@@ -197,7 +197,7 @@ def _in_short(job: JobState, decide: Decide) -> Step | None:
     try:
         return decide(job)
     except errors.InvalidTransition:
-        raise errors.InvalidTransition(f"is {job.status}") from None
+        raise errors.InvalidTransition(f"is {job.status}", status=job.status) from None
 
 
 def _touched(jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> list[Job]:
@@ -205,7 +205,7 @@ def _touched(jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> list[Job]:
     return [job for job in jobs if job.id in touched]
 
 
-def _with_missing(skipped: Mapping[str, int], wanted: JobFilter, matched: int, *, more: bool) -> dict[str, int]:
+def _with_missing(skipped: Mapping[str, int], wanted: JobQuery, matched: int, *, more: bool) -> dict[str, int]:
     missing = len(wanted.ids) - matched if wanted.ids is not None and not more else 0
     return dict(skipped) | ({"unknown, or outside the filter": missing} if missing > 0 else {})
 

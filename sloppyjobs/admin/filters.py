@@ -10,7 +10,7 @@ from sloppyjobs import options
 from sloppyjobs.payload import clean_text
 from sloppyjobs.states import Status
 from sloppyjobs.storage.ports.operators import AuditFilter, Order
-from sloppyjobs.storage.ports.reads import TIMED, JobFilter
+from sloppyjobs.storage.ports.reads import TIMED, JobQuery
 
 SHOWN = tuple(status for status in Status if status is not Status.DELETED)
 """What a list without a status shows."""
@@ -22,8 +22,8 @@ _ORDERS = ("created_at", "-created_at")
 _TIMED_ORDERS = ("run_at", "-run_at")
 
 
-def job_filter(given: Mapping[str, Any], scope: Iterable[str] | None = None) -> JobFilter:
-    """The filter of these options; None means not given, except for a cause, which may be none."""
+def job_query(given: Mapping[str, Any], scope: Iterable[str] | None = None) -> JobQuery:
+    """The query of these options; None means not given, except for a cause, which may be none."""
     unknown = set(given) - CHECKS.keys()
     if unknown:
         raise options.refuse(
@@ -38,7 +38,7 @@ def job_filter(given: Mapping[str, Any], scope: Iterable[str] | None = None) -> 
     for start, end in (("created_from", "created_to"), ("run_from", "run_to")):
         if start in checked and end in checked and checked[start] > checked[end]:
             raise options.refuse(start, given[start], f"is after {end}={given[end]!r}")
-    return JobFilter(statuses=statuses, scope=scope_of(scope), **checked)
+    return JobQuery(statuses=statuses, scope=scope_of(scope), **checked)
 
 
 def audit_filter(target: object, actor: object, action: object, start: object, end: object) -> AuditFilter:
@@ -56,7 +56,7 @@ def audit_filter(target: object, actor: object, action: object, start: object, e
     )
 
 
-def order_of(order: object, wanted: JobFilter) -> str:
+def order_of(order: object, wanted: JobQuery) -> str:
     """An order that an index can follow for this filter."""
     accepted: tuple[str, ...] = _ORDERS
     timed = TIMED.issuperset(wanted.statuses)

@@ -15,6 +15,9 @@ from sloppyjobs.views import QueueView, WorkerView
 DEFAULT_QUEUE = "default"
 """Known before anybody has used it."""
 
+PAST = "is not in the future"
+"""What is wrong with the end of a pause that is over already."""
+
 Moment = datetime | str
 
 
@@ -55,7 +58,7 @@ class QueueAdmin:
             self._check_known(queue)
         end = None if until is None else moment("until", until)
         if end is not None and end <= self._storage.clock.now():
-            raise options.refuse("until", until, "is not in the future")
+            raise options.refuse("until", until, PAST)
         order = order_given("pause_queue", actor, reason)
         self._storage.audit.set_queue_paused(queue, True, end, order)
         return self.get_queue(queue)

@@ -14,7 +14,7 @@ from sloppyjobs.admin.actions import ACTIONS, actions_for, decision
 from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.causes import CauseAdmin
 from sloppyjobs.admin.explaining import explain
-from sloppyjobs.admin.filters import audit_filter, job_filter, order_given, order_of, scope_of
+from sloppyjobs.admin.filters import audit_filter, job_query, order_given, order_of, scope_of
 from sloppyjobs.admin.finding import FindAdmin
 from sloppyjobs.admin.form_keys import FormAdmin
 from sloppyjobs.admin.job_facts import facts_about
@@ -128,7 +128,7 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         }
         cause = {"error_type": error_type, "error_frame": error_frame}
         given.update((key, value) for key, value in cause.items() if value is not None)
-        wanted = job_filter(given, scope)
+        wanted = job_query(given, scope)
         order = order_of(order, wanted)
         size = checked_size(page_size)
         paging = Paging("jobs", (datetime, str), [wanted, order])

@@ -50,7 +50,7 @@ def demo(target: Target, count: int, rate: float | None, duration: float | None,
         raise click.UsageError("demo brings an application of its own: name a database with --database")
     _make_folder(target)
     jobs = shop.create_jobs(target.connected().storage)
-    jobs.storage.init()
+    jobs.init()
     if count:
         _fill(jobs, count)
     rate = rate if rate is not None else float(serve)

@@ -147,7 +147,7 @@ def _doctor() -> str:
         os.chdir(folder)
         try:
             target = Target(database="sqlite:///sloppyjobs.db")
-            target.connected().storage.init()
+            target.connected().init()
             Path("sloppyjobs.db").chmod(0o640)
             return _example(target, "doctor")
         finally:

@@ -14,7 +14,7 @@ def init(target: Target) -> None:
 
     Safe to repeat, and to run from several places at once.
     """
-    version = target.connected().storage.init()
+    version = target.connected().init()
     click.echo(f"{target.where()} has the tables of schema version {version}")
 
 

@@ -6,16 +6,17 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask
 from flask.cli import ScriptInfo
 from sqlalchemy import Connection
 
-from sloppyjobs import errors
+from sloppyjobs import errors, options
 from sloppyjobs.flask.embedded import EmbeddedWorker
 from sloppyjobs.hooks import F, Hooks, JobHook, Middleware
+from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.recurring import Schedules
 from sloppyjobs.storage import SqlStorage, from_url
@@ -47,7 +48,7 @@ class Binding:
             engines = self.db.engines
         if self.bind_key not in engines:
             known = ", ".join(repr(key) for key in engines if key is not None) or "none"
-            raise errors.InvalidOption(f"bind_key={self.bind_key!r}: SQLALCHEMY_BINDS has no such key; known: {known}")
+            raise options.refuse("bind_key", self.bind_key, f"SQLALCHEMY_BINDS has no such key; known: {known}")
         return from_url(engines[self.bind_key], **self.options)
 
     def chooses_engine(self, session: Any) -> bool:
@@ -148,7 +149,8 @@ class AppJobs(Jobs):
     def __init__(self, origin: SloppyJobs, binding: Binding) -> None:
         self.origin = origin
         self.binding = binding
-        self.hooks = AppHooks(origin.hooks, binding.context)
+        inside = internals(origin)
+        self._internals = replace(inside, hooks=AppHooks(inside.hooks, binding.context), find=self._find_again)
         self.schedules = AppSchedules(origin.schedules, lambda: self.storage)
         self.embedded = EmbeddedWorker(self, binding.app)
         self.location: str | None = None
@@ -157,7 +159,7 @@ class AppJobs(Jobs):
         self._found: SqlStorage | None = None
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else is the origin's: definitions, ids, observers, retention."""
+        """Everything else is the origin's: definitions, retention."""
         if name == "origin":
             raise AttributeError(name)
         return getattr(self.origin, name)
@@ -171,7 +173,7 @@ class AppJobs(Jobs):
                     self._found = self.binding.storage()
         return self._found
 
-    def find_again(self) -> Find:
+    def _find_again(self) -> Find:
         """The application by its name in a module, or made again by the factory that ``flask --app`` would find.
 
         ``SLOPPYJOBS_APP`` in its configuration, as in ``shop:create_app('prod')``, says where to find it instead.

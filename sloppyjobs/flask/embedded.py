@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask
 
+from sloppyjobs import options
 from sloppyjobs.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def enabled_settings(app: Flask) -> Mapping[str, Any] | None:
         return None
     if wanted is True or str(wanted).strip().lower() in ("1", "true", "yes", "on"):
         return {}
-    raise InvalidOption(f"{VARIABLE}={wanted!r}: must be 1 or 0, or in the configuration a dict of worker settings")
+    raise options.refuse(VARIABLE, wanted, "must be 1 or 0, or in the configuration a dict of worker settings")
 
 
 def serves_elsewhere() -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, current_app, has_app_context
 from sqlalchemy import Connection
 
-from sloppyjobs import errors, payload
+from sloppyjobs import errors, options, payload
 from sloppyjobs.autogenerate import register_where_migrations_may_run
 from sloppyjobs.flask.binding import NAME, AppJobs, Binding
 from sloppyjobs.flask.commands import FlaskCommands
@@ -52,9 +52,7 @@ class SloppyJobs(Jobs):
         if NAME in app.extensions:
             raise errors.JobsError(f"the application {app.import_name!r} has its jobs already; initialise it once")
         if db is None and bind_key is not None:
-            raise errors.InvalidOption(
-                f"bind_key={bind_key!r}: a bind key needs its Flask-SQLAlchemy: init_app(app, db)"
-            )
+            raise options.refuse("bind_key", bind_key, "a bind key needs its Flask-SQLAlchemy: init_app(app, db)")
         register_where_migrations_may_run()
         bound = AppJobs(self, Binding(app, db, bind_key, storage))
         app.extensions[NAME] = bound

@@ -8,7 +8,7 @@ this worker lacks cost anything. Inside and across lanes the order is priority, 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -26,11 +26,16 @@ from sqlalchemy import (
 from sloppyjobs import errors
 from sloppyjobs.model import Claim, Ended, Job, Settlement
 from sloppyjobs.states import Decision, Failure, Lost, Status, decide, event_type
-from sloppyjobs.storage import rows
+from sloppyjobs.storage import rows, settlement_sql
+from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.damaged_rows import read_claims, read_jobs
 from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.followups import Edge, bits_of
 from sloppyjobs.storage.instants import as_stored
-from sloppyjobs.storage.settlement import Fence, Settling
+from sloppyjobs.storage.lanes import Lane, Lanes
+from sloppyjobs.storage.lanes import status_is as _status_is
+from sloppyjobs.storage.settlement import Fence
+from sloppyjobs.storage.settlement_sql import as_json
 
 SWEEP_LIMIT = 500
 ALL_QUEUES = "*"
@@ -38,8 +43,6 @@ LEASE_LENGTHS = 10_000
 """Microseconds by which leases differ."""
 FOUND_AGAIN = 1000
 """Running jobs of a worker that are looked through for those of a claim whose answer was lost."""
-
-Lane = tuple[str, str]
 
 
 class ClaimRequest(NamedTuple):
@@ -62,7 +65,7 @@ class Sweep(NamedTuple):
     """The attempts whose leases had expired."""
 
 
-class Claiming(Settling):
+class Claiming(Lanes):
     """The sweep of leases and due times, and the claim."""
 
     def sweep(self, limit: int = SWEEP_LIMIT) -> Sweep:
@@ -93,13 +96,23 @@ class Claiming(Settling):
         return self._turn(settlements, request)
 
     def _turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], list[Claim]]:
+        accepted, claims = self._turn_once(settlements, request)
+        while claims is None:
+            # An empty answer would say that nothing is due, and there may be jobs behind those that others took.
+            claims = self._turn_once((), request)[1]
+        return accepted, claims
+
+    def _turn_once(
+        self, settlements: Sequence[Settlement], request: ClaimRequest | None
+    ) -> tuple[set[str], list[Claim] | None]:
+        """As ``_turn``; None where others were faster with every job that this claim had found."""
         lost = None if request is None else self.unanswered.take_claim(request.worker_id)
         asked = lost or (None if request is None else self.told_apart(request))
-        lanes = self.read(lambda c: self._open_lanes(c, asked)) if asked else []
+        lanes = self.read(lambda c: self._lanes_for(c, asked)) if asked else []
         if not lanes and not settlements and lost is None:
             return set(), []
 
-        def work(connection: Connection, rerun: bool) -> tuple[set[str], list[Claim]]:
+        def work(connection: Connection, rerun: bool) -> tuple[set[str], list[Claim] | None]:
             accepted = self._settle(connection, settlements) if settlements else set()
             claims = self._claimed_before(connection, asked) if asked and (lost or rerun) else []
             return accepted, claims or (self._claim(connection, asked, lanes) if asked and lanes else [])
@@ -169,69 +182,43 @@ class Claiming(Settling):
 
     def _promote(self, connection: Connection, limit: int) -> int:
         c = self.tables.jobs.c
+        self.plan_by_index(connection)
         now = self.now(connection)
-        query = select(c.id, c.status).where(_status_in("scheduled", "retrying"), c.run_at <= now)
+        query = select(c.id, c.status, c.followups).where(_status_in("scheduled", "retrying"), c.run_at <= now)
         query = self.locked(query.order_by(c.run_at, c.id).limit(limit), skip=True)
-        due = sorted((str(row.id), str(row.status)) for row in connection.execute(query))
+        due = sorted((str(row.id), Status(row.status), row.followups) for row in connection.execute(query))
+        if not due:
+            return 0
         cursor, moment = cursor_of(connection), self.to_driver(now)
-        self.prepared("promote", self._promote_job).many(cursor, [{"job": id, "now": moment} for id, _ in due])
-        self.prepared("record edge", self.record_edge).many(
-            cursor, [_queued_event(job_id, Status(status), moment) for job_id, status in due]
-        )
+        values = {"given": as_json([(id, source.value) for id, source, _ in due]), "now": moment}
+        all_changed(self._given("promote jobs", settlement_sql.MOVE).run(cursor, values), len(due))
+        self.record_edges(cursor, [_queued_event(id, source) for id, source, _ in due], moment)
+        flagged = [Edge(id, source, Status.QUEUED, bits_of(bits)) for id, source, bits in due if bits is not None]
+        if flagged:
+            self.followups.after(connection, flagged)
         return len(due)
 
     # Claiming
 
-    def _open_lanes(self, connection: Connection, request: ClaimRequest) -> list[Lane]:
-        """The lanes that hold queued jobs this worker may take: one index probe for each lane there is."""
-        cursor = cursor_of(connection)
-        paused = self._paused_queues(connection)
-        queues = self._queues_with_jobs(cursor) if ALL_QUEUES in request.queues else request.queues
-        lanes = [(queue, name) for queue in queues for name in self._names_with_jobs(cursor, queue)]
-        return [
-            (queue, name)
-            for queue, name in lanes
-            if queue not in paused and (request.names is None or name in request.names)
-        ]
+    def _lanes_for(self, connection: Connection, request: ClaimRequest) -> list[Lane]:
+        queues = None if ALL_QUEUES in request.queues else request.queues
+        return self.open_lanes(connection, queues, request.names)
 
-    def _queues_with_jobs(self, cursor: Any) -> Iterator[str]:
-        step = self.prepared("next queue", self._next_queue)
-        found = step.rows(cursor, {"after_queue": ""})
-        while found:
-            yield found[0][0]
-            found = step.rows(cursor, {"after_queue": found[0][0]})
-
-    def _names_with_jobs(self, cursor: Any, queue: str) -> Iterator[str]:
-        step = self.prepared("next name", self._next_name)
-        found = step.rows(cursor, {"of_queue": queue, "after_name": ""})
-        while found:
-            yield found[0][0]
-            found = step.rows(cursor, {"of_queue": queue, "after_name": found[0][0]})
-
-    def _paused_queues(self, connection: Connection) -> set[str]:
-        query = self.prepared("paused queues", self._paused)
-        now = self.now(connection)
-        return {
-            name
-            for name, until in query.rows(cursor_of(connection), {})
-            if until is None or (self.from_driver(until) or now) > now
-        }
-
-    def _claim(self, connection: Connection, request: ClaimRequest, lanes: Sequence[Lane]) -> list[Claim]:
+    def _claim(self, connection: Connection, request: ClaimRequest, lanes: Sequence[Lane]) -> list[Claim] | None:
+        """Take the heads of these lanes; None where others have taken all of them since they were read."""
         now = self.now(connection)
         cursor, moment = cursor_of(connection), self.to_driver(now)
-        heads = self.prepared("heads of lane", self._heads_of_lane)
-        found = [
-            head
-            for queue, name in lanes
-            for head in heads.rows(cursor, {"of_queue": queue, "of_name": name, "now": moment, "most": request.limit})
-        ]
-        chosen = [head[3] for head in _in_order(found)[: request.limit]]
+        chosen = self.heads_of(cursor, lanes, moment, request.limit)
         if not chosen:
             return []
         until = self.to_driver(now + timedelta(seconds=request.lease))
         values = {"ids": self.list_param(chosen), "worker": request.worker_id, "now": moment, "until": until}
-        self.prepared("take jobs", self._take_jobs).run(cursor, values)
+        # Only the update decides: where rows are not locked when they are read, others may take them meanwhile.
+        if self.prepared("take jobs", self._take_jobs).run(cursor, values) != len(chosen):
+            unopened = {row[0] for row in self.prepared("unopened jobs", self._unopened_jobs).rows(cursor, values)}
+            chosen = [id for id in chosen if id in unopened]
+            if not chosen:
+                return None
         claims = self._taken(connection, request.worker_id, chosen)
         self._open_attempts(cursor, request.worker_id, [(claim.id, claim.attempt) for claim in claims], moment)
         return claims
@@ -262,35 +249,6 @@ class Claiming(Settling):
         heads = [query.limit(literal_column("1")).scalar_subquery() for query in (leases, due)]
         return select(*heads, self.clock_column())
 
-    # Queue first, then name: SQLite and MariaDB do not seek to a pair of values, they read everything up to it.
-
-    def _next_queue(self) -> Select[Any]:
-        c = self.tables.jobs.c
-        query = select(c.queue).where(_status_is("queued"), c.queue > bindparam("after_queue"))
-        return query.order_by(c.queue).limit(literal_column("1"))
-
-    def _next_name(self) -> Select[Any]:
-        c = self.tables.jobs.c
-        query = select(c.name).where(
-            _status_is("queued"), c.queue == bindparam("of_queue"), c.name > bindparam("after_name")
-        )
-        return query.order_by(c.name).limit(literal_column("1"))
-
-    def _paused(self) -> Select[Any]:
-        c = self.tables.queues.c
-        return select(c.name, c.paused_until).where(c.paused_at.is_not(None))
-
-    def _heads_of_lane(self) -> Select[Any]:
-        c = self.tables.jobs.c
-        query = select(-c.priority, c.run_at, c.created_at, c.id).where(
-            _status_is("queued"),
-            c.queue == bindparam("of_queue"),
-            c.name == bindparam("of_name"),
-            c.run_at <= bindparam("now"),
-        )
-        query = query.order_by(c.priority.desc(), c.run_at, c.created_at, c.id).limit(bindparam("most"))
-        return self.locked(query, skip=True)
-
     def _take_jobs(self) -> Any:
         jobs = self.tables.jobs
         return (
@@ -305,6 +263,21 @@ class Claiming(Settling):
                 progress_percent=null(),
                 progress_message=null(),
                 progress_fields=null(),
+            )
+        )
+
+    def _unopened_jobs(self) -> Select[Any]:
+        """Those that this transaction has taken: others commit a job together with its attempt."""
+        jobs, attempts = self.tables.jobs, self.tables.attempts
+        opened = (attempts.c.job_id == jobs.c.id) & (attempts.c.attempt_number == jobs.c.attempt_count)
+        return (
+            select(jobs.c.id)
+            .select_from(jobs.outerjoin(attempts, opened))
+            .where(
+                self.any_of(jobs.c.id, "ids"),
+                jobs.c.status == literal_column("'processing'"),
+                jobs.c.locked_by == bindparam("worker"),
+                attempts.c.job_id.is_(None),
             )
         )
 
@@ -332,52 +305,18 @@ class Claiming(Settling):
             created_at=bindparam("now"),
         )
 
-    def _promote_job(self) -> Any:
-        jobs = self.tables.jobs
-        return (
-            update(jobs)
-            .where(jobs.c.id == bindparam("job"))
-            .values(status=literal_column("'queued'"), updated_at=bindparam("now"))
-        )
-
-
-# Status literals stand in the SQL text, so that a prepared plan can use the partial indexes.
-
-
-def _status_is(status: str) -> Any:
-    return literal_column("status") == literal_column(f"'{status}'")
-
 
 def _status_in(*statuses: str) -> Any:
     words = ", ".join(f"'{status}'" for status in statuses)
     return literal_column(f"status IN ({words})")
 
 
-def _queued_event(job_id: str, source: Status, moment: Any) -> dict[str, Any]:
-    return {
-        "job_id": job_id,
-        "event_type": event_type(source, Status.QUEUED),
-        "from_status": source.value,
-        "to_status": "queued",
-        "attempt_number": None,
-        "worker_id": None,
-        "actor": None,
-        "message": None,
-        "created_at": moment,
-    }
+def _queued_event(job_id: str, source: Status) -> tuple[Any, ...]:
+    return job_id, event_type(source, Status.QUEUED), source.value, "queued", None, None, None, None
 
 
 def _fence(one: Ended) -> Fence:
     return one.job.id, one.settlement.attempt
-
-
-def _in_order(heads: list[Any]) -> list[Any]:
-    """Heads of lanes, (-priority, run_at, created_at, id), in the order of the claim."""
-    try:
-        return sorted(heads)
-    except TypeError:
-        # Among them is a damaged row, with bytes where the others have text.
-        return sorted(heads, key=lambda head: tuple(map(str, head)))
 
 
 def _lost(job: Job) -> Decision:

@@ -115,8 +115,9 @@ def _decided(job_id: str, state: JobState | None, decide: Decide, changed: bool 
     if state is None:
         return Taken(job_id, None, refused=unknown(job_id))
     if changed is not None:
-        how = "was created" if changed else f"became {state.status}"
-        return Taken(job_id, state, refused=errors.InvalidTransition(f"{how} meanwhile"))
+        return Taken(
+            job_id, state, refused=errors.InvalidTransition("was created meanwhile") if changed else _became(state)
+        )
     try:
         step = decide(state)
         if step is not None:
@@ -131,7 +132,11 @@ def _as_repeated(taken: Taken, ours: Collection[str]) -> Taken:
         return taken._replace(refused=None, repeated=True)
     if taken.step is None or taken.before is None:
         return taken
-    return taken._replace(step=None, refused=errors.InvalidTransition(f"became {taken.before.status} meanwhile"))
+    return taken._replace(step=None, refused=_became(taken.before))
+
+
+def _became(state: JobState) -> errors.InvalidTransition:
+    return errors.InvalidTransition(f"became {state.status} meanwhile", status=state.status)
 
 
 def possible_id(job_id: object) -> str:

@@ -19,16 +19,17 @@ from sloppyjobs.model import Claim, Job
 from sloppyjobs.payload import clean_text
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
+from sloppyjobs.storage.columns import JOB_COLUMNS, Kind
 from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.instants import EARLIEST, LATEST, from_text
 
 SHOWN = 60
 """Characters of a value that is shown as the reason why it cannot be read."""
-_SHOWN = rows.INSTANTS | rows.WHOLE | rows.NUMBERS | {"status", "paused_from"}
-"""The columns whose damaged values are shown; what stands in the others may be a secret."""
-_FIELDS = (*rows.JOB_FIELDS, "payload", "retry_policy")
-_OF_A_CLAIM = tuple(name for name in rows.CLAIM_FIELDS if name not in ("id", "payload", "retry_policy"))
-_NEEDED = frozenset({"run_at", "created_at", "updated_at"})
+_COLUMNS = {column.name: column for column in JOB_COLUMNS}
+_SHOWN = {Kind.INSTANT, Kind.WHOLE, Kind.NUMBER, Kind.STATUS}
+"""What of damaged values is shown; what stands in other columns may be a secret."""
+_FIELDS = (*rows.JOB_FIELDS, *(column.name for column in JOB_COLUMNS if not column.told))
+_OF_A_CLAIM = tuple(name for name in rows.CLAIM_FIELDS[1:] if _COLUMNS[name].told)
 
 
 class Salvaged(NamedTuple):
@@ -57,7 +58,7 @@ def salvage(dialect: Dialect, connection: Connection, ids: Sequence[str]) -> dic
     found: dict[str, Salvaged] = {}
     for job_id, row in _raw(dialect, connection, ids).items():
         reading = _Reading(row)
-        fields = {_FIELD_OF.get(name, name): reading.column(name) for name in rows.JOB_FIELDS[1:]}
+        fields = {_COLUMNS[name].field: reading.column(name) for name in rows.JOB_FIELDS[1:]}
         payload, retry = reading.text("payload") or "", reading.text("retry_policy")
         job = Job(job_id, **fields, damage=reading.summary())
         found[job_id] = Salvaged(job, payload, retry, reading.words("result"))
@@ -86,7 +87,7 @@ def salvage_claims(
     found: dict[str, Claim] = {}
     for job_id, row in _raw(dialect, connection, ids).items():
         reading = _Reading(row)
-        fields = {_FIELD_OF.get(name, name): reading.column(name) for name in _OF_A_CLAIM}
+        fields = {_COLUMNS[name].field: reading.column(name) for name in _OF_A_CLAIM}
         payload, retry = reading.text("payload") or "", reading.text("retry_policy")
         job = Job(job_id, **fields, status=Status.PROCESSING, locked_by=worker_id, damage=reading.summary())
         until = job.locked_until or job.updated_at
@@ -103,10 +104,6 @@ def _raw(dialect: Dialect, connection: Connection, ids: Sequence[str]) -> dict[s
     return {row[0]: dict(zip(_FIELDS, row[1:], strict=True)) for row in connection.execute(query)}
 
 
-_FIELD_OF = {"timeout_seconds": "timeout", "progress_percent": "progress"}
-"""The columns whose names differ from those of the fields of a job."""
-
-
 class _Reading:
     """The columns of one row, and what is wrong with them."""
 
@@ -120,21 +117,23 @@ class _Reading:
 
     def column(self, name: str) -> Any:
         """The value of a column of ``JOB_FIELDS``, or what stands for one that cannot be read."""
-        if name in rows.INSTANTS:
-            return self._read(name, _instant, EARLIEST if name in _NEEDED else None, "an instant")
-        if name in rows.WHOLE:
-            return self._read(name, int, 0, "a whole number")
-        if name in rows.NUMBERS:
-            return self._read(name, _number, None, "a number that makes sense")
-        if name in ("status", "paused_from"):
-            # No row is ever left in this state, so that it cannot be mistaken for a real one.
-            return self._read(name, Status, Status.FAILED if name == "status" else None, "a status")
-        if name in ("metadata", "progress_fields"):
-            return self._read(name, rows.metadata, {}, "a JSON object") or {}
-        if name == "result":
-            return self._read(name, msgspec.json.decode, None, "JSON")
+        column = _COLUMNS[name]
+        match column.kind:
+            case Kind.INSTANT:
+                return self._read(name, _instant, EARLIEST if column.required else None, "an instant")
+            case Kind.WHOLE:
+                return self._read(name, int, 0 if column.required else None, "a whole number")
+            case Kind.NUMBER:
+                return self._read(name, _number, None, "a number that makes sense")
+            case Kind.STATUS:
+                # No row is ever left in this state, so that it cannot be mistaken for a real one.
+                return self._read(name, Status, Status.FAILED if column.required else None, "a status")
+            case Kind.OBJECT:
+                return self._read(name, rows.metadata, {}, "a JSON object") or {}
+            case Kind.JSON:
+                return self._read(name, msgspec.json.decode, None, "JSON")
         found = self.text(name)
-        return "" if found is None and name in ("name", "queue") else found
+        return "" if found is None and column.required else found
 
     def text(self, name: str) -> str | None:
         """A column of text."""
@@ -155,19 +154,16 @@ class _Reading:
     def _read(self, name: str, read: Callable[[str], Any], otherwise: Any, wanted: str) -> Any:
         value = self.words(name)
         if value is None:
-            if name in _REQUIRED:
+            if _COLUMNS[name].required:
                 self._damage.append(f"{name} is empty")
                 return otherwise
             return None
         try:
             return read(value)
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError, msgspec.MsgspecError):
-            shown = f" ({clean_text(ascii(value), SHOWN)})" if name in _SHOWN else ""
+            shown = f" ({clean_text(ascii(value), SHOWN)})" if _COLUMNS[name].kind in _SHOWN else ""
             self._damage.append(f"{name} is not {wanted}{shown}")
             return otherwise
-
-
-_REQUIRED = _NEEDED | rows.WHOLE | {"name", "queue", "status", "payload"}
 
 
 def _instant(value: str) -> datetime:

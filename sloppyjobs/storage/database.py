@@ -1,8 +1,8 @@
 """Connections, transactions and the clock: what every part of the storage stands on.
 
 A transaction is a function of a connection. It is run again as a whole when the database reports a passing
-fault (a deadlock, a serialization failure, a busy file), so that no caller ever sees one. What lasts is raised as
-``StorageUnavailable``, which says whether the work may have been done.
+fault (a deadlock, a serialization failure, a busy file) and on a ``Conflict`` with another writer, so that no caller
+ever sees one. What lasts is raised as ``StorageUnavailable``, which says whether the work may have been done.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sqlalchemy.pool import QueuePool
 from sloppyjobs import errors
 from sloppyjobs.storage import reading, schema_version
 from sloppyjobs.storage.clock import Clock
+from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.forking import forget_connections_after_fork
 from sloppyjobs.storage.instants import Instant
@@ -283,6 +284,9 @@ class Database:
         while True:
             try:
                 return attempt()
+            except Conflict:
+                if time.monotonic() > deadline:
+                    raise
             except DBAPIError as error:
                 # What one attempt may have done stays in doubt, whatever becomes of the next.
                 maybe_done = maybe_done or (isinstance(error, StorageUnavailable) and error.maybe_done)

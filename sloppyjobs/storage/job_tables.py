@@ -6,22 +6,23 @@ one is paid for at each status change.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     Column,
-    Float,
     Identity,
     Index,
     Integer,
     MetaData,
     PrimaryKeyConstraint,
-    String,
     Table,
     Text,
     text,
 )
 
 from sloppyjobs.states import Status
-from sloppyjobs.storage.column_types import ByteText, KeyText, RowNumber, Word, partial
+from sloppyjobs.storage.column_types import ByteText, RowNumber, Word, partial
+from sloppyjobs.storage.columns import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, JobColumn, New
 from sloppyjobs.storage.instants import Instant
 
 QUEUED = "coalesce(status, '') = 'queued'"
@@ -41,46 +42,13 @@ def in_list(status: Status) -> str:
     return f"status = '{status.value}' AND {QUEUED if status is Status.QUEUED else SETTLED}"
 
 
-def job_columns() -> list[Column[object]]:
-    """The columns of a job row; the archive has the same."""
-    return [
-        Column("id", ByteText, primary_key=True),
-        Column("name", ByteText, nullable=False),
-        Column("queue", ByteText, nullable=False),
-        Column("status", Word, nullable=False),
-        Column("priority", Integer, nullable=False),
-        Column("run_at", Instant, nullable=False),
-        Column("created_at", Instant, nullable=False),
-        Column("updated_at", Instant, nullable=False),
-        Column("attempt_count", Integer, nullable=False),
-        Column("max_attempts", Integer, nullable=False),
-        Column("timeout_seconds", Float),
-        Column("locked_by", ByteText),
-        Column("locked_until", Instant),
-        Column("idempotency_key", KeyText),
-        Column("correlation_id", KeyText),
-        Column("schedule_id", ByteText),
-        Column("occurrence_at", Instant),
-        Column("principal", KeyText),
-        Column("payload", Text, nullable=False),
-        Column("retry_policy", Text),
-        Column("metadata", Text),
-        Column("result", Text),
-        Column("progress_percent", Float),
-        Column("progress_message", Text),
-        Column("error_code", String(64)),
-        Column("error_type", KeyText),
-        Column("error_frame", KeyText),
-        Column("error_message", Text),
-        Column("paused_from", Word),
-        Column("finished_at", Instant),
-        Column("progress_fields", Text),
-    ]
+def _job_column(column: JobColumn) -> Column[Any]:
+    return Column(column.name, column.type, primary_key=True) if column.new is New.ID else column.build()
 
 
 def jobs(prefix: str, metadata: MetaData, *, by_instant: bool) -> None:
     """Durable job instances. ``by_instant``: a claim needs no id to take them in the order of their creation."""
-    jobs = Table(f"{prefix}jobs", metadata, *job_columns())
+    jobs = Table(f"{prefix}jobs", metadata, *map(_job_column, JOB_COLUMNS))
     c = jobs.c
     partial(
         f"ix_{prefix}jobs_claim",
@@ -120,18 +88,7 @@ def attempts(prefix: str, metadata: MetaData) -> None:
     Table(
         f"{prefix}job_attempts",
         metadata,
-        Column("job_id", ByteText, nullable=False),
-        Column("attempt_number", Integer, nullable=False),
-        Column("worker_id", ByteText, nullable=False),
-        Column("status", Word, nullable=False),
-        Column("started_at", Instant, nullable=False),
-        Column("finished_at", Instant),
-        Column("run_seconds", Float),
-        Column("error_code", String(64)),
-        Column("error_type", KeyText),
-        Column("error_frame", KeyText),
-        Column("error_message", Text),
-        Column("traceback", Text),
+        *(column.build() for column in ATTEMPT_COLUMNS),
         PrimaryKeyConstraint("job_id", "attempt_number", name=f"pk_{prefix}job_attempts"),
     )
 
@@ -143,15 +100,7 @@ def events(prefix: str, metadata: MetaData, *, by_job: bool) -> None:
         f"{prefix}job_events",
         metadata,
         number,
-        Column("job_id", ByteText, nullable=False),
-        Column("event_type", Word, nullable=False),
-        Column("from_status", Word),
-        Column("to_status", Word, nullable=False),
-        Column("attempt_number", Integer),
-        Column("worker_id", ByteText),
-        Column("actor", KeyText),
-        Column("message", Text),
-        Column("created_at", Instant, nullable=False),
+        *(column.build() for column in EVENT_COLUMNS[1:]),
     )
     if by_job:
         events.append_constraint(PrimaryKeyConstraint("job_id", "id", name=f"pk_{prefix}job_events"))
@@ -180,7 +129,7 @@ def archive(prefix: str, metadata: MetaData) -> None:
     archive = Table(
         f"{prefix}job_archive",
         metadata,
-        *job_columns(),
+        *(_job_column(column) for column in JOB_COLUMNS if column.archived),
         Column("archived_at", Instant, nullable=False),
         Column("history", Text, nullable=False),
     )

@@ -17,7 +17,7 @@ from sloppyjobs.storage.commands import Commanding, possible_id, unknown
 from sloppyjobs.storage.damaged_rows import read_jobs, salvage
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.job_tables import in_list
-from sloppyjobs.storage.ports.reads import TIMED, UNSET, Details, Found, JobFilter, JobRow, Key, LastAttempt
+from sloppyjobs.storage.ports.reads import TIMED, UNSET, Details, Found, JobQuery, JobRow, Key, LastAttempt
 from sloppyjobs.storage.walking import Keyset, Sieve, Walk
 
 _HEAVY = ("metadata", "result", "progress_fields")
@@ -34,7 +34,7 @@ class JobLists:
         self.commands = commands
 
     def find(
-        self, wanted: JobFilter, order: str, after: Key | None, *, backward: bool, limit: int, details: bool = False
+        self, wanted: JobQuery, order: str, after: Key | None, *, backward: bool, limit: int, details: bool = False
     ) -> Found:
         """Up to ``limit`` jobs beyond a key, in ``order`` or backward; with ``details`` in the same statement."""
         self.database.ensure_schema()
@@ -121,7 +121,7 @@ class JobLists:
     def _find(
         self,
         connection: Connection,
-        wanted: JobFilter,
+        wanted: JobQuery,
         order: str,
         after: Key | None,
         backward: bool,
@@ -144,7 +144,7 @@ class JobLists:
         jobs = [(key, found[key[-1]]) for key in walked.found if _still(found.get(key[-1]), wanted)]
         return Found(jobs, walked.resume, more)
 
-    def job_walks(self, wanted: JobFilter, order: str = "-created_at") -> list[Walk]:
+    def job_walks(self, wanted: JobQuery, order: str = "-created_at") -> list[Walk]:
         """The walks that together find what is wanted, each along the index that narrows it most."""
         c = self.tables.jobs.c
         by_creation: tuple[ColumnElement[Any], ...] = (c.created_at, c.id)
@@ -167,7 +167,7 @@ class JobLists:
             statuses = tuple(status for status in statuses if status is Status.PROCESSING)
         return [self._status_walk(wanted, status) for status in statuses]
 
-    def _status_walk(self, wanted: JobFilter, status: Status) -> Walk:
+    def _status_walk(self, wanted: JobQuery, status: Status) -> Walk:
         c = self.tables.jobs.c
         only = msgspec.structs.replace(wanted, statuses=tuple(Status))
         if status is Status.DEAD and UNSET not in (wanted.error_type, wanted.error_frame) and wanted.name is not None:
@@ -180,7 +180,7 @@ class JobLists:
 
     def _walk(
         self,
-        wanted: JobFilter,
+        wanted: JobQuery,
         where: tuple[ColumnElement[bool], ...],
         keys: tuple[ColumnElement[Any], ...],
         prefix: tuple[ColumnElement[Any], ...] = (),
@@ -244,7 +244,7 @@ def _last_attempt(row: Sequence[Any]) -> LastAttempt:
     return LastAttempt(started, rows.elapsed(started, finished, measured))
 
 
-def _sieves(wanted: JobFilter, c: Any) -> list[Sieve]:
+def _sieves(wanted: JobQuery, c: Any) -> list[Sieve]:
     equal = {
         c.queue: wanted.queue,
         c.name: wanted.name,
@@ -296,5 +296,5 @@ def _status(condition: str) -> ColumnElement[bool]:
     return literal_column(f"status {condition}")
 
 
-def _still(job: Job | None, wanted: JobFilter) -> bool:
+def _still(job: Job | None, wanted: JobQuery) -> bool:
     return job is not None and job.status in wanted.statuses

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy import Connection, Select, select
 
 from sloppyjobs.model import Settlement
 from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.enqueue import Enqueue
+from sloppyjobs.storage.outages import StorageUnavailable
 from sloppyjobs.storage.unanswered import Unanswered
 
 if TYPE_CHECKING:
@@ -34,18 +34,22 @@ class Recognising(Enqueue):
     ) -> T:
         """As ``write``, for work that settles these or claims: what may have been committed unheard is remembered.
 
-        ``work`` is told whether it is run again.
+        ``work`` is told whether an earlier run of it may have been committed.
         """
-        runs = count()
+        rerun = False
 
-        def run(connection: Connection) -> T:
-            rerun = next(runs) > 0
-            if rerun:
-                self.unanswered.add(settlements)
-            return work(connection, rerun)
+        def once() -> T:
+            nonlocal rerun
+            try:
+                return self._write_once(lambda connection: work(connection, rerun))
+            except StorageUnavailable as error:
+                if error.maybe_done:
+                    rerun = True
+                    self.unanswered.add(settlements)
+                raise
 
         try:
-            done = self.write(run)
+            done = self._again(once)
         except Exception:
             self.unanswered.add(settlements)
             if claim is not None:
@@ -73,13 +77,3 @@ class Recognising(Enqueue):
         c = self.tables.attempts.c
         query = select(c.job_id, c.attempt_number, c.worker_id, c.status, c.finished_at)
         return query.where(self.any_of(c.job_id, "ids"))
-
-    # Differences between the dialects
-
-    def any_of(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """The column is one of a list that is passed as a single value."""
-        return self.dialect.any_of(column, name)
-
-    def list_param(self, values: Sequence[str]) -> Any:
-        """The list as the single value that ``any_of`` expects."""
-        return self.dialect.list_param(values)

@@ -16,7 +16,10 @@ from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, inse
 
 from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
+from sloppyjobs.storage.columns import JOB_COLUMNS
+from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.followups import Edge, bits_of
 from sloppyjobs.storage.job_tables import in_list
 from sloppyjobs.storage.ports.operators import Moved, Order
 from sloppyjobs.storage.ports.reads import Key
@@ -31,6 +34,9 @@ HISTORY = 1_000
 """Attempts, events and log lines of one job that its archived history keeps, the latest of each."""
 ROWS = 50_000
 """Rows of history that are read at once."""
+
+Held = dict[str, int | None]
+"""Jobs by their ids, in order, and what hangs on each."""
 
 Step = Callable[[Connection, Sequence[str]], int]
 """Moves these jobs in one transaction, and says how many it was."""
@@ -114,18 +120,23 @@ class Retention:
             return 0
         now = self.database.now(connection)
         values = {"status": Status.DELETED.value, "updated_at": now}
-        connection.execute(update(jobs).where(jobs.c.id.in_(held)).values(values))
-        moment = self.database.to_driver(now)
-        self.database.prepared("record edge", self.settlements.record_edge).many(
-            cursor_of(connection), [_deleted_event(job_id, status, order, moment) for job_id in held]
-        )
+        delete_softly = update(jobs).where(jobs.c.id.in_(list(held)), jobs.c.status == status.value).values(values)
+        all_changed(connection.execute(delete_softly).rowcount, len(held))
+        events = [_deleted_event(job_id, status, order) for job_id in held]
+        self.settlements.record_edges(cursor_of(connection), events, self.database.to_driver(now))
+        self._follow_up(connection, held, status, Status.DELETED)
         return len(held)
 
-    def _hold(self, connection: Connection, ids: Sequence[str], status: Status, aged: Any) -> list[str]:
+    def _hold(self, connection: Connection, ids: Sequence[str], status: Status, aged: Any) -> Held:
         """Lock those that are still what the look saw, and that nobody else has locked."""
         c = self.tables.jobs.c
-        query = select(c.id).where(c.id.in_(ids), c.status == status.value, aged).order_by(c.id)
-        return list(connection.execute(self.dialect.locked(query, skip=True)).scalars())
+        query = select(c.id, c.followups).where(c.id.in_(ids), c.status == status.value, aged).order_by(c.id)
+        return {row.id: row.followups for row in connection.execute(self.dialect.locked(query, skip=True))}
+
+    def _follow_up(self, connection: Connection, held: Held, source: Status, target: Status | None) -> None:
+        flagged = [Edge(job_id, source, target, bits_of(bits)) for job_id, bits in held.items() if bits is not None]
+        if flagged:
+            self.settlements.followups.after(connection, flagged)
 
     # Removing
 
@@ -134,11 +145,14 @@ class Retention:
         held = self._hold(connection, ids, Status.DELETED, jobs.c.updated_at < before)
         if not held:
             return 0
+        removed = list(held)
         if archive:
-            self._archive(connection, held)
+            self._archive(connection, removed)
         for table in (self.tables.logs, self.tables.events, self.tables.attempts):
-            connection.execute(delete(table).where(table.c.job_id.in_(held)))
-        connection.execute(delete(jobs).where(jobs.c.id.in_(held)))
+            connection.execute(delete(table).where(table.c.job_id.in_(removed)))
+        gone = delete(jobs).where(jobs.c.id.in_(removed), jobs.c.status == Status.DELETED.value)
+        all_changed(connection.execute(gone).rowcount, len(held))
+        self._follow_up(connection, held, Status.DELETED, None)
         return len(held)
 
     def _archive(self, connection: Connection, ids: Sequence[str]) -> None:
@@ -146,8 +160,13 @@ class Retention:
         now = self.database.now(connection)
         # A job that was put back by hand and ends here again replaces what was kept of it.
         connection.execute(delete(archive).where(archive.c.id.in_(ids)))
-        copied = [*jobs.c, bindparam("archived", type_=archive.c.archived_at.type), bindparam("history_json")]
-        names = [*(column.name for column in jobs.c), "archived_at", "history"]
+        kept = [column.name for column in JOB_COLUMNS if column.archived]
+        copied = [
+            *rows.columns(jobs, kept),
+            bindparam("archived", type_=archive.c.archived_at.type),
+            bindparam("history_json"),
+        ]
+        names = [*kept, "archived_at", "history"]
         # The payload is copied inside the database: it can be large, and nobody here needs to see it.
         copy = insert(archive).from_select(names, select(*copied).where(jobs.c.id == bindparam("job")))
         histories = self._histories(connection, ids)
@@ -192,15 +211,5 @@ class Retention:
 _LOG_FIELDS = ("attempt_number", "level", "message", "fields", "created_at")
 
 
-def _deleted_event(job_id: str, status: Status, order: Order, moment: Any) -> dict[str, Any]:
-    return {
-        "job_id": job_id,
-        "event_type": "deleted",
-        "from_status": status.value,
-        "to_status": Status.DELETED.value,
-        "attempt_number": None,
-        "worker_id": None,
-        "actor": order.actor,
-        "message": order.reason,
-        "created_at": moment,
-    }
+def _deleted_event(job_id: str, status: Status, order: Order) -> tuple[Any, ...]:
+    return job_id, "deleted", status.value, Status.DELETED.value, None, None, order.actor, order.reason

@@ -21,7 +21,7 @@ from sloppyjobs.storage.commands import Commanding
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.listing import JobLists
 from sloppyjobs.storage.ports.operators import Asked, Decide, JobState, Order, Run
-from sloppyjobs.storage.ports.reads import Cause, JobFilter, Key
+from sloppyjobs.storage.ports.reads import Cause, JobQuery, Key
 from sloppyjobs.storage.retry_run_rows import RetryRunRows, count_fates
 from sloppyjobs.storage.transitions import Transitions
 from sloppyjobs.storage.walking import Keyset, Walk
@@ -182,7 +182,7 @@ class RetryRuns:
 
     def _cause_walk(self, cause: Cause, queues: tuple[str, ...] | None, before: datetime | None) -> Walk:
         error_type, error_frame, name = cause
-        wanted = JobFilter(
+        wanted = JobQuery(
             statuses=(Status.DEAD,), name=name, error_type=error_type, error_frame=error_frame, scope=queues
         )
         [walk] = self.lists.job_walks(wanted)

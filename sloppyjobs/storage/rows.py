@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from math import isfinite
 from typing import Any
@@ -10,75 +10,29 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Table
 
-from sloppyjobs.model import Attempt, Claim, Event, Job
+from sloppyjobs.model import Attempt, Claim, Event, Job, NewJob
 from sloppyjobs.states import AttemptStatus, Status
+from sloppyjobs.storage.columns import (
+    ATTEMPT_COLUMNS,
+    EVENT_COLUMNS,
+    JOB_COLUMNS,
+    JobColumn,
+    Kind,
+    New,
+    TableColumn,
+    claim_columns,
+    names,
+    told,
+)
 
 ReadInstant = Callable[[Any], datetime | None]
 
-JOB_FIELDS = (
-    "id",
-    "name",
-    "queue",
-    "status",
-    "priority",
-    "run_at",
-    "created_at",
-    "updated_at",
-    "attempt_count",
-    "max_attempts",
-    "timeout_seconds",
-    "locked_by",
-    "locked_until",
-    "idempotency_key",
-    "correlation_id",
-    "schedule_id",
-    "occurrence_at",
-    "principal",
-    "progress_percent",
-    "progress_message",
-    "error_code",
-    "error_type",
-    "error_message",
-    "error_frame",
-    "paused_from",
-    "finished_at",
-    "metadata",
-    "result",
-    "progress_fields",
-)
+JOB_FIELDS = names(told(JOB_COLUMNS, Job))
 """The columns of a job without its payload, in the order of the fields of ``Job``."""
-
-CLAIM_FIELDS = (
-    "id",
-    "name",
-    "queue",
-    "priority",
-    "run_at",
-    "created_at",
-    "updated_at",
-    "attempt_count",
-    "max_attempts",
-    "timeout_seconds",
-    "locked_until",
-    "idempotency_key",
-    "correlation_id",
-    "schedule_id",
-    "occurrence_at",
-    "principal",
-    "error_code",
-    "error_type",
-    "error_message",
-    "error_frame",
-    "metadata",
-    "payload",
-    "retry_policy",
-)
+CLAIM_FIELDS = names(claim_columns(JOB_COLUMNS))
 """The columns of a job that has just been claimed; the others are known then, or empty."""
-
-WHOLE = frozenset({"priority", "attempt_count", "max_attempts"})
-NUMBERS = frozenset({"timeout_seconds", "progress_percent"})
-INSTANTS = frozenset({"run_at", "created_at", "updated_at", "locked_until", "occurrence_at", "finished_at"})
-"""Which of these columns are not text."""
+ATTEMPT_FIELDS = names(told(ATTEMPT_COLUMNS, Attempt))
+EVENT_FIELDS = names(told(EVENT_COLUMNS, Event))
 
 _STATUS = {status.value: status for status in Status}
 _ATTEMPT_STATUS = {status.value: status for status in AttemptStatus}
@@ -101,39 +55,7 @@ def job(row: Sequence[Any], instant: ReadInstant = as_is, *, existing: bool = Fa
     ``ValueError``, ``TypeError`` or ``KeyError`` for a damaged one, of which ``damaged_rows`` reads what it can.
     """
     _check_types(row)
-    # By position and one by one, for thousands are made in a second.
-    return Job(
-        row[0],
-        row[1],
-        row[2],
-        _STATUS[row[3]],
-        row[4],
-        instant(row[5]),  # type: ignore[arg-type]
-        instant(row[6]),  # type: ignore[arg-type]
-        instant(row[7]),  # type: ignore[arg-type]
-        row[8],
-        row[9],
-        row[10],
-        row[11],
-        instant(row[12]),
-        row[13],
-        row[14],
-        row[15],
-        None if row[16] is None else instant(row[16]),
-        row[17],
-        row[18],
-        row[19],
-        row[20],
-        row[21],
-        row[22],
-        row[23],
-        None if row[24] is None else _STATUS[row[24]],
-        None if row[25] is None else instant(row[25]),
-        metadata(row[26]),
-        None if row[27] is None else _decode(row[27]),
-        _object(row[28], "progress_fields"),
-        existing,
-    )
+    return _read_job(row, instant, existing)
 
 
 def metadata(text: str | None) -> dict[str, Any]:
@@ -155,40 +77,25 @@ def _object(text: str | None, what: str) -> dict[str, Any]:
 
 def claims(found: Iterable[Sequence[Any]], worker_id: str, instant: ReadInstant = as_is) -> list[Claim]:
     """Rows of ``CLAIM_FIELDS``, as they stand after one claim, as claims; raises as ``job`` does."""
-    made: list[Claim] = []
-    claimed_at: Any = None
-    status = Status.PROCESSING
-    # By position and in one go: thousands are made in a second, and anything more elaborate takes three times as long.
-    # fmt: off
-    for (
-        id, name, queue, priority, due, created, updated, attempt, most, timeout, locked, key, correlation_id,
-        schedule_id, occurrence, principal, code, kind, message, frame, more, payload, retry,
-    ) in found:
-        if updated != claimed_at:
-            claimed_at, now, until = updated, instant(updated), instant(locked)
-        created_at = instant(created)
-        run_at = created_at if due == created else instant(due)
-        occurrence_at = None if occurrence is None else instant(occurrence)
-        # SQLite keeps text in a column of numbers, and a number may be NaN: both would fail later, in a worker's loop.
-        if not most >= 0 or (timeout is not None and not timeout > 0):
-            raise ValueError("max_attempts or timeout_seconds is no number that makes sense")
-        job = Job(
-            id, name, queue, status, priority, run_at, created_at, now, attempt, most, timeout, worker_id,  # type: ignore[arg-type]
-            until, key, correlation_id, schedule_id, occurrence_at, principal, None, None,
-            code, kind, message, frame, None, None, {} if more is None else metadata(more),
-        )
-        made.append(Claim(job, attempt, worker_id, until, payload, retry))  # type: ignore[arg-type]
-    # fmt: on
-    return made
+    return _read_claims(found, worker_id, instant)
 
 
-def _kinds(name: str) -> frozenset[type]:
-    if name in WHOLE:
-        return frozenset({int})
-    return frozenset({int, float, type(None)}) if name in NUMBERS else frozenset({str, type(None)})
+_TYPES: dict[Kind, frozenset[type]] = {
+    Kind.WHOLE: frozenset({int}),
+    Kind.NUMBER: frozenset({int, float}),
+}
+_TEXT = frozenset({str})
+_NONE = frozenset({type(None)})
 
 
-_TYPED = tuple((place, _kinds(name)) for place, name in enumerate(JOB_FIELDS) if name not in INSTANTS)
+def _types(column: TableColumn) -> frozenset[type]:
+    known = _TYPES.get(column.kind, _TEXT)
+    return known if column.kind is Kind.WHOLE and column.required else known | _NONE
+
+
+_TYPED = tuple(
+    (place, _types(column)) for place, column in enumerate(told(JOB_COLUMNS, Job)) if column.kind is not Kind.INSTANT
+)
 
 
 def _check_types(row: Sequence[Any]) -> None:
@@ -201,40 +108,118 @@ def _check_types(row: Sequence[Any]) -> None:
             raise ValueError(f"{JOB_FIELDS[place]} is not finite")
 
 
-ATTEMPT_FIELDS = (
-    "job_id",
-    "attempt_number",
-    "worker_id",
-    "status",
-    "started_at",
-    "finished_at",
-    "run_seconds",
-    "error_code",
-    "error_type",
-    "error_message",
-    "error_frame",
-    "traceback",
-)
+# By position and one by one, for thousands are made in a second, and anything more elaborate takes three times as long.
+# So the functions are written from the list of columns when this module is loaded.
+
+
+def _defined(source: str) -> Any:
+    """The function ``read`` of this source."""
+    scope: dict[str, Any] = {
+        "Job": Job,
+        "Claim": Claim,
+        "PROCESSING": Status.PROCESSING,
+        "STATUS": _STATUS,
+        "as_object": _object,
+        "decode": _decode,
+    }
+    exec(source, scope)  # noqa: S102 - made of our own columns only
+    return scope["read"]
+
+
+def _expression(column: TableColumn, value: str) -> str:
+    """How a field is made of the value of its column."""
+    read = {
+        Kind.INSTANT: f"instant({value})",
+        Kind.STATUS: f"STATUS[{value}]",
+        Kind.JSON: f"decode({value})",
+        Kind.OBJECT: f"as_object({value}, {column.name!r})",
+    }.get(column.kind, value)
+    return read if column.required or read == value else f"{_empty(column)} if {value} is None else {read}"
+
+
+def _empty(column: TableColumn) -> str:
+    return "{}" if column.kind is Kind.OBJECT else "None"
+
+
+def _call(columns: Sequence[TableColumn], expressions: Mapping[str, str]) -> str:
+    """A call of ``Job`` with these expressions for its fields; the others are empty."""
+    empty = {column.field: _empty(column) for column in columns if column.told}
+    fields = [expressions.get(field, empty.get(field, "None")) for field in Job.__struct_fields__]
+    while fields[-1] in ("None", "{}"):
+        fields.pop()
+    return f"Job({', '.join(fields)})"
+
+
+def _job_reader(columns: Sequence[JobColumn]) -> Any:
+    """``read(row, instant, existing)`` for rows of these columns."""
+    found = {column.field: _expression(column, f"row[{place}]") for place, column in enumerate(told(columns, Job))}
+    job = _call(columns, {**found, "existing": "existing"})
+    return _defined(f"def read(row, instant, existing):\n    return {job}\n")
+
+
+_CLAIMS = """
+def read(found, worker_id, instant):
+    made = []
+    claimed_at = None
+    for ({values},) in found:
+        if updated_at != claimed_at:
+            claimed_at, now, until = updated_at, instant(updated_at), instant(locked_until)
+        created = instant(created_at)
+        # SQLite keeps text in a column of numbers, and a number may be NaN: both would fail later, in a worker's loop.
+        if not max_attempts >= 0 or (timeout_seconds is not None and not timeout_seconds > 0):
+            raise ValueError("max_attempts or timeout_seconds is no number that makes sense")
+        job = {job}
+        made.append(Claim(job, attempt_count, worker_id, until, payload, retry_policy))
+    return made
+"""
+_OF_A_CLAIM = {
+    "status": "PROCESSING",
+    "run_at": "created if run_at == created_at else instant(run_at)",
+    "created_at": "created",
+    "updated_at": "now",
+    "locked_by": "worker_id",
+    "locked_until": "until",
+}
+"""The fields of which more is known than their columns say, or that are read once for several."""
+
+
+def _claims_reader(columns: Sequence[JobColumn]) -> Any:
+    """``read(found, worker_id, instant)`` for rows of those columns that are claimed."""
+    claimed = claim_columns(columns)
+    found = {column.field: _expression(column, column.name) for column in claimed if column.told}
+    job = _call(columns, {**found, **_OF_A_CLAIM})
+    return _defined(_CLAIMS.format(values=", ".join(names(claimed)), job=job))
+
+
+_NEW_VALUES = {New.ID: "new.id", New.STATUS: "status", New.RUN_AT: "run_at", New.NOW: "now", New.ZERO: "0"}
+
+
+def _answer(columns: Sequence[JobColumn]) -> Any:
+    """``read(new, status, run_at, now)``: the job as its row says when it has just been written."""
+    found = {}
+    for column in columns:
+        if column.told and column.new is not None:
+            value = f"terms.{column.new}" if isinstance(column.new, str) else _NEW_VALUES[column.new]
+            found[column.field] = _expression(column, value) if column.kind is Kind.OBJECT else value
+    job = _call(columns, found)
+    return _defined(f"def read(new, status, run_at, now):\n    terms = new.terms\n    return {job}\n")
+
+
+_read_job: Callable[[Sequence[Any], ReadInstant, bool], Job] = _job_reader(JOB_COLUMNS)
+_read_claims: Callable[[Iterable[Sequence[Any]], str, ReadInstant], list[Claim]] = _claims_reader(JOB_COLUMNS)
+
+
+as_written: Callable[[NewJob, Status, datetime, datetime], Job] = _answer(JOB_COLUMNS)
+"""A new job as its row says after the insert: with this status, due and created at these instants."""
 
 
 def attempt(row: Sequence[Any]) -> Attempt:
     """A row of ``ATTEMPT_FIELDS`` as an ``Attempt``."""
-    started, finished, measured = row[4], row[5], row[6]
-    return Attempt(
-        job_id=row[0],
-        attempt_number=row[1],
-        worker_id=row[2],
-        # A word that somebody else wrote must not hide the other attempts.
-        status=_ATTEMPT_STATUS.get(row[3], AttemptStatus.FAILED),
-        started_at=started,
-        finished_at=finished,
-        duration=elapsed(started, finished, measured),
-        error_code=row[7],
-        error_type=row[8],
-        error_message=row[9],
-        error_frame=row[10],
-        traceback=row[11],
-    )
+    found = dict(zip(ATTEMPT_FIELDS, row, strict=True))
+    # A word that somebody else wrote must not hide the other attempts.
+    found["status"] = _ATTEMPT_STATUS.get(found["status"], AttemptStatus.FAILED)
+    found["duration"] = elapsed(found["started_at"], found["finished_at"], found.pop("run_seconds"))
+    return Attempt(**found)
 
 
 def elapsed(started: datetime | None, finished: datetime | None, measured: float | None) -> float | None:
@@ -245,31 +230,10 @@ def elapsed(started: datetime | None, finished: datetime | None, measured: float
     return None if finished is None or started is None else (finished - started).total_seconds()
 
 
-EVENT_FIELDS = (
-    "id",
-    "job_id",
-    "event_type",
-    "from_status",
-    "to_status",
-    "created_at",
-    "attempt_number",
-    "worker_id",
-    "actor",
-    "message",
-)
-
-
 def event(row: Sequence[Any]) -> Event:
     """A row of ``EVENT_FIELDS`` as an ``Event``."""
-    return Event(
-        id=row[0],
-        job_id=row[1],
-        event_type=row[2],
-        from_status=None if row[3] is None else _STATUS.get(row[3], Status.FAILED),
-        to_status=_STATUS.get(row[4], Status.FAILED),
-        created_at=row[5],
-        attempt_number=row[6],
-        worker_id=row[7],
-        actor=row[8],
-        message=row[9],
-    )
+    found = dict(zip(EVENT_FIELDS, row, strict=True))
+    source = found["from_status"]
+    found["from_status"] = None if source is None else _STATUS.get(source, Status.FAILED)
+    found["to_status"] = _STATUS.get(found["to_status"], Status.FAILED)
+    return Event(**found)

@@ -9,7 +9,7 @@ from sloppyjobs.storage import addresses
 from sloppyjobs.storage.instants import Instant
 from sloppyjobs.storage.tables import Tables
 
-VERSION = 7
+VERSION = 8
 """The schema version that this code works with."""
 
 

@@ -1,7 +1,8 @@
 """The one place where an attempt is finished, guarded against being finished twice.
 
 Rows are locked by primary key in id order, then the fence is compared: the job is still ``processing``, held by
-this owner, under this attempt number. Whatever does not pass the fence is stale and changes nothing.
+this owner, under this attempt number. Whatever does not pass the fence is stale and changes nothing. The locks keep
+writers from meeting; where a database has none, the update decides, which compares the fence once more.
 
 A settlement that is run again because its answer was lost may find its own outcome. Then it is accepted, not stale.
 """
@@ -15,24 +16,19 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from sqlalchemy import (
-    Connection,
-    Select,
-    bindparam,
-    func,
-    insert,
-    literal_column,
-    null,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Select, Subquery, bindparam, select, update
 
 from sloppyjobs.model import Settlement
-from sloppyjobs.states import FINISHED, Status, event_type
-from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.states import Status
+from sloppyjobs.storage import settlement_sql
+from sloppyjobs.storage.conflicts import all_changed
+from sloppyjobs.storage.database import Prepared, cursor_of
+from sloppyjobs.storage.followups import Edge, Followups, bits_of
 from sloppyjobs.storage.recognition import Recognising
+from sloppyjobs.storage.settlement_sql import as_json
 
 STATS_SHARDS = 8
+_SUCCEEDED = (Status.SUCCEEDED,)
 
 Fence = tuple[str, int]
 """A job id and the attempt number under which it is held."""
@@ -47,10 +43,15 @@ class HeldRow(NamedTuple):
     attempt: int
     queue: str
     name: str
+    followups: int | None
 
 
 class Settling(Recognising):
     """Settlement of attempts, and the leases that protect them until then."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.followups = Followups()
 
     def settle(self, settlements: Sequence[Settlement]) -> set[str]:
         """Write what was decided; returns the ids that were accepted. All others were stale."""
@@ -91,6 +92,7 @@ class Settling(Recognising):
 
     def _settle(self, connection: Connection, settlements: Sequence[Settlement]) -> set[str]:
         ordered = sorted(settlements, key=lambda s: s.job_id)
+        self.plan_by_index(connection)
         found = {row.id: row for row in self._lock_rows(connection, [s.job_id for s in ordered])}
         accepted: dict[str, Settlement] = {}
         for settlement in ordered:
@@ -105,20 +107,38 @@ class Settling(Recognising):
         return {*accepted, *self._settled_before(connection, lost)} if lost else set(accepted)
 
     def _write_settled(
-        self, connection: Connection, accepted: Sequence[Settlement], found: Mapping[str, HeldRow]
+        self, connection: Connection, passed: Sequence[Settlement], found: Mapping[str, HeldRow]
     ) -> None:
-        cursor = cursor_of(connection)
+        """Write what has passed the fence, all of it or nothing: ``Conflict`` where a row has changed since."""
         now = self.now(connection)
-        moment = self.to_driver(now)
-        plain = [s for s in accepted if s.decision.path == (Status.SUCCEEDED,)]
-        other = [s for s in accepted if s.decision.path != (Status.SUCCEEDED,)]
-        self.prepared("succeed job", self._succeed_job).many(
-            cursor, [{"job": s.job_id, "result": s.decision.result, "now": moment} for s in plain]
-        )
-        self.prepared("settle job", self._settle_job).many(cursor, [self._job_values(s, now) for s in other])
-        self.prepared("close attempt", self._close_attempt).many(cursor, [_attempt_values(s, moment) for s in accepted])
-        self.prepared("record edge", self.record_edge).many(cursor, [row for s in accepted for row in edges(s, moment)])
-        self._count(cursor, accepted, found, now)
+        cursor, moment = cursor_of(connection), self.to_driver(now)
+        plain = [s for s in passed if s.decision.path == _SUCCEEDED]
+        others = [s for s in passed if s.decision.path != _SUCCEEDED]
+        if plain:
+            values = {"given": as_json([settlement_sql.success(s) for s in plain]), "now": moment}
+            all_changed(self._given("succeed jobs", settlement_sql.SUCCESS).run(cursor, values), len(plain))
+            self._given("close successes", settlement_sql.SUCCESS).run(cursor, values)
+            self._given("record successes", settlement_sql.SUCCESS).run(cursor, values)
+        if others:
+            rows = [settlement_sql.other(s, now, self.to_driver) for s in others]
+            values = {"given": as_json(rows), "now": moment}
+            all_changed(self._given("settle jobs", settlement_sql.OTHER).run(cursor, values), len(others))
+            self._given("close attempts", settlement_sql.OTHER).run(cursor, values)
+            self.record_edges(cursor, [edge for s in others for edge in settlement_sql.edges(s)], moment)
+        self._count(cursor, passed, found, now)
+        flagged = [edge for s in passed if found[s.job_id].followups is not None for edge in _walked(s, found)]
+        if flagged:
+            self.followups.after(connection, flagged)
+
+    def record_edges(self, cursor: Any, edges: Sequence[tuple[Any, ...]], moment: Any) -> None:
+        """Write an event for each of these rows of ``settlement_sql.EDGE``, which get their places here."""
+        rows = [(place, *edge) for place, edge in enumerate(edges)]
+        self._given("record edges", settlement_sql.EDGE).run(cursor, {"given": as_json(rows), "now": moment})
+
+    def _given(self, name: str, columns: settlement_sql.Columns) -> Prepared:
+        """The statement of ``settlement_sql`` with this name, over rows with these columns."""
+        build = getattr(settlement_sql, name.replace(" ", "_"))
+        return self.prepared(name, lambda: build(self.tables, self.given_rows("given", columns)))
 
     def _count(self, cursor: Any, accepted: Sequence[Settlement], found: Mapping[str, HeldRow], now: datetime) -> None:
         lanes = [(found[s.job_id].queue, found[s.job_id].name, s) for s in accepted]
@@ -154,107 +174,27 @@ class Settling(Recognising):
 
     def _rows_by_id(self, *, lock: bool) -> Select[Any]:
         c = self.tables.jobs.c
-        query = select(c.id, c.status, c.locked_by, c.attempt_count, c.queue, c.name)
+        query = select(c.id, c.status, c.locked_by, c.attempt_count, c.queue, c.name, c.followups)
         query = query.where(self.any_of(c.id, "ids")).order_by(c.id)
         return self.locked(query) if lock else query
-
-    def _succeed_job(self) -> Any:
-        jobs = self.tables.jobs
-        return (
-            update(jobs)
-            .where(jobs.c.id == bindparam("job"))
-            .values(
-                status=literal_column("'succeeded'"),
-                result=bindparam("result"),
-                updated_at=bindparam("now"),
-                finished_at=bindparam("now"),
-                locked_by=null(),
-                locked_until=null(),
-                error_code=null(),
-                error_type=null(),
-                error_message=null(),
-                error_frame=null(),
-            )
-        )
-
-    def _settle_job(self) -> Any:
-        jobs = self.tables.jobs
-        return (
-            update(jobs)
-            .where(jobs.c.id == bindparam("job"))
-            .values(
-                status=bindparam("to_status"),
-                # Null leaves the run time alone: a job that comes back at once keeps its place in the order.
-                run_at=func.coalesce(bindparam("next_run"), jobs.c.run_at),
-                updated_at=bindparam("now"),
-                finished_at=bindparam("finished"),
-                locked_by=null(),
-                locked_until=null(),
-                max_attempts=jobs.c.max_attempts + bindparam("extra"),
-                error_code=bindparam("code"),
-                error_type=bindparam("error_class"),
-                error_message=bindparam("error_text"),
-                error_frame=bindparam("frame"),
-            )
-        )
-
-    def _close_attempt(self) -> Any:
-        attempts = self.tables.attempts
-        return (
-            update(attempts)
-            .where(attempts.c.job_id == bindparam("job"), attempts.c.attempt_number == bindparam("number"))
-            .values(
-                status=bindparam("ended"),
-                finished_at=bindparam("now"),
-                run_seconds=bindparam("measured"),
-                error_code=bindparam("code"),
-                error_type=bindparam("error_class"),
-                error_message=bindparam("error_text"),
-                error_frame=bindparam("frame"),
-                traceback=bindparam("trace"),
-            )
-        )
-
-    def record_edge(self) -> Any:
-        names = (
-            "job_id",
-            "event_type",
-            "from_status",
-            "to_status",
-            "attempt_number",
-            "worker_id",
-            "actor",
-            "message",
-            "created_at",
-        )
-        return insert(self.tables.events).values({name: bindparam(name) for name in names})
 
     def _renew_lease(self) -> Any:
         jobs = self.tables.jobs
         return update(jobs).where(jobs.c.id == bindparam("job")).values(locked_until=bindparam("until"))
-
-    def _job_values(self, settlement: Settlement, now: datetime) -> dict[str, Any]:
-        decision, failure = settlement.decision, settlement.decision.failure
-        target = decision.path[-1]
-        retry_at = now + timedelta(seconds=decision.delay) if target is Status.RETRYING else None
-        return {
-            "job": settlement.job_id,
-            "to_status": target.value,
-            "next_run": None if retry_at is None else self.to_driver(retry_at),
-            "now": self.to_driver(now),
-            "finished": self.to_driver(now) if target in FINISHED else None,
-            "extra": 0 if decision.counts else 1,
-            "code": failure.code if failure else None,
-            "error_class": failure.type if failure else None,
-            "error_text": failure.message if failure else None,
-            "frame": failure.frame if failure else None,
-        }
 
     # Differences between the dialects
 
     def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
         """The query, locking what it reads; ``skip`` passes over what others have locked."""
         return self.dialect.locked(query, skip=skip)
+
+    def given_rows(self, name: str, columns: settlement_sql.Columns) -> Subquery:
+        """Rows that are passed as a single value: a JSON array of arrays, under the parameter ``name``."""
+        return self.dialect.given_rows(name, columns)
+
+    def plan_by_index(self, connection: Connection) -> None:
+        """Let the statements of this transaction go through indexes, whatever the statistics say."""
+        self.dialect.plan_by_index(connection)
 
     def count_up(self) -> Any:
         """Add to a minute's counters, or start them."""
@@ -270,39 +210,11 @@ def _passes(row: HeldRow | None, settlement: Settlement) -> bool:
     )
 
 
-def _attempt_values(settlement: Settlement, moment: Any) -> dict[str, Any]:
-    decision, failure = settlement.decision, settlement.decision.failure
-    return {
-        "job": settlement.job_id,
-        "number": settlement.attempt,
-        "ended": decision.attempt.value,
-        "now": moment,
-        "measured": settlement.run_seconds,
-        "code": failure.code if failure else None,
-        "error_class": failure.type if failure else None,
-        "error_text": failure.message if failure else None,
-        "frame": failure.frame if failure else None,
-        "trace": failure.traceback if failure else None,
-    }
-
-
-def edges(settlement: Settlement, moment: Any) -> Iterable[dict[str, Any]]:
-    """The events of a settlement: one for each edge of its path."""
-    decision, source = settlement.decision, Status.PROCESSING
-    message = decision.failure.message if decision.failure else decision.message
-    for target in decision.path:
-        yield {
-            "job_id": settlement.job_id,
-            "event_type": event_type(source, target),
-            "from_status": source.value,
-            "to_status": target.value,
-            "attempt_number": settlement.attempt,
-            "worker_id": settlement.worker_id,
-            "actor": None,
-            "message": message,
-            "created_at": moment,
-        }
-        source, message = target, None
+def _walked(settlement: Settlement, found: Mapping[str, HeldRow]) -> Iterable[Edge]:
+    bits, source = bits_of(found[settlement.job_id].followups), Status.PROCESSING
+    for target in settlement.decision.path:
+        yield Edge(settlement.job_id, source, target, bits)
+        source = target
 
 
 def tally(lanes: Iterable[tuple[str, str, Settlement]]) -> list[dict[str, Any]]:

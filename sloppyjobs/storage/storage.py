@@ -14,6 +14,7 @@ from sloppyjobs.storage.finding import JobSearch
 from sloppyjobs.storage.firing import ScheduleFiring
 from sloppyjobs.storage.form_keys import FormKeys
 from sloppyjobs.storage.history import History
+from sloppyjobs.storage.inspection import SqlInspection
 from sloppyjobs.storage.listing import JobLists
 from sloppyjobs.storage.locks import Locks
 from sloppyjobs.storage.loglines import JobLogs
@@ -72,6 +73,11 @@ class SqlStorage(Commanding):
         if other is not self:
             other._compose()
         return other
+
+    @property
+    def inspection(self) -> SqlInspection:
+        """What the conformance suite sees of the rows."""
+        return SqlInspection(self)
 
     def turns(self) -> Turns:
         """The turns of one worker."""

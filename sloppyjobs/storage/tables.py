@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import MetaData, Table
 
-from sloppyjobs.errors import InvalidOption
+from sloppyjobs.options import refuse
 from sloppyjobs.storage import job_tables, operator_tables, service_tables
 
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
@@ -42,9 +42,9 @@ class Tables:
 
     def __post_init__(self) -> None:
         if not _PREFIX.fullmatch(self.prefix):
-            raise InvalidOption(f"prefix={self.prefix!r}: must be a letter or _, then up to 30 letters, digits or _")
+            raise refuse("prefix", self.prefix, "must be a letter or _, then up to 30 letters, digits or _")
         if self.schema is not None and not _SCHEMA.fullmatch(self.schema):
-            raise InvalidOption(f"schema={self.schema!r}: must have 1 to 63 characters and no quotation mark")
+            raise refuse("schema", self.schema, "must have 1 to 63 characters and no quotation mark")
         object.__setattr__(self, "metadata", MetaData(schema=self.schema))
         job_tables.jobs(self.prefix, self.metadata, by_instant=self.dialect == "postgresql")
         for build in _BUILDERS:

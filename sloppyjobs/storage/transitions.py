@@ -27,8 +27,10 @@ from sloppyjobs import errors
 from sloppyjobs.states import FINISHED, AttemptStatus, Status
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.claims import Claiming
+from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.deaths import Deaths
+from sloppyjobs.storage.followups import Edge, bits_of
 from sloppyjobs.storage.ports.operators import JobState, Move, Step
 from sloppyjobs.storage.settlement import STATS_SHARDS
 
@@ -36,7 +38,7 @@ COMMANDS_SHARD = STATS_SHARDS
 """Commands count in a shard that no worker uses: neither waits for the other."""
 
 
-_STATE_FIELDS = ("id", "name", "status", "attempt_count", "locked_by", "paused_from", "retry_policy", "queue")
+_STATE_FIELDS = JobState._fields
 _GIVEN: Mapping[str, TypeEngine[Any]] = {
     "id": Text(),
     "source": Text(),
@@ -47,6 +49,7 @@ _GIVEN: Mapping[str, TypeEngine[Any]] = {
     "paused_from": Text(),
     "run_now": Integer(),
     "max_attempts": Integer(),
+    "counted": Integer(),
 }
 
 
@@ -71,19 +74,26 @@ class Transitions(Claiming):
         actor: str | None,
         message: str | None,
     ) -> None:
-        """Take each job, whose lock is held, along its edge, and record one event for each."""
+        """Take each job along its edge, and record one event for each; ``Conflict`` where one is not there any more."""
         given = self.given_rows("given", _GIVEN)
         values = {"given": msgspec.json.encode([_given(*move) for move in moves]).decode()}
         dead = [state.id for state, _ in moves if state.status is Status.DEAD]
         if dead:
             self.deaths.record(connection, dead)
-        connection.execute(self._move_jobs(given, now), values)
+        all_changed(connection.execute(self._move_jobs(given, now), values).rowcount, len(moves))
         if any(state.status is Status.PROCESSING for state, _ in moves):
             connection.execute(self._end_attempts(given, now, message), values)
         connection.execute(self._record_moves(given, now, actor, message), values)
         self._count_cancelled(connection, moves, now)
         if any(step.target is Status.QUEUED or state.status is Status.PROCESSING for state, step in moves):
             self.dialect.announce(connection)
+        flagged = [
+            Edge(state.id, state.status, step.target, bits_of(state.followups))
+            for state, step in moves
+            if state.followups is not None
+        ]
+        if flagged:
+            self.followups.after(connection, flagged)
 
     def _count_cancelled(self, connection: Connection, moves: Iterable[Move], now: datetime) -> None:
         """A cancelled job is counted when the command is carried out: the settlement that may follow is stale."""
@@ -107,7 +117,12 @@ class Transitions(Claiming):
         ended = func.coalesce(jobs.c.finished_at, moment)
         return (
             update(jobs)
-            .where(jobs.c.id == given.c.id)
+            .where(
+                jobs.c.id == given.c.id,
+                # An expression, so that no index but the primary key's looks usable.
+                func.coalesce(jobs.c.status, "") == given.c.source,
+                jobs.c.attempt_count == given.c.counted,
+            )
             .values(
                 status=given.c.target,
                 updated_at=moment,
@@ -148,21 +163,19 @@ class Transitions(Claiming):
         }
         return insert(events).from_select(list(columns), select(*columns.values()).order_by(given.c.id))
 
-    # Differences between the dialects
-
-    def given_rows(self, name: str, columns: Mapping[str, TypeEngine[Any]]) -> Subquery:
-        """Rows that are passed as a single value: a JSON array of arrays, under the parameter ``name``."""
-        return self.dialect.given_rows(name, columns)
-
-    def plan_by_index(self, connection: Connection) -> None:
-        """Let the statements of this transaction go through indexes, whatever the statistics say."""
-        self.dialect.plan_by_index(connection)
-
 
 def _state(row: Any) -> JobState:
     paused_from = None if row.paused_from is None else Status(row.paused_from)
     return JobState(
-        row.id, row.name, Status(row.status), row.attempt_count, row.locked_by, paused_from, row.retry_policy, row.queue
+        row.id,
+        row.name,
+        Status(row.status),
+        row.attempt_count,
+        row.locked_by,
+        paused_from,
+        row.retry_policy,
+        row.queue,
+        row.followups,
     )
 
 
@@ -177,4 +190,5 @@ def _given(state: JobState, step: Step) -> tuple[Any, ...]:
         None if step.paused_from is None else step.paused_from.value,
         int(step.run_now),
         step.max_attempts,
+        state.attempt_count,
     )

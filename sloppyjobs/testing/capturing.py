@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sloppyjobs import errors
 from sloppyjobs import payload as payloads
 from sloppyjobs.definitions import Definitions
+from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.model import Job, NewJob
 
@@ -106,11 +107,11 @@ def capture(jobs: Jobs) -> Iterator[Capture]:
     transaction is rolled back later. So are jobs that a schedule enqueues when it is ticked or triggered here.
     """
     captured = Capture(jobs.definitions)
-    jobs.observers.append(captured.record)
+    internals(jobs).observers.append(captured.record)
     try:
         yield captured
     finally:
-        jobs.observers.remove(captured.record)
+        internals(jobs).observers.remove(captured.record)
 
 
 def _described(name: str, payload: Any, queue: str | None) -> str:

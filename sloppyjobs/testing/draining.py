@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sloppyjobs import errors, options
+from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.model import Job, NewJob
 
@@ -35,11 +36,11 @@ def inline(jobs: Jobs, limit: int = LIMIT) -> Iterator[None]:
     is run by the next enqueue outside a transaction, or by ``drain``.
     """
     running = _Inline(jobs, options.whole("limit", limit, least=1))
-    jobs.observers.append(running.enqueued)
+    internals(jobs).observers.append(running.enqueued)
     try:
         yield
     finally:
-        jobs.observers.remove(running.enqueued)
+        internals(jobs).observers.remove(running.enqueued)
 
 
 class _Inline:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sloppyjobs.definitions import Definitions
@@ -26,6 +27,8 @@ log = logging.getLogger(ATTEMPTS)
 
 WAITING = 5_000
 """Attempts that wait to be logged at most; where handlers are slower than jobs fail, the rest is counted."""
+REDACTED_TEXTS = 64
+"""Texts of errors whose redacted form is remembered."""
 ERROR_LENGTH = 500
 """Characters of an error in its line."""
 
@@ -54,6 +57,8 @@ class AttemptLog:
         self._definitions = definitions
         self._storage = storage
         self._redactors: dict[str, Redactor | None] = {}
+        # A message is in several places of its record, and jobs that fail of one cause say the same.
+        self._redacted = lru_cache(REDACTED_TEXTS)(self._redact)
         self._deferred: Deferred[Ended] = Deferred("sloppyjobs-log", self._write, limit=WAITING)
         self._counting = threading.Lock()
         self._left_out = 0
@@ -160,7 +165,7 @@ class AttemptLog:
     def _redacting(self, name: str) -> Any:
         return lambda text: self._redacted(name, text)
 
-    def _redacted(self, name: str, text: str) -> str:
+    def _redact(self, name: str, text: str) -> str:
         if name not in self._redactors:
             self._redactors[name] = self._redactor(name)
         redactor = self._redactors[name]

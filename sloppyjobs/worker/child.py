@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from sloppyjobs import errors, telemetry
 from sloppyjobs.definitions import Definition, Handler
 from sloppyjobs.hooks import Hooks
+from sloppyjobs.internals import internals
 from sloppyjobs.logs import json_fields, portable, stamp_handlers
 from sloppyjobs.model import Claim, Job
 from sloppyjobs.payload import decode
@@ -126,7 +127,7 @@ def _hooks(find: Find) -> Hooks:
     # Before the application is made, which may look whether anybody handles its logs.
     _forward()
     try:
-        hooks: Hooks = find().hooks
+        hooks: Hooks = internals(find()).hooks
     except Exception as error:
         raise errors.JobsError(
             "the process cannot find the jobs again, whose middleware surrounds the handler: "

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import msgspec
 
 from sloppyjobs import errors, options, payload
+from sloppyjobs.enqueue_options import CallOptions
 from sloppyjobs.model import Claim, Job
 from sloppyjobs.payload import clean_text
 
@@ -172,7 +173,7 @@ class Context(msgspec.Struct, eq=False, gc=False):
         options.one_of("level", level, LEVELS)
         self._reports.log(self._claim, level, clean_text(message, MESSAGE_LIMIT), fields)
 
-    def enqueue(self, name: str, payload: Any = None, **options: Any) -> Job:
+    def enqueue(self, name: str, payload: Any = None, **options: Unpack[CallOptions]) -> Job:
         """Enqueue a further job; it inherits the correlation id."""
         options.setdefault("correlation_id", self.correlation_id)
         return self._reports.enqueue(name, payload, **options)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sloppyjobs import options
 from sloppyjobs.hooks import log_level
+from sloppyjobs.internals import internals
 from sloppyjobs.logs import stamp_handlers
 from sloppyjobs.worker.aftermath import Aftermath
 from sloppyjobs.worker.capturing import captured_logs
@@ -45,7 +46,7 @@ class Observation:
         self._ports = _ports(metrics_port)
         self._host = options.text("metrics_host", metrics_host)
         self._endpoint: Endpoint | None = None
-        self.aftermath = Aftermath(jobs.hooks, jobs.storage, jobs.definitions)
+        self.aftermath = Aftermath(internals(jobs).hooks, jobs.storage, jobs.definitions)
 
     @property
     def metrics_url(self) -> str | None:
@@ -79,7 +80,7 @@ class Observation:
     def logging(self) -> Iterator[None]:
         """Log records know their jobs, and jobs keep their log records, for the length of a block."""
         stamp_handlers()
-        with captured_logs(self._worker_id, self._level, self._jobs.hooks.log_levels):
+        with captured_logs(self._worker_id, self._level, internals(self._jobs).hooks.log_levels):
             yield
 
 

@@ -192,7 +192,8 @@ class Turnstile:
 
     def wait(self) -> None:
         """Until a handler finishes, a timeout is due, there is news, or it is time to poll."""
-        if self._finished or self._unsettled or self._settling or self._request() is not None:
+        # Whoever told it to drain may have woken it together with the last handler that finished.
+        if self.drained or self._finished or self._unsettled or self._settling or self._request() is not None:
             return
         self._hand_out()
         until = [self._give_up_at] if self._give_up_at is not None else [self._next_poll, self._next_sweep]

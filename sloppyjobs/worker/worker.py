@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from sloppyjobs import errors, options
 from sloppyjobs.admin.causes import advance_retry_runs
+from sloppyjobs.internals import internals
 from sloppyjobs.log_lines import get_logger
 from sloppyjobs.model import WorkerInfo
 from sloppyjobs.retention import maintain
@@ -84,7 +85,7 @@ class Worker:
             shutdown_timeout=shutdown_timeout,
             prefetch=prefetch,
         )
-        self.id = jobs.ids.new("worker") if id is None else options.text("id", id)
+        self.id = internals(jobs).ids.new("worker") if id is None else options.text("id", id)
         self.recurring = recurring
         self.maintenance = maintenance
         self.exit_if_unavailable = exit_if_unavailable
@@ -197,9 +198,9 @@ class Worker:
             self.jobs.definitions,
             self.reports,
             self.settings,
-            Surroundings(self.jobs.hooks),
+            Surroundings(internals(self.jobs).hooks),
             self.observation.aftermath,
-            self.jobs.find_again,
+            internals(self.jobs).find,
         )
 
     def _check_schema(self) -> None:

@@ -103,7 +103,7 @@ def test_a_statement_that_is_given_up_does_not_go_on_waiting_in_the_server(
             return len(seen) >= 3 and len(found) <= 1
 
         eventually(only_the_last_one_waits)
-    thread.join(30)
+    thread.join(60)
     assert len(jobs.admin.list_jobs().items) == 2
 
 
@@ -162,7 +162,7 @@ def test_a_silent_listener_is_noticed(proxy: FaultyProxy, proxied_url: str, monk
             watcher.wait(0.1)
     assert watcher.wait(0), "it listens again"
     jobs.enqueue("greet")
-    assert watcher.wait(10)
+    assert watcher.wait(60)
     watcher.close()
     jobs.storage.close()
 

@@ -12,6 +12,7 @@ from sqlalchemy import create_engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import Jobs, storage
+from sloppyjobs.internals import internals
 from sloppyjobs.model import Job
 
 pytestmark = pytest.mark.timeout(60)
@@ -107,7 +108,7 @@ def test_a_key_that_somebody_else_had_is_still_somebody_elses(proxy: FaultyProxy
 
 def test_an_observer_is_told_once(proxy: FaultyProxy, jobs: Jobs) -> None:
     told: list[Job] = []
-    jobs.observers.append(lambda _new, job, _committed: told.append(job))
+    internals(jobs).observers.append(lambda _new, job, _committed: told.append(job))
     proxy.drop_answer_to("INTO sloppy_job_queues")
     jobs.enqueue_many([*plain(2), *keyed(2)])
     assert len(told) == 4

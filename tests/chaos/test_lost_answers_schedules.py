@@ -9,6 +9,7 @@ import pytest
 from proxy import FaultyProxy
 
 from sloppyjobs import Jobs, storage
+from sloppyjobs.internals import internals
 from sloppyjobs.model import Job
 
 pytestmark = pytest.mark.timeout(60)
@@ -26,7 +27,7 @@ def jobs(proxied_url: str) -> Iterator[Jobs]:
 @pytest.mark.parametrize("moves", ["UPDATE sloppy_recurring_jobs", "DELETE FROM sloppy_recurring_jobs"])
 def test_a_tick_reports_what_it_fired_once(proxy: FaultyProxy, jobs: Jobs, moves: str) -> None:
     told: list[Job] = []
-    jobs.observers.append(lambda _new, job, _committed: told.append(job))
+    internals(jobs).observers.append(lambda _new, job, _committed: told.append(job))
     now = jobs.storage.clock.now()
     if moves.startswith("DELETE"):
         jobs.recurring("s", "sync", at=now)

@@ -121,7 +121,7 @@ def test_a_worker_goes_on_with_new_connections(jobs: Jobs, fenced: Fence) -> Non
         fenced()
         assert jobs.wait(jobs.enqueue("greet").id, timeout=30).status == "succeeded"
     finally:
-        assert worker.stop(timeout=10)
+        assert worker.stop(timeout=60)
 
 
 def test_listening_goes_on_with_a_new_connection(url: str, fenced: Fence) -> None:
@@ -130,12 +130,12 @@ def test_listening_goes_on_with_a_new_connection(url: str, fenced: Fence) -> Non
     watcher = jobs.storage.watch()
     assert watcher.wait(0), "whatever happened before is news"
     jobs.enqueue("greet")
-    assert watcher.wait(10)
+    assert watcher.wait(60)
     fenced()
     jobs.enqueue("greet")
-    assert watcher.wait(10), "it has connected anew, because the storage has left the server"
+    assert watcher.wait(60), "it has connected anew, because the storage has left the server"
     jobs.enqueue("greet")
-    assert watcher.wait(10)
+    assert watcher.wait(60)
     with watcher._driver.cursor() as cursor:  # type: ignore[attr-defined]
         assert cursor.execute("SHOW default_transaction_read_only").fetchone() == ("off",)
     watcher.close()
@@ -191,5 +191,5 @@ def test_a_worker_finds_the_other_host_of_its_url(
             eventually(lambda: second.links and not first.links)
             assert jobs.wait(jobs.enqueue("greet").id, timeout=30).status == "succeeded"
         finally:
-            assert worker.stop(timeout=10)
+            assert worker.stop(timeout=60)
             jobs.storage.close()

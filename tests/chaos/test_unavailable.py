@@ -23,7 +23,7 @@ Call = Callable[[Jobs, Claim], object]
 
 READS: dict[str, Call] = {
     "get": lambda jobs, claim: jobs.get(claim.id),
-    "wait": lambda jobs, claim: jobs.wait(claim.id),
+    "wait": lambda jobs, claim: jobs.wait(claim.id, 60),
     "fires": lambda jobs, _claim: jobs.fires("nightly"),
     "the clock": lambda jobs, _claim: jobs.storage.clock.now(),
     "overview": lambda jobs, _claim: jobs.admin.overview(),

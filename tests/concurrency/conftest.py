@@ -19,7 +19,7 @@ def crowd(request: pytest.FixtureRequest) -> Crowd:
 
     def run(name: str, url: str, size: int = 8) -> list[Any]:
         command = [sys.executable, str(request.path), name, url, str(size)]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
         assert ran.returncode == 0, ran.stderr
         results: list[Any] = json.loads(ran.stdout)
         return results

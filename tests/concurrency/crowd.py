@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-SECONDS = 60
+SECONDS = 120
 
 Begin = Callable[[], object]
 Work = Callable[[str, int, Begin], Any]

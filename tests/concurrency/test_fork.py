@@ -57,7 +57,7 @@ def connect_then_fork(url: str) -> None:
 
 def test_parent_and_children_enqueue_after_a_fork_and_nothing_is_lost(database_url: str) -> None:
     ran = subprocess.run(
-        [sys.executable, __file__, database_url], capture_output=True, text=True, check=False, timeout=100
+        [sys.executable, __file__, database_url], capture_output=True, text=True, check=False, timeout=250
     )
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout) == [0] * CHILDREN, ran.stderr

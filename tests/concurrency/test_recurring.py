@@ -150,7 +150,7 @@ def run_together(url: str, *each: tuple[str, ...]) -> list[list[str] | None]:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    answers = [process.communicate(timeout=100)[0] for process in processes]
+    answers = [process.communicate(timeout=250)[0] for process in processes]
     assert all(process.returncode in (0, -signal.SIGKILL) for process in processes)
     return [json.loads(answer) if answer else None for answer in answers]
 

@@ -41,7 +41,7 @@ def together(many: list[Jobs], work: Callable[[Jobs], Any]) -> list[Any]:
     ready = threading.Barrier(len(many))
 
     def begin(jobs: Jobs) -> Any:
-        ready.wait(30)
+        ready.wait(60)
         return work(jobs)
 
     with ThreadPoolExecutor(len(many)) as pool:

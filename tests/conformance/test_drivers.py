@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from kept_database import KeptDatabase, url_by
+from kept_database import url_by
 from sqlalchemy import create_engine
 
 from sloppyjobs import storage
@@ -14,26 +14,18 @@ from sloppyjobs.storage.clock import Clock
 from sloppyjobs.testing.conformance import *  # noqa: F403
 
 
-@pytest.fixture(scope="module")
-def kept_database(postgres_server: str, postgres_template: str) -> Iterator[KeptDatabase]:
-    """A database for all tests of this module: making one for each test takes longer than most tests."""
-    with KeptDatabase(postgres_server, postgres_template) as kept:
-        yield kept
-
-
 @pytest.fixture(params=["psycopg2", "pg8000"])
-def make_storage(request: pytest.FixtureRequest, kept_database: KeptDatabase) -> Iterator[Callable[..., SqlStorage]]:
+def make_storage(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[Callable[..., SqlStorage]]:
     """Makes storages over the database, empty as it is, on engines of an application."""
     made: list[SqlStorage] = []
     # Without this, pg8000 reads the certificates of the whole world for each connection, which takes longest of all.
     options = {"connect_args": {"ssl_context": False}} if request.param == "pg8000" else {}
 
     def make(clock: Clock | None = None) -> SqlStorage:
-        engine = create_engine(url_by(request.param, kept_database.url), **options)
+        engine = create_engine(url_by(request.param, postgres_url), **options)
         made.append(storage.from_url(engine, clock=clock))
         return made[-1]
 
     yield make
     for one in made:
         one.engine.dispose()
-    kept_database.empty()

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
-
 from kept_database import url_by
+from sqlalchemy import Engine, create_engine
 
 from sloppyjobs.jobs import Jobs
 

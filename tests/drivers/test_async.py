@@ -165,7 +165,7 @@ def test_waiting_does_not_block_the_loop(jobs: Jobs, play: Callable) -> None:
         with pytest.raises(errors.WaitTimeout):
             await jobs.wait_async(many[0].id, timeout=0.05)
         # More waiters than the loop has threads.
-        waiting = asyncio.gather(*(jobs.wait_async(job.id, timeout=60) for job in many))
+        waiting = asyncio.gather(*(jobs.wait_async(job, timeout=60) for job in many))
         await asyncio.sleep(0)
         worker.start()
         return await waiting

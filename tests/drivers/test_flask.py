@@ -63,7 +63,7 @@ def test_an_application_works_from_end_to_end(app: Flask) -> None:
         worker = jobs.create_worker(concurrency=1, poll_interval=0.05)
         worker.start()
         try:
-            assert jobs.wait(job_id, 30).result == "packed"
+            assert jobs.wait(job_id, 60).result == "packed"
         finally:
             worker.stop()
         assert [order.packed for order in db.session.scalars(db.select(Order))] == [True]

@@ -21,10 +21,9 @@ TOLD = "transaction of this thread has written"
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path: Path, prepare_sqlite: Callable[[Path], str]) -> Path:
     """A file with our tables and one of the application's."""
-    made = Jobs(f"sqlite:///{tmp_path / 'app.db'}")
-    made.storage.init()
+    made = Jobs(prepare_sqlite(tmp_path / "app.db"))
     with made.storage.engine.begin() as connection:
         connection.execute(text("CREATE TABLE orders (number INTEGER)"))
         connection.execute(text("INSERT INTO orders VALUES (0)"))

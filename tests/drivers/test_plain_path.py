@@ -46,8 +46,8 @@ def test_a_worker_runs_threads_coroutines_and_schedules(
     try:
         first = jobs.enqueue("in-a-thread", 1)
         rest = jobs.enqueue_many([("in-a-coroutine", number, {"idempotency_key": f"k{number}"}) for number in range(5)])
-        assert jobs.wait(first.id, 30).result == 2
-        assert [jobs.wait(job.id, 30).result for job in rest] == [0, 3, 6, 9, 12]
+        assert jobs.wait(first.id, 60).result == 2
+        assert [jobs.wait(job.id, 60).result for job in rest] == [0, 3, 6, 9, 12]
         assert eventually(lambda: [job.status for job in jobs.fires("often") if job.status == "succeeded"])
     finally:
         worker.stop()
@@ -66,7 +66,7 @@ def test_psycopg2_workers_are_woken_by_every_producer(postgres_url: str, make_jo
             producer.declare("wake")
             ran.clear()
             producer.enqueue("wake")
-            assert ran.wait(30), f"{driver} did not wake the worker"
+            assert ran.wait(55), f"{driver} did not wake the worker"
     finally:
         worker.stop()
 
@@ -80,7 +80,7 @@ def test_a_psycopg_3_worker_is_woken_by_the_plain_path(driver_url: str, postgres
     worker.start()
     try:
         producer.enqueue("wake")
-        assert ran.wait(30)
+        assert ran.wait(55)
     finally:
         worker.stop()
 

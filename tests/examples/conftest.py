@@ -26,7 +26,7 @@ def shown_by(request: pytest.FixtureRequest) -> Callable[[str], str]:
             env={**os.environ, "DATABASE_URL": url},
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=250,
             check=False,
         )
         assert shown.returncode == 0, shown.stderr

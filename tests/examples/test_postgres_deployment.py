@@ -19,7 +19,7 @@ def test_nothing_is_lost_when_a_worker_is_killed(empty_postgres_url: str) -> Non
         env={**os.environ, "DATABASE_URL": empty_postgres_url},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=250,
         check=False,
     )
     assert shown.returncode == 0, shown.stdout + shown.stderr

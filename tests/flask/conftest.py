@@ -28,14 +28,17 @@ def jobs() -> SloppyJobs:
 
 
 @pytest.fixture
-def make_app(tmp_path: Path, db: SQLAlchemy, jobs: SloppyJobs) -> Iterator[Make]:
+def make_app(tmp_path: Path, prepare_sqlite: Callable[[Path], str], db: SQLAlchemy, jobs: SloppyJobs) -> Iterator[Make]:
     """Makes applications, each with a SQLite file and the tables in place."""
     made: list[Flask] = []
 
     def make(name: str = "app", *, bind_key: str | None = None, init: bool = True, **options: Any) -> Flask:
         app = Flask(name)
-        app.config["SQLALCHEMY_DATABASE_URI"] = f"sqlite:///{tmp_path / name}.db"
-        app.config["SQLALCHEMY_BINDS"] = {"work": f"sqlite:///{tmp_path / name}-work.db"}
+        files = {None: tmp_path / f"{name}.db", "work": tmp_path / f"{name}-work.db"}
+        if init and bind_key in files and "prefix" not in options and not files[bind_key].exists():
+            prepare_sqlite(files[bind_key])
+        app.config["SQLALCHEMY_DATABASE_URI"] = f"sqlite:///{files[None]}"
+        app.config["SQLALCHEMY_BINDS"] = {"work": f"sqlite:///{files['work']}"}
         app.secret_key = "for a test"
         db.init_app(app)
         jobs.init_app(app, db, bind_key, **options)

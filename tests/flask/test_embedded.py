@@ -183,7 +183,7 @@ def test_nothing_starts_before_the_first_request(
     client = app.test_client()
     for _ in range(3):
         assert client.get("/").text == "hello"
-    assert jobs.wait(job.id).result == "said"
+    assert jobs.wait(job.id, 60).result == "said"
     assert len(jobs.admin.list_workers()) == 1
     jobs.bound(app).embedded.stop()
     assert jobs.admin.list_workers()[0].liveness == "stopped"
@@ -194,7 +194,7 @@ def test_an_explicit_start_works_soon_with_the_settings_given(jobs: SloppyJobs, 
     jobs.define("say", lambda ctx, payload: "said")
     app = make_app()
     assert jobs.start_embedded_worker(app, concurrency=3) is True
-    assert jobs.wait(jobs.enqueue("say").id).result == "said"
+    assert jobs.wait(jobs.enqueue("say").id, 60).result == "said"
     assert jobs.admin.list_workers()[0].concurrency == 3
 
 

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 import webui
 from sloppyjobs import InvalidOption, Job, JobsError, Retry, SchemaMissing
 from sloppyjobs.flask import SloppyJobs
+from sloppyjobs.internals import internals
 from sloppyjobs.testing import capture, drain
 
 Make = Callable[..., Flask]
@@ -171,7 +172,7 @@ def test_handlers_run_in_a_context_and_the_session_is_removed_after_each(
     worker = jobs.create_worker(poll_interval=0.1, concurrency=1, recurring=False, maintenance=False)
     worker.start()
     try:
-        results = [jobs.wait(job.id).result for job in made]
+        results = [jobs.wait(job.id, 60).result for job in made]
     finally:
         worker.stop()
     assert results == ["app", "app", "app", None]
@@ -258,7 +259,7 @@ def test_the_session_and_the_handlers_share_a_postgresql_too(
     worker = jobs.create_worker(poll_interval=0.1, recurring=False, maintenance=False)
     worker.start()
     try:
-        assert jobs.wait(job.id).result == 1
+        assert jobs.wait(job.id, 60).result == 1
     finally:
         worker.stop()
         with app.app_context():
@@ -286,7 +287,7 @@ def test_what_is_set_on_the_jobs_after_initialising_counts_for_the_application(
 
     app = make_app()
     jobs.bound(app).middleware(lambda ctx, payload, call_next: call_next())
-    assert len(jobs.hooks.middlewares) == 1
+    assert len(internals(jobs).hooks.middlewares) == 1
     jobs.retention = Retention(succeeded=1)
     jobs.define("late", lambda ctx, payload: None)
     jobs.declare_recurring("nightly", "late", cron="0 2 * * *")

@@ -49,6 +49,12 @@ def everything_public(python: Path, folder: Path) -> dict[str, Any]:
     return seen
 
 
+def loaded(python: Path, folder: Path, statement: str) -> set[str]:
+    """The modules that a statement loads."""
+    program = f"import sys\nbefore = set(sys.modules)\n{statement}\nprint(*set(sys.modules) - before)"
+    return set(_run(python, folder, program).split())
+
+
 def seconds(python: Path, folder: Path) -> float:
     """Processor time of the import, the best of several: other processes cannot make it look slow for long."""
     return min(float(_run(python, folder, _COST)) for _ in range(7))

@@ -37,9 +37,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path, clock: FakeClock):
-    kept = storage.sqlite(f"sqlite:///{tmp_path}/jobs.db", clock=clock)
-    kept.init()
+def jobs(ready_sqlite_url: str, clock: FakeClock):
+    kept = storage.sqlite(ready_sqlite_url, clock=clock)
     jobs = Jobs(kept)
     jobs.define("greet", lambda _ctx, _payload: "hello", queue="post")
     yield jobs

@@ -25,6 +25,7 @@ from sloppyjobs import Jobs, UnknownJob
 from sloppyjobs.cli.root import main
 from sloppyjobs.cli.target import Target
 from sloppyjobs.ids import parts_of_short, shortened
+from sloppyjobs.internals import internals
 
 Run = Callable[..., str]
 
@@ -110,7 +111,7 @@ def test_a_shortened_id_is_understood_wherever_an_id_is(sloppyjobs: Run) -> None
 def test_parts_of_short_ids_are_those_of_the_ids_they_stand_for(sqlite_url: str) -> None:
     jobs = Jobs(sqlite_url)
     jobs.init()
-    id = jobs.ids.new("job")
+    id = internals(jobs).ids.new("job")
     head, tail = parts_of_short(shortened(id)) or ("", "")
     assert id.startswith(head)
     assert id.endswith(tail)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -13,9 +12,8 @@ from sloppyjobs.testing.conformance.records import check_every_history
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
-    made = Jobs(f"sqlite:///{tmp_path / 'jobs.db'}")
-    made.storage.init()
+def jobs(ready_sqlite_url: str) -> Iterator[Jobs]:
+    made = Jobs(ready_sqlite_url)
     made.declare("greet")
     yield made
     made.storage.close()

@@ -9,9 +9,11 @@ import pytest
 
 from sloppyjobs import (
     Cancel,
+    Definition,
     DuplicateJob,
     InvalidOption,
     InvalidPayload,
+    Job,
     Jobs,
     Retry,
     RetryLater,
@@ -53,6 +55,12 @@ def test_a_decorated_handler_can_be_called_as_the_function_it_is(jobs: Jobs) -> 
 
     assert add(None, [1, 2]) == 3
     assert (add.name, add.queue, add.__name__, add.__doc__) == ("add", "sums", "add", "Adds.")
+
+
+def test_a_definition_and_a_job_take_their_types_at_run_time_too(jobs: Jobs) -> None:
+    definition: Definition[list[int], int] = jobs.define("add", lambda ctx, payload: sum(payload))
+    assert isinstance(definition, Definition)
+    assert (Definition[list[int], int].__origin__, Job[int].__origin__) == (Definition, Job)  # type: ignore[attr-defined]
 
 
 def test_a_handler_can_be_given_as_an_argument(jobs: Jobs) -> None:

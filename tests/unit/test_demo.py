@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
-import time
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -32,9 +33,8 @@ SECRETS = (
 
 
 @pytest.fixture
-def shop(sqlite_url: str):
-    jobs = demo.create_jobs(sqlite_url)
-    jobs.storage.init()
+def shop(ready_sqlite_url: str):
+    jobs = demo.create_jobs(ready_sqlite_url)
     yield jobs
     jobs.storage.close()
 
@@ -122,7 +122,7 @@ def test_the_command_brings_its_own_application() -> None:
 
 
 @pytest.mark.slow
-def test_serving_stops_cleanly_when_it_is_told_to(tmp_path: Path) -> None:
+def test_serving_stops_cleanly_when_it_is_told_to(tmp_path: Path, eventually: Callable[..., Any]) -> None:
     url = f"sqlite:///{tmp_path}/var/demo.db"
     command = [
         sys.executable,
@@ -146,12 +146,13 @@ def test_serving_stops_cleanly_when_it_is_told_to(tmp_path: Path) -> None:
             lines.append(line)
             if line.startswith("a worker runs"):
                 break
-        time.sleep(1)
+        jobs = demo.create_jobs(url)
+        # Its row is written by a thread, and those of the past are all lost.
+        eventually(lambda: "running" in {worker.liveness for worker in jobs.admin.list_workers()})
         serving.send_signal(signal.SIGINT)
         rest = serving.communicate(timeout=60)[0]
     assert serving.returncode == 0, "".join(lines) + rest
     assert "stopping" in rest and "Traceback" not in rest
-    jobs = demo.create_jobs(url)
     assert {worker.id == demo_history.LOST: worker.liveness for worker in jobs.admin.list_workers()} == {
         False: "stopped",
         True: "stale",

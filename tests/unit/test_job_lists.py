@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import event, text, update
 
 from sloppyjobs import Jobs
-from sloppyjobs.admin.filters import job_filter
+from sloppyjobs.admin.filters import job_query
 from sloppyjobs.payload_summary import START
 from sloppyjobs.storage import FakeClock, SqlStorage
 
@@ -59,7 +59,7 @@ def test_a_row_shows_the_first_fields_of_its_payload_without_secrets(jobs: Jobs)
 
 def test_of_a_large_payload_no_more_than_the_start_is_read(jobs: Jobs) -> None:
     jobs.enqueue("greet", {"order": 48213, "body": f"{SECRET} żółć " * 30_000})
-    found = jobs.storage.lists.find(job_filter({}), "-created_at", None, backward=False, limit=1, details=True)
+    found = jobs.storage.lists.find(job_query({}), "-created_at", None, backward=False, limit=1, details=True)
     (details,) = found.details.values()
     assert len(details.payload_start) == START + 1
     assert shown(jobs) == '{"order": 48213, …}'

@@ -50,15 +50,13 @@ def test_arguments_are_made_plain_and_numbers_stay_numbers(caplog: pytest.LogCap
 
 
 @pytest.fixture
-def hostile(tmp_path: Path) -> str:
-    url = f"sqlite:///{tmp_path / 'jobs.db'}"
-    jobs = Jobs(url)
-    jobs.storage.init()
+def hostile(ready_sqlite_url: str) -> str:
+    jobs = Jobs(ready_sqlite_url)
     jobs.declare(f"name-{FORGED}", queue=f"queue-{FORGED}")
     jobs.enqueue(f"name-{FORGED}", {"of": FORGED}, correlation_id=f"key-{FORGED}")
     jobs.admin.pause_queue(f"queue-{FORGED}", actor=FORGED, reason=FORGED)
     jobs.storage.close()
-    return url
+    return ready_sqlite_url
 
 
 @pytest.mark.parametrize(

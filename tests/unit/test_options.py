@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -9,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sloppyjobs import options
-from sloppyjobs.errors import InvalidOption, JobsError
+from sloppyjobs import Retry, Status, options, payload, retention, schedule
+from sloppyjobs.errors import InvalidOption, InvalidPayload, InvalidSchedule, InvalidTransition, JobsError
 from sloppyjobs.jobs import Jobs
+from sloppyjobs.states import check
 
 
 def test_a_refusal_names_the_option_the_value_and_what_works() -> None:
@@ -19,6 +22,58 @@ def test_a_refusal_names_the_option_the_value_and_what_works() -> None:
         options.whole("max_attempts", 0, least=1, most=10)
     assert isinstance(refused.value, JobsError)
     assert isinstance(refused.value, ValueError)
+
+
+def test_programs_read_which_option_and_why() -> None:
+    with pytest.raises(InvalidOption) as refused:
+        options.whole("max_attempts", 0, least=1, most=10)
+    assert (refused.value.field, refused.value.reason) == ("max_attempts", "must be from 1 to 10")
+    again = pickle.loads(pickle.dumps(refused.value))
+    assert (str(again), again.field, again.reason) == (str(refused.value), "max_attempts", "must be from 1 to 10")
+    plain = InvalidOption("delay and run_at exclude each other")
+    assert (plain.field, plain.reason) == (None, None)
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+REFUSALS: list[tuple[Callable[[], object], str, str]] = [
+    (lambda: options.text("queue", "a: b\0"), "queue", "must not contain the NUL character"),
+    (lambda: options.instant("run_at", "1: 2"), "run_at", "is not ISO 8601 text, such as 2030-01-31T09:00:00+01:00"),
+    (lambda: Retry(max_attempts=0), "max_attempts", "expected"),
+    (lambda: retention._ages({"queued": 1}), "ages", "only finished jobs are deleted"),
+    (lambda: schedule.parse(cron="99 * * * *", now=NOW), "cron", "0 to 59"),
+    (lambda: schedule.parse(every=0, now=NOW), "every", "seconds or a timedelta"),
+    (lambda: schedule.parse(cron="* * * * *", timezone="Mars", now=NOW), "timezone", "an IANA name"),
+    (lambda: payload.encode({"a": [1, object()]}), "payload.a[1]", "a value of type object"),
+    (lambda: payload.convert({"n": "1"}, dict[str, int]), "payload[...]", "Expected `int`"),
+    (lambda: payload.encode("x" * 20, 10), "payload", "too large"),
+]
+
+
+@pytest.mark.parametrize(("refuse", "field", "reason"), REFUSALS)
+def test_every_refusal_of_a_value_says_so(refuse: Callable[[], object], field: str, reason: str) -> None:
+    with pytest.raises((InvalidOption, InvalidSchedule, InvalidPayload)) as refused:
+        refuse()
+    assert refused.value.field == field
+    assert refused.value.reason is not None
+    assert refused.value.reason.startswith(reason)
+    assert refused.value.reason in str(refused.value)
+
+
+def test_an_unknown_option_is_the_field() -> None:
+    with pytest.raises(InvalidOption) as refused:
+        Jobs("sqlite://").enqueue("greet", {}, prioriti=1)  # type: ignore[call-arg]
+    assert (refused.value.field, refused.value.reason) == (
+        "prioriti",
+        "is no option of enqueue. Did you mean 'priority'?",
+    )
+
+
+def test_a_transition_that_is_refused_says_what_the_job_is() -> None:
+    with pytest.raises(InvalidTransition) as refused:
+        check(Status.DELETED, Status.QUEUED, "job job_1")
+    assert (refused.value.status, refused.value.command) == (Status.DELETED, None)
+    again = pickle.loads(pickle.dumps(refused.value))
+    assert (str(again), again.status) == (str(refused.value), Status.DELETED)
 
 
 def test_a_refusal_does_not_repeat_megabytes() -> None:

@@ -43,9 +43,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def jobs(sqlite_url: str, clock: FakeClock) -> Iterator[Jobs]:
-    made = Jobs(storages.sqlite(sqlite_url, clock=clock))
-    made.storage.init()
+def jobs(ready_sqlite_url: str, clock: FakeClock) -> Iterator[Jobs]:
+    made = Jobs(storages.sqlite(ready_sqlite_url, clock=clock))
     made.declare("sync")
     for name in ("edited", "fine"):
         made.recurring(name, "sync", every=60)

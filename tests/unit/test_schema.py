@@ -15,7 +15,8 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, make_url, select, text
 
 from sloppyjobs import DriverMissing, InvalidOption, Jobs, SchemaMissing, SchemaVersionMismatch, storage
-from sloppyjobs.storage import SqlStorage, schema_version
+from sloppyjobs.internals import internals
+from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.schema_version import VERSION
 
 SEEDED = ("job_schema", "jobs", "job_attempts", "recurring_jobs", "job_workers", "job_locks", "job_events")
@@ -74,7 +75,7 @@ def test_the_version_has_its_time(empty: SqlStorage) -> None:
     before = empty.clock.now()
     empty.init()
     with empty.engine.connect() as connection:
-        [(version, moment)] = connection.execute(select(schema_version.table(empty.tables))).all()
+        [(version, moment)] = connection.execute(select(empty._version_table())).all()
     assert version == f"{VERSION:04}"
     assert before <= moment <= empty.clock.now()
 
@@ -100,6 +101,8 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStorage) -> None:
             "ALTER TABLE sloppy_job_queues DROP COLUMN pause_reason",
             "DROP TABLE sloppy_job_throttles",
             "DROP INDEX ix_sloppy_jobs_dead",
+            "ALTER TABLE sloppy_jobs DROP COLUMN followups",
+            "ALTER TABLE sloppy_job_archive DROP COLUMN followups",
             "ALTER TABLE sloppy_jobs DROP COLUMN progress_fields",
             "ALTER TABLE sloppy_job_archive DROP COLUMN progress_fields",
             "CREATE INDEX ix_sloppy_jobs_dead ON sloppy_jobs (error_type, error_frame, created_at, id)"
@@ -171,7 +174,7 @@ def test_a_newer_schema_is_left_as_it_is(empty: SqlStorage, empty_url: str) -> N
 def test_a_password_is_never_shown() -> None:
     jobs = Jobs(storage.from_url("postgresql://ada:s3cret@localhost:1/jobs"))
     with pytest.raises(SchemaMissing) as refused:
-        schema_version.refuse(jobs.storage.engine.url, None)
+        jobs.storage._refuse_other_versions(None)
     assert "s3cret" not in str(refused.value)
     assert "ada" in str(refused.value)
 
@@ -223,7 +226,7 @@ def test_a_schema_of_its_own_can_be_applied_by_hand(empty_postgres_url: str) -> 
 
 def assert_separate(one: Jobs, other: Jobs) -> None:
     """What happens in one installation is not seen in the other."""
-    key = f"{one.ids.new('key')}"
+    key = f"{internals(one).ids.new('key')}"
     written = [one.enqueue("greet", 1, idempotency_key=key), *one.enqueue_many([("greet", 2)] * 2)]
     assert other.claim("w1", limit=10) == []
     assert not other.enqueue("greet", idempotency_key=key).existing

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,9 +33,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path, clock: FakeClock) -> Iterator[Jobs]:
-    made = storage.sqlite(f"sqlite:///{tmp_path / 'jobs.db'}", clock=clock)
-    made.init()
+def jobs(ready_sqlite_url: str, clock: FakeClock) -> Iterator[Jobs]:
+    made = storage.sqlite(ready_sqlite_url, clock=clock)
     yield Jobs(made)
     made.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -221,3 +222,51 @@ def test_a_job_is_known_by_its_own_code_and_not_by_the_librarys(sqlite_url: str)
     places = {str(job.error_frame).rpartition(".")[2] for job in jobs.admin.list_jobs(status="dead")}
     assert places == {"first", "second"}
     jobs.storage.close()
+
+
+def _plain() -> None:
+    raise ValueError("a message\nof two lines")
+
+
+def _noted() -> None:
+    error = KeyError("k")
+    error.add_note("a note")
+    raise error
+
+
+def _misspelt() -> None:
+    raise AttributeError("no such thing", name="uper", obj="text")
+
+
+def _suppressed() -> None:
+    try:
+        _plain()
+    except ValueError:
+        raise RuntimeError("instead") from None
+
+
+@pytest.mark.parametrize("fail", [_plain, _noted, _misspelt, _suppressed])
+def test_a_place_that_failed_before_is_shown_as_at_first(fail: Callable[[], None]) -> None:
+    def shown() -> Failure:
+        try:
+            fail()
+        except Exception as error:
+            found = failures.from_exception(error)
+            assert found.traceback == "".join(traceback.format_exception(error))
+            return found
+        raise AssertionError
+
+    assert shown() == shown()
+
+
+def test_equal_functions_of_different_files_are_told_apart() -> None:
+    found = []
+    for file in ("/app/one.py", "/app/two.py"):
+        names: dict[str, Any] = {"__name__": "same"}
+        exec(compile("def fail():\n    raise ValueError('no')\n", file, "exec"), names)
+        try:
+            names["fail"]()
+        except ValueError as error:
+            found.append(failures.from_exception(error))
+    assert ["/app/one.py" in one.traceback for one in found] == [True, False]
+    assert [one.frames[-1].file for one in found] == ["/app/one.py", "/app/two.py"]

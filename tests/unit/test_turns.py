@@ -19,10 +19,9 @@ from sloppyjobs.storage.turning import TogetherTurns
 REQUEST = ClaimRequest("worker", limit=2)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def jobs(request: pytest.FixtureRequest) -> Iterator[Jobs]:
-    found = Jobs(request.getfixturevalue(f"{request.param}_url"))
-    found.storage.init()
+@pytest.fixture
+def jobs(database_url: str) -> Iterator[Jobs]:
+    found = Jobs(database_url)
     found.declare("greet")
     found.enqueue_many([("greet", {"n": n}) for n in range(4)])
     yield found

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from sloppyjobs import Jobs
 
@@ -23,10 +23,9 @@ from served_site import Site, served
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Iterator[Jobs]:
+def jobs(ready_sqlite_url: str) -> Iterator[Jobs]:
     """Jobs in a SQLite file, with nothing in it."""
-    made = Jobs(f"sqlite:///{tmp_path / 'jobs.db'}")
-    made.storage.init()
+    made = Jobs(ready_sqlite_url)
     yield made
     made.storage.close()
 
@@ -73,6 +72,9 @@ def as_role(app: Flask) -> Callable[[str | None], Client]:
 
 
 # A real browser
+
+# What a page does it does soon; on a machine that is busy otherwise, not within the five seconds of playwright.
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="module")

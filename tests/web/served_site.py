@@ -30,7 +30,7 @@ class Site:
         self.complaints: list[str] = []
 
     def watch(self, context: BrowserContext) -> Page:
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(60_000)
         page = context.new_page()
         page.on("console", lambda message: self._heard(message.type, message.text))
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))

@@ -13,7 +13,7 @@ from served_site import Site
 
 from sloppyjobs.views import DeadGroup
 
-SLOW = 30_000
+SLOW = 60_000
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,10 +42,9 @@ class CanaryError(Exception):
 
 
 @pytest.fixture
-def busy(tmp_path: Path) -> Iterator[Jobs]:
+def busy(ready_sqlite_url: str) -> Iterator[Jobs]:
     """Jobs of every kind that carry the canary, and what is written about them elsewhere."""
-    jobs = Jobs(f"sqlite:///{tmp_path / 'busy.db'}")
-    jobs.storage.init()
+    jobs = Jobs(ready_sqlite_url)
 
     @jobs.define("fails", queue="emails", retry=Retry(max_attempts=1))
     def fails(ctx: Any, payload: Any) -> None:

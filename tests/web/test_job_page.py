@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import growth
@@ -31,10 +30,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path, clock: FakeClock) -> Iterator[Jobs]:
+def jobs(ready_sqlite_url: str, clock: FakeClock) -> Iterator[Jobs]:
     """Jobs of a database with a clock of its own."""
-    made = Jobs(storage.from_url(f"sqlite:///{tmp_path / 'jobs.db'}", clock=clock))
-    made.storage.init()
+    made = Jobs(storage.from_url(ready_sqlite_url, clock=clock))
     yield made
     made.storage.close()
 

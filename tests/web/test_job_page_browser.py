@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from playwright.sync_api import Browser, Page, expect
 from served_site import Site
 
 from sloppyjobs import Retry
 
 NARROW = {"width": 390, "height": 844}
-PATIENCE = 30_000
-"""Milliseconds that a slow machine may take."""
-
-
-@pytest.fixture(autouse=True)
-def patient() -> Iterator[None]:
-    expect.set_options(timeout=PATIENCE)
-    yield
-    expect.set_options(timeout=5_000)
 
 
 def died_early(site: Site) -> str:

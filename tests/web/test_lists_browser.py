@@ -96,7 +96,7 @@ def test_the_box_for_the_page_is_there_after_an_update(page: Page, site: Site) -
     page.goto(site.url("/jobs?status=dead"))
     before = boxes(page).count()
     site.jobs.admin.delete(site.jobs.admin.list_jobs("dead")[0].id)
-    expect(page.locator("tbody tr.left")).to_have_count(1, timeout=30_000)
+    expect(page.locator("tbody tr.left")).to_have_count(1, timeout=60_000)
     page.get_by_role("checkbox", name="Select all jobs on this page").check()
     expect(page.locator("[data-selected]")).to_have_text(f"{before - 1} selected")
 

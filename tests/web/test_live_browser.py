@@ -11,7 +11,7 @@ from served_site import Site
 
 from sloppyjobs.model import WorkerInfo
 
-SOON = 20_000
+SOON = 60_000
 """Milliseconds in which an update has come, on any machine."""
 
 

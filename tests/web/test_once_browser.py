@@ -18,7 +18,7 @@ from served_site import Site
 from sloppyjobs.admin import Admin
 from webui import expired
 
-SLOWLY = 30_000
+SLOWLY = 60_000
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from served_site import Site
 
 from sloppyjobs.testing.conformance.admin_scenes import live_worker
 
-PATIENT = 30_000
+PATIENT = 60_000
 """Milliseconds for what a poll brings, on a busy machine."""
 
 

@@ -33,10 +33,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path, clock: FakeClock) -> Iterator[Jobs]:
+def jobs(ready_sqlite_url: str, clock: FakeClock) -> Iterator[Jobs]:
     """Jobs whose handler fails when it is told to."""
-    made = Jobs(storage.sqlite(f"sqlite:///{tmp_path / 'numbers.db'}", clock=clock))
-    made.storage.init()
+    made = Jobs(storage.sqlite(ready_sqlite_url, clock=clock))
 
     @made.define("work", queue="works", retry=Retry(max_attempts=1))
     def work(ctx: Any, payload: dict[str, bool]) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 from hosts import Client
 
-from sloppyjobs import Jobs, errors
+from sloppyjobs import Jobs, Status, errors
 from webui import refusals
 from webui.failures import explain
 
@@ -72,5 +72,12 @@ def test_what_the_core_refuses_is_explained_without_its_syntax(played: Jobs) -> 
     with pytest.raises(errors.InvalidOption) as unknown:
         played.admin.list_jobs(order="nonsense")
     assert "order=" not in explain(unknown.value).text
-    assert refusals.reason(errors.InvalidTransition("became queued meanwhile")) == "It is queued now."
-    assert refusals.reason(errors.InvalidTransition("became deleted meanwhile")) == "It was deleted."
+    assert refusals.reason(errors.InvalidTransition(status=Status.QUEUED)) == "It is queued now."
+    assert refusals.reason(errors.InvalidTransition(status=Status.DELETED)) == "It was deleted."
+    assert refusals.reason(errors.InvalidTransition("was created meanwhile")) == "It was created meanwhile."
+
+
+def test_a_reason_with_colons_in_it_is_shown_whole(played: Jobs) -> None:
+    with pytest.raises(errors.InvalidOption) as refused:
+        played.admin.list_jobs(created_from="a: b")
+    assert explain(refused.value).text == ("Created from is not ISO 8601 text, such as 2030-01-31T09:00:00+01:00.")

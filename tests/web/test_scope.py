@@ -67,9 +67,8 @@ def _play(jobs: Jobs, side: str, error: type[Exception]) -> None:
 
 
 @pytest.fixture
-def sides(tmp_path: Path) -> Iterator[Jobs]:
-    jobs = Jobs(f"sqlite:///{tmp_path / 'sides.db'}")
-    jobs.storage.init()
+def sides(ready_sqlite_url: str) -> Iterator[Jobs]:
+    jobs = Jobs(ready_sqlite_url)
     _play(jobs, "ours", OursError)
     _play(jobs, FOREIGN, TheirsError)
     yield jobs

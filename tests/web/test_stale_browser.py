@@ -16,7 +16,7 @@ import webui
 from sloppyjobs import Jobs
 from sloppyjobs.admin import Admin
 
-SOON = 20_000
+SOON = 60_000
 """Milliseconds in which an answer, or none, has been noticed on any machine."""
 LONG = 30_000
 """Milliseconds to skip, after which a page without an answer is stale."""

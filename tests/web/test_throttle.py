@@ -33,7 +33,6 @@ def spared_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def kept(database_url: str) -> Iterator[Jobs]:
     """Jobs on each database."""
     jobs = Jobs(database_url)
-    jobs.storage.init()
     yield jobs
     jobs.storage.close()
 

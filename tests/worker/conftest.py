@@ -23,7 +23,7 @@ def start(jobs: Jobs) -> Iterator[Callable[..., Worker]]:
     started: list[Worker] = []
 
     def start_worker(**settings: Any) -> Worker:
-        chosen = {"poll_interval": 0.2, "lease": 5, "heartbeat": 0.5, "recurring": False, "maintenance": False}
+        chosen = {"poll_interval": 0.2, "lease": 60, "heartbeat": 0.5, "recurring": False, "maintenance": False}
         worker = jobs.create_worker(**{**chosen, **settings})
         worker.start()
         started.append(worker)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sloppyjobs import Cancel, InvalidOption, Jobs, Retry, Snooze, Worker, storage
+from sloppyjobs import Cancel, InvalidOption, Jobs, Retry, Snooze, Worker
 from sloppyjobs.errors import HandlerFailed
 from sloppyjobs.logs import JsonFormatter, TextFormatter
 from sloppyjobs.testing import drain
@@ -47,11 +47,8 @@ class Seeing(logging.Handler):
 
 
 @pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    made = storage.from_url(sqlite_url)
-    made.init()
-    made.close()
-    return sqlite_url
+def database_url(ready_sqlite_url: str) -> str:
+    return ready_sqlite_url
 
 
 @pytest.fixture
@@ -168,7 +165,7 @@ def test_a_failed_attempt_is_a_warning_that_says_when_the_next_is(jobs: Jobs, se
 
 @pytest.mark.parametrize(("retry", "level", "said"), [(TWICE, "WARNING", "timed out"), (ONCE, "ERROR", "is dead")])
 def test_a_timeout_is_said(jobs: Jobs, seen: Seeing, retry: Retry, level: str, said: str) -> None:
-    jobs.define("slow", lambda ctx, payload: ctx.signal.wait(20), timeout=0.05, retry=retry)
+    jobs.define("slow", lambda ctx, payload: ctx.signal.wait(60), timeout=0.05, retry=retry)
     jobs.enqueue("slow")
     drain(jobs)
     (record,) = seen.records
@@ -220,7 +217,7 @@ def test_successes_make_no_records_unless_somebody_wants_them(
     made = jobs.enqueue_many([("well", number) for number in range(400)])
     worker = start()
     for job in made:
-        jobs.wait(job.id)
+        jobs.wait(job.id, 60)
     assert seen.records == []
     assert 0 < len(asked) <= worker._turnstile.turns + 1, "once for a turn, not for every job"
 
@@ -428,6 +425,6 @@ def test_a_stopped_worker_has_logged_everything(jobs: Jobs, start: Start, seen: 
     made = jobs.enqueue_many([("fail", {"password": "x"})] * 30)
     worker = start()
     for job in made:
-        jobs.wait(job.id)
+        jobs.wait(job.id, 60)
     assert worker.stop(timeout=20)
     assert {record.job_id for record in seen.of("dead")} == {job.id for job in made}

@@ -15,7 +15,7 @@ from sqlalchemy import text
 from sloppyjobs import Jobs, Worker
 from sloppyjobs.cli import main
 from sloppyjobs.cli.target import Target
-from sloppyjobs.testing.conformance.damaged import UNREADABLE, harm, kinds_of
+from sloppyjobs.testing.conformance.sql_damage import UNREADABLE, harm, kinds_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "web"))
 from hosts import Client, make_app

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import sloppyjobs
-from sloppyjobs import InvalidOption, Jobs, Retry, Worker, storage
+from sloppyjobs import InvalidOption, Jobs, Retry, Worker
 from sloppyjobs.logs import FIELDS, OWN_LOGGERS, JobFilter, JsonFormatter, TextFormatter, job_fields
 from sloppyjobs.testing import drain
 from sloppyjobs.worker.reports import LOG_LINES
@@ -26,11 +26,8 @@ log = logging.getLogger("shop.orders")
 
 
 @pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    made = storage.from_url(sqlite_url)
-    made.init()
-    made.close()
-    return sqlite_url
+def database_url(ready_sqlite_url: str) -> str:
+    return ready_sqlite_url
 
 
 @pytest.fixture
@@ -62,7 +59,7 @@ def test_records_of_threads_and_coroutines_carry_their_own_jobs(
 
     @jobs.define("in-thread", queue="slow")
     def in_thread(ctx: Any, payload: Any) -> None:
-        threads.wait(10)
+        threads.wait(60)
         log.info("thread")
 
     @jobs.define("in-coroutine")
@@ -76,7 +73,7 @@ def test_records_of_threads_and_coroutines_carry_their_own_jobs(
     ran = [jobs.enqueue(name, correlation_id=f"c-{n}") for n in range(3) for name in ("in-thread", "in-coroutine")]
     start(concurrency=6)
     for job in ran:
-        jobs.wait(job.id)
+        jobs.wait(job.id, 60)
     expected = {(job.id, job.name, job.queue, 1, job.correlation_id) for job in ran}
     assert {fields(record) for record in records} == expected
     assert job_fields() == {}
@@ -142,7 +139,7 @@ def test_captured_logs_are_kept_with_their_jobs(jobs: Jobs, start: Start, record
     one, two = jobs.enqueue("say", "one"), jobs.enqueue("say", "two")
     worker = start(capture_logs=True)
     for job in (one, two):
-        jobs.wait(job.id)
+        jobs.wait(job.id, 60)
         kept = lines(jobs, job.id)
         assert [level for level, _ in kept] == ["info", "info", "error"]
         assert "Traceback" in kept[2][1]
@@ -183,7 +180,7 @@ def test_captured_logs_are_bounded_for_a_job_over_all_its_attempts(
     job = jobs.enqueue("chatter")
     if how == "worker":
         start()
-        jobs.wait(job.id)
+        jobs.wait(job.id, 60)
     else:
         drain(jobs)
     with jobs.storage.engine.connect() as connection:
@@ -228,16 +225,16 @@ def test_a_handler_that_goes_on_after_its_time_is_not_heard_any_more(
     @jobs.define("slow", timeout=0.2, retry=Retry(max_attempts=1))
     def slow(ctx: Any, payload: Any) -> None:
         ctx.log("info", "in time")
-        going.wait(20)
+        going.wait(60)
         for _ in range(10):
             ctx.log("info", "too late")
         gone.set()
 
     job = jobs.enqueue("slow")
     worker = start()
-    jobs.wait(job.id)
+    jobs.wait(job.id, 60)
     going.set()
-    assert gone.wait(20)
+    assert gone.wait(60)
     worker.stop()
     assert lines(jobs, job.id) == [("info", "in time")]
 

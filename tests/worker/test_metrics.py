@@ -20,7 +20,7 @@ from free_ports import free_port, free_ports
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
-from sloppyjobs import InvalidOption, Jobs, JobsError, Retry, Snooze, Worker, storage
+from sloppyjobs import InvalidOption, Jobs, JobsError, Retry, Snooze, Worker
 from sloppyjobs.worker import metrics as worker_metrics
 from sloppyjobs.worker import observation
 
@@ -29,11 +29,8 @@ Eventually = Callable[..., Any]
 
 
 @pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    made = storage.from_url(sqlite_url)
-    made.init()
-    made.close()
-    return sqlite_url
+def database_url(ready_sqlite_url: str) -> str:
+    return ready_sqlite_url
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +41,7 @@ def always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -104,7 +101,7 @@ def test_attempts_that_lost_their_worker_are_counted(jobs: Jobs, start: Start, e
 
 def test_depth_age_and_running_are_what_they_are_when_asked(jobs: Jobs, start: Start, eventually: Eventually) -> None:
     going = threading.Event()
-    jobs.define("hold", lambda ctx, payload: going.wait(20) and None, queue="busy")
+    jobs.define("hold", lambda ctx, payload: going.wait(60) and None, queue="busy")
     jobs.declare("elsewhere", queue="idle")
     for _ in range(3):
         jobs.enqueue("elsewhere")
@@ -161,7 +158,7 @@ def test_health_is_good_while_the_loop_turns_and_bad_when_it_stalls(
     sweep = jobs.storage.sweep
 
     def hang(*arguments: Any) -> Any:
-        stalled.wait(20)
+        stalled.wait(60)
         return sweep(*arguments)
 
     monkeypatch.setattr(jobs.storage, "sweep", hang)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sloppyjobs import Jobs, Worker, storage
+from sloppyjobs import Jobs, Worker
 from sloppyjobs.logs import FIELDS_LIMIT
 from sloppyjobs.testing import drain
 from sloppyjobs.worker.reports import WorkerReports
@@ -26,11 +26,8 @@ CANARY = "c4n4ry-51"
 
 
 @pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    made = storage.from_url(sqlite_url)
-    made.init()
-    made.close()
-    return sqlite_url
+def database_url(ready_sqlite_url: str) -> str:
+    return ready_sqlite_url
 
 
 @dataclass

@@ -59,7 +59,7 @@ def test_functions_run_in_threads_and_keep_their_results(jobs: Jobs, start: Star
 
     job = jobs.enqueue("double", {"n": 21})
     start()
-    done = jobs.wait(job.id)
+    done = jobs.wait(job.id, 60)
     assert done.status is Status.SUCCEEDED
     assert done.result["doubled"] == 42
     assert done.result["thread"].startswith("sloppyjobs-handler")
@@ -77,7 +77,7 @@ def test_coroutines_run_together_on_one_loop(jobs: Jobs, start: Start) -> None:
 
     met = [jobs.enqueue("meet") for _ in range(5)]
     start(concurrency=5)
-    assert {jobs.wait(job.id).result for job in met} == {"sloppyjobs-coroutines"}
+    assert {jobs.wait(job, 60).result for job in met} == {"sloppyjobs-coroutines"}
 
 
 def test_as_many_functions_as_the_concurrency_run_at_once(jobs: Jobs, start: Start) -> None:
@@ -96,7 +96,7 @@ def test_as_many_functions_as_the_concurrency_run_at_once(jobs: Jobs, start: Sta
     several = jobs.enqueue_many([("count", None)] * 30)
     start(concurrency=3)
     for job in several:
-        jobs.wait(job.id)
+        jobs.wait(job.id, 60)
     assert most == 3
 
 
@@ -126,16 +126,16 @@ def test_a_timeout_fails_the_attempt_and_a_late_completion_is_ignored(
 
     @jobs.define("slow", timeout=0.2, retry=Retry(max_attempts=1))
     def slow(ctx: Any, payload: Any) -> str:
-        ctx.signal.wait(10)
+        ctx.signal.wait(60)
         time.sleep(0.3)
         late.set()
         return "too late"
 
     job = jobs.enqueue("slow")
     start()
-    done = jobs.wait(job.id)
+    done = jobs.wait(job.id, 60)
     assert (done.status, done.error_code) == (Status.DEAD, "SLOPPY_E_JOBS_TIMEOUT")
-    assert late.wait(5)
+    assert late.wait(60)
     time.sleep(0.1)
     assert jobs.get(job.id).status is Status.DEAD
     assert attempts(jobs, job.id) == [(1, "timed_out", "SLOPPY_E_JOBS_TIMEOUT")]
@@ -162,7 +162,7 @@ def test_nothing_of_an_attempt_is_left_for_the_garbage_collector(
     try:
         start()
         for payload in ("quick", "fail", "sleep"):
-            jobs.wait(jobs.enqueue("seen", payload).id)
+            jobs.wait(jobs.enqueue("seen", payload).id, 60)
         # Nobody refers to the contexts any more but the list here.
         eventually(lambda: _references(seen) == _references([object(), object(), object()]))
     finally:
@@ -214,9 +214,9 @@ def test_a_timeout_cancels_a_coroutine(jobs: Jobs, start: Start, eventually: Eve
 
     job = jobs.enqueue("slow")
     start(concurrency=1)
-    assert jobs.wait(job.id).error_code == "SLOPPY_E_JOBS_TIMEOUT"
-    assert stopped.wait(5)
-    assert jobs.wait(jobs.enqueue("quick").id).result == "unharmed"
+    assert jobs.wait(job.id, 60).error_code == "SLOPPY_E_JOBS_TIMEOUT"
+    assert stopped.wait(60)
+    assert jobs.wait(jobs.enqueue("quick").id, 60).result == "unharmed"
 
 
 def test_cancelling_a_running_job_reaches_its_signal(jobs: Jobs, start: Start, eventually: Eventually) -> None:
@@ -225,12 +225,12 @@ def test_cancelling_a_running_job_reaches_its_signal(jobs: Jobs, start: Start, e
     @jobs.define("long")
     def long(ctx: Any, payload: Any) -> None:
         running.set()
-        ctx.signal.wait(20)
+        ctx.signal.wait(60)
         reasons.append(ctx.signal.reason)
 
     job = jobs.enqueue("long")
     start()
-    assert running.wait(10)
+    assert running.wait(60)
     jobs.admin.cancel(job.id, actor="test", reason="not wanted")
     eventually(lambda: reasons == ["cancelled"])
     assert jobs.get(job.id).status is Status.CANCELLED
@@ -244,7 +244,7 @@ def test_a_failing_job_is_retried_and_dies_after_its_budget(jobs: Jobs, start: S
 
     job = jobs.enqueue("fail")
     start()
-    done = jobs.wait(job.id)
+    done = jobs.wait(job.id, 60)
     assert (done.status, done.attempt_count, done.error_message) == (Status.DEAD, 3, "attempt 3")
     assert done.error_type == "ValueError"
     assert done.error_frame is not None and done.error_frame.endswith("fail")
@@ -260,7 +260,7 @@ def test_give_up_on_kills_at_once(jobs: Jobs, start: Start) -> None:
 
     job = jobs.enqueue("fail")
     start()
-    assert (jobs.wait(job.id).status, jobs.get(job.id).attempt_count) == (Status.DEAD, 1)
+    assert (jobs.wait(job.id, 60).status, jobs.get(job.id).attempt_count) == (Status.DEAD, 1)
 
 
 def test_snooze_comes_back_without_using_up_an_attempt(jobs: Jobs, start: Start) -> None:
@@ -270,7 +270,7 @@ def test_snooze_comes_back_without_using_up_an_attempt(jobs: Jobs, start: Start)
 
     job = jobs.enqueue("wait")
     start()
-    done = jobs.wait(job.id)
+    done = jobs.wait(job.id, 60)
     assert (done.status, done.attempt_count, done.max_attempts) == (Status.SUCCEEDED, 3, 3)
     assert [status for _, status, _ in attempts(jobs, job.id)] == ["snoozed", "snoozed", "succeeded"]
 
@@ -288,8 +288,8 @@ def test_cancel_and_retry_later_are_outcomes_of_their_own(jobs: Jobs, start: Sta
 
     cancelled, retried = jobs.enqueue("unwanted"), jobs.enqueue("later")
     start()
-    assert jobs.wait(cancelled.id).status is Status.CANCELLED
-    assert jobs.wait(retried.id).result == "now"
+    assert jobs.wait(cancelled.id, 60).status is Status.CANCELLED
+    assert jobs.wait(retried.id, 60).result == "now"
 
 
 def test_jobs_whose_handler_is_unknown_are_left_for_others(jobs: Jobs, start: Start) -> None:
@@ -297,7 +297,7 @@ def test_jobs_whose_handler_is_unknown_are_left_for_others(jobs: Jobs, start: St
     jobs.define("here", lambda ctx, payload: None)
     foreign, own = jobs.enqueue("elsewhere", priority=100), jobs.enqueue("here")
     start()
-    jobs.wait(own.id)
+    jobs.wait(own.id, 60)
     assert (jobs.get(foreign.id).status, jobs.get(foreign.id).attempt_count) == (Status.QUEUED, 0)
 
 
@@ -305,7 +305,7 @@ def test_a_worker_takes_only_from_its_queues(jobs: Jobs, start: Start) -> None:
     jobs.define("here", lambda ctx, payload: None)
     other, own = jobs.enqueue("here", queue="other"), jobs.enqueue("here", queue="mine")
     start(queues=("mine",))
-    jobs.wait(own.id)
+    jobs.wait(own.id, 60)
     assert jobs.get(other.id).status is Status.QUEUED
 
 
@@ -313,7 +313,7 @@ def test_a_delayed_job_starts_when_it_is_due_and_not_before(jobs: Jobs, start: S
     jobs.define("later", lambda ctx, payload: None)
     job = jobs.enqueue("later", delay=0.4)
     start(poll_interval=5)
-    done = jobs.wait(job.id)
+    done = jobs.wait(job.id, 60)
     table = jobs.storage.tables.attempts
     with jobs.storage.engine.connect() as connection:
         began = connection.execute(select(table.c.started_at).where(table.c.job_id == job.id)).scalar_one()
@@ -335,7 +335,7 @@ def test_leases_of_running_jobs_are_renewed(jobs: Jobs, start: Start, eventually
     first = eventually(lambda: jobs.get(job.id).locked_until)
     eventually(lambda: (jobs.get(job.id).locked_until - first).total_seconds() > 1.5)
     finish.set()
-    assert jobs.wait(job.id).result == 1
+    assert jobs.wait(job.id, 60).result == 1
 
 
 def test_correlation_is_inherited_by_what_a_handler_enqueues(jobs: Jobs, start: Start) -> None:
@@ -347,7 +347,7 @@ def test_correlation_is_inherited_by_what_a_handler_enqueues(jobs: Jobs, start: 
 
     job = jobs.enqueue("parent", correlation_id="order-7")
     start()
-    child = jobs.wait(jobs.wait(job.id).result)
+    child = jobs.wait(jobs.wait(job.id, 60).result)
     assert (child.result, child.correlation_id) == ("order-7", "order-7")
 
 
@@ -358,7 +358,7 @@ def test_a_payload_that_breaks_its_schema_is_dead_at_once(jobs: Jobs, start: Sta
     with jobs.storage.engine.begin() as connection:
         connection.execute(table.update().values(payload='{"n": "one"}'))
     start()
-    done = jobs.wait(job.id)
+    done = jobs.wait(job.id, 60)
     assert (done.status, done.attempt_count, done.error_code) == (Status.DEAD, 1, "SLOPPY_E_JOBS_INVALID_PAYLOAD")
 
 

@@ -34,10 +34,38 @@ def test_stop_waits_for_what_runs(jobs: Jobs, start: Start) -> None:
 
     job = jobs.enqueue("long")
     worker = start()
-    assert running.wait(10)
-    assert worker.stop(timeout=10) is True
+    assert running.wait(60)
+    assert worker.stop(timeout=60) is True
     assert jobs.get(job.id).result == "finished"
     assert worker_row(jobs, worker).status == "stopped"
+
+
+def test_a_worker_that_is_told_to_stop_just_as_its_last_job_ends_leaves_at_once(jobs: Jobs) -> None:
+    waited_for = threading.Event()
+    jobs.define("last", lambda ctx, payload: waited_for.wait(60) and None)
+    worker = jobs.create_worker(poll_interval=3600, recurring=False, maintenance=False)
+    turnstile = worker._turnstile
+
+    class StopComesBeforeTheClear(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            if turnstile._tasks:
+                waited_for.set()
+            return super().wait(timeout)
+
+        def clear(self) -> None:
+            # Both wake the worker, which is awake by one of them and forgets both.
+            if turnstile._finished and not turnstile.draining:
+                turnstile.drain(3600)
+            super().clear()
+
+    turnstile._woken = StopComesBeforeTheClear()
+    worker.start()
+    thread = worker._thread
+    jobs.enqueue("last")
+    thread.join(60)
+    left = not thread.is_alive()
+    worker.stop(timeout=0)
+    assert left
 
 
 def test_what_does_not_finish_in_time_is_released_and_costs_no_attempt(jobs: Jobs, start: Start) -> None:
@@ -48,19 +76,19 @@ def test_what_does_not_finish_in_time_is_released_and_costs_no_attempt(jobs: Job
         if ctx.attempt > 1:
             return "second try"
         running.set()
-        ctx.signal.wait(20)
+        ctx.signal.wait(60)
         reasons.append(ctx.signal.reason)
         return "too late"
 
     job = jobs.enqueue("stubborn")
     worker = start()
-    assert running.wait(10)
+    assert running.wait(60)
     assert worker.stop(timeout=0.1) is False
     given_back = jobs.get(job.id)
     assert (given_back.status, given_back.attempt_count, given_back.max_attempts) == (Status.QUEUED, 1, 2)
     assert given_back.error_code == "SLOPPY_E_JOBS_RELEASED"
     start()
-    assert jobs.wait(job.id).result == "second try"
+    assert jobs.wait(job.id, 60).result == "second try"
     assert reasons == ["shutdown"]
 
 
@@ -70,11 +98,11 @@ def test_what_was_fetched_ahead_is_released_at_no_cost(jobs: Jobs, start: Start,
     @jobs.define("long")
     def long(ctx: Any, payload: Any) -> None:
         running.set()
-        ctx.signal.wait(20)
+        ctx.signal.wait(60)
 
     several = [jobs.enqueue("long") for _ in range(5)]
     worker = start(concurrency=1, prefetch=4)
-    assert running.wait(10)
+    assert running.wait(60)
     eventually(lambda: jobs.get(several[4].id).status == "processing")
     worker.stop(timeout=0)
     states = [jobs.get(job.id) for job in several]
@@ -95,7 +123,7 @@ def test_jobs_fetched_ahead_are_given_back_when_their_turn_does_not_come(
     eventually(lambda: [jobs.get(job.id).status for job in several] == ["processing"] + ["queued"] * 4)
     release.set()
     for job in several:
-        assert jobs.wait(job.id).status is Status.SUCCEEDED
+        assert jobs.wait(job.id, 60).status is Status.SUCCEEDED
 
 
 @pytest.mark.parametrize("executed", [1, 16, 400, 900])
@@ -119,7 +147,7 @@ def test_a_worker_that_stops_amid_a_crowd_leaves_nothing_in_its_hands(
 def test_a_worker_can_be_started_again(jobs: Jobs, start: Start) -> None:
     jobs.define("quick", lambda ctx, payload: payload)
     worker = start()
-    assert jobs.wait(jobs.enqueue("quick", 1).id).result == 1
+    assert jobs.wait(jobs.enqueue("quick", 1).id, 60).result == 1
     assert worker.stop()
     worker.start()
-    assert jobs.wait(jobs.enqueue("quick", 2).id).result == 2
+    assert jobs.wait(jobs.enqueue("quick", 2).id, 60).result == 2

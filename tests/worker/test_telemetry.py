@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from sloppyjobs import InvalidOption, Jobs, Retry, Worker, storage
+from sloppyjobs import InvalidOption, Jobs, Retry, Worker
 from sloppyjobs.telemetry import TRACE
 from sloppyjobs.testing import drain
 
@@ -23,11 +23,8 @@ Start = Callable[..., Worker]
 
 
 @pytest.fixture
-def database_url(sqlite_url: str) -> str:
-    made = storage.from_url(sqlite_url)
-    made.init()
-    made.close()
-    return sqlite_url
+def database_url(ready_sqlite_url: str) -> str:
+    return ready_sqlite_url
 
 
 @pytest.fixture
@@ -69,8 +66,8 @@ def test_functions_and_coroutines_continue_the_trace_of_their_enqueue(
         said = jobs.enqueue("say")
         asked = jobs.enqueue("later", metadata={"a": 1})
     worker = start()
-    jobs.wait(said.id)
-    jobs.wait(asked.id)
+    jobs.wait(said.id, 60)
+    jobs.wait(asked.id, 60)
     worker.stop()
     one = request.get_span_context().trace_id
     assert sorted(seen, key=str) == sorted([({"team": "growth"}, one), ({"a": 1}, one)], key=str)

@@ -39,7 +39,7 @@ from sloppyjobs.storage.database import Prepared, cursor_of, detached
 from sloppyjobs.storage.dialects import postgres_connections, postgres_drivers, postgres_sql
 from sloppyjobs.storage.dialects.postgres_dialect import PostgresDialect
 from sloppyjobs.storage.dialects.postgres_turns import PostgresTurning
-from sloppyjobs.storage.enqueue import CREATED_EVENT, JOB_INSERT, placed
+from sloppyjobs.storage.new_rows import CREATED_EVENT, JOB_INSERT, NewRows
 from sloppyjobs.storage.storage import SqlStorage
 from sloppyjobs.storage.tables import Tables
 from sloppyjobs.storage.watch import Watcher
@@ -75,7 +75,7 @@ class PlainPostgresStorage(SqlStorage):
         fast = postgres_drivers.driver_name(engine) == postgres_drivers.FAST
         kind = PostgresStorage if fast else PlainPostgresStorage
         tables = self.tables
-        return kind(
+        other = kind(
             engine,
             clock=self._test_clock,
             prefix=tables.prefix,
@@ -83,6 +83,8 @@ class PlainPostgresStorage(SqlStorage):
             notify=self.notify,
             answer_timeout=self._answer_timeout,
         )
+        other.followups = self.followups
+        return other
 
     def _stand_on(self, engine: Engine, *, ours: bool) -> None:
         if ours:
@@ -117,19 +119,18 @@ class PlainPostgresStorage(SqlStorage):
 
     def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """All rows of a table in one statement, whose values travel as one JSON text."""
-        cursor, jobs = cursor_of(connection), placed(new, now, self.step)
-        self.see_queues(cursor, {job.queue for job in jobs}, now)
-        job_rows = [self._job_row(job, source, job.created_at) for job, source in zip(jobs, new, strict=True)]
-        events = [
-            {"job_id": job.id, "event_type": "created", "to_status": job.status.value, "created_at": job.created_at}
-            for job in jobs
-        ]
+        cursor, made = cursor_of(connection), NewRows(new, now, self.step)
+        self.see_queues(cursor, made.queues(), now)
         t = self.tables
-        self.prepared("insert jobs", lambda: insert_from_json(t.jobs, JOB_INSERT)).run(cursor, _given(job_rows))
-        self.prepared("insert events", lambda: insert_from_json(t.events, CREATED_EVENT)).run(cursor, _given(events))
-        if any(job.status is Status.QUEUED for job in jobs):
+        self.prepared("insert jobs", lambda: insert_from_json(t.jobs, JOB_INSERT)).run(
+            cursor, _given(made.dicts(self.to_driver))
+        )
+        self.prepared("insert events", lambda: insert_from_json(t.events, CREATED_EVENT)).run(
+            cursor, _given(made.events(self.to_driver))
+        )
+        if Status.QUEUED in made.statuses:
             self.dialect.announce(connection)
-        return jobs
+        return made.jobs()
 
 
 class PostgresStorage(PostgresTurning, PlainPostgresStorage):

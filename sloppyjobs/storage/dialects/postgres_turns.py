@@ -11,13 +11,12 @@ from typing import Any, overload
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs.model import Claim, Settlement
-from sloppyjobs.states import Status
 from sloppyjobs.storage import rows
 from sloppyjobs.storage.claims import ALL_QUEUES, ClaimRequest
 from sloppyjobs.storage.damaged_rows import salvage_claims
-from sloppyjobs.storage.dialects import postgres_sql
+from sloppyjobs.storage.dialects import postgres_settle, postgres_sql
+from sloppyjobs.storage.dialects.postgres_arrays import taking_arrays
 from sloppyjobs.storage.dialects.postgres_enqueue import PostgresEnqueue
-from sloppyjobs.storage.settlement import shard_of
 
 _CLAIMED_AT = rows.CLAIM_FIELDS.index("updated_at")
 
@@ -55,27 +54,27 @@ class PostgresTurning(PostgresEnqueue):
             stack.enter_context(driver.pipeline())
             driver.execute("BEGIN")
             driver.execute(postgres_sql.PLAN_BY_INDEX, prepare=True)
-            cursor = driver.cursor(binary=True)
+            cursor = taking_arrays(driver.cursor(binary=True))
             cursor.execute(statement, values, prepare=True)
             driver.execute("COMMIT")
             return Flight(stack.pop_all(), cursor)
 
     def settled(self, flight: Flight | None, settlements: Sequence[Settlement]) -> set[str]:
         """The ids that were accepted; what was not answered is sent again, and finds its own outcome if it is there."""
-        call = self.settle_call(settlements)
         try:
             answer = self._landed(flight)
             if answer is None:
                 self.unanswered.add(settlements)
-                answer = self._again(lambda: self.launch(*call).land())
+                answer = self._again(lambda: self.launch(*self.settle_call(settlements)).land())
             number, ids = answer.fetchone()
             # Mostly all of them, and then nobody needs to say which.
             if number == len(settlements):
                 accepted = {s.job_id for s in settlements}
             else:
                 accepted = set(ids or ())
-                if lost := self.unanswered.take(s for s in settlements if s.job_id not in accepted):
-                    accepted |= self.read(lambda c: self._settled_before(c, lost))
+                # Something hangs on these, or they are stale, or an earlier answer was lost.
+                if rest := [s for s in settlements if s.job_id not in accepted]:
+                    accepted |= self.settle(rest)
         except Exception:
             self.unanswered.add(settlements)
             raise
@@ -113,21 +112,12 @@ class PostgresTurning(PostgresEnqueue):
             return None
 
     def settle_call(self, settlements: Sequence[Settlement]) -> Call:
-        """The statement for successes, and its values."""
+        """The statement for this mixture of outcomes, and its values."""
         ordered = sorted(settlements, key=lambda s: s.job_id)
-        owner = ordered[0].worker_id
-        results = [s.decision.result for s in ordered]
-        values = {
-            "ids": postgres_sql.array_text([s.job_id for s in ordered]),
-            "attempts": postgres_sql.array_text([str(s.attempt) for s in ordered]),
-            # Whole numbers, because the text of a fraction takes long to find.
-            "microseconds": postgres_sql.array_text(
-                ["null" if s.run_seconds is None else str(int(s.run_seconds * 1e6)) for s in ordered]
-            ),
-            "results": results if any(results) else postgres_sql.array_text(["null"] * len(results)),
-            "now": self._injected_now(),
-        }
-        return self._sql.settle, {**values, "worker": owner, "shard": shard_of(owner)}
+        now = {"now": self._injected_now()}
+        if postgres_settle.only_successes(ordered):
+            return self._sql.settle, postgres_settle.successes(ordered) | now
+        return self._sql.settle_mixed, postgres_settle.mixed(ordered) | now
 
     def claim_call(self, request: ClaimRequest) -> Call:
         """The statement that claims, and its values."""
@@ -186,16 +176,13 @@ class PostgresTurns:
         self._accepted: set[str] | None = None
 
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
-        """Send successes, which are most, by the single statement; with anything else among them, settle at once."""
+        """Send them, whatever they are; they are waited for at the next turn."""
         storage, self._accepted = self._storage, None
-        if all(s.decision.path == (Status.SUCCEEDED,) for s in settlements):
-            try:
-                self._settling = storage.launch(*storage.settle_call(settlements))
-            except Exception:
-                storage.unanswered.add(settlements)
-                raise
-        else:
-            self._accepted = storage.settle(settlements)
+        try:
+            self._settling = storage.launch(*storage.settle_call(settlements))
+        except Exception:
+            storage.unanswered.add(settlements)
+            raise
         self._settlements = settlements
 
     def begin_claim(self, request: ClaimRequest) -> None:

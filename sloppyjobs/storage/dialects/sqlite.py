@@ -25,17 +25,16 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors, options
-from sloppyjobs.model import Job, NewJob, Settlement
-from sloppyjobs.states import Status
+from sloppyjobs.model import Job, NewJob
 from sloppyjobs.storage import writers
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.database import RETRY_SECONDS, Prepared, as_sqlalchemy, cursor_of, detached
 from sloppyjobs.storage.dialects import sqlite_sql
 from sloppyjobs.storage.dialects.sqlite_dialect import SqliteDialect, is_busy, is_no_text
 from sloppyjobs.storage.dialects.sqlite_engine import MEMORY, own_engine, writer_lock
-from sloppyjobs.storage.enqueue import alike, placed, terms_values
+from sloppyjobs.storage.new_rows import NewRows
 from sloppyjobs.storage.outages import StorageUnavailable
-from sloppyjobs.storage.settlement import Fence, HeldRow
+from sloppyjobs.storage.settlement import Fence
 from sloppyjobs.storage.storage import SqlStorage
 from sloppyjobs.storage.tables import Tables
 from sloppyjobs.storage.watch import Watcher
@@ -87,7 +86,9 @@ class SqliteStorage(SqlStorage):
 
     def beside(self, engine: Engine) -> SqliteStorage:
         """The same tables by another driver."""
-        return SqliteStorage(engine, clock=self._test_clock, prefix=self.tables.prefix)
+        other = SqliteStorage(engine, clock=self._test_clock, prefix=self.tables.prefix)
+        other.followups = self.followups
+        return other
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -157,45 +158,22 @@ class SqliteStorage(SqlStorage):
         return _AtOnce(statement, self.engine) if isinstance(statement, Select) else Prepared(statement, self.engine)
 
     def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
-        """Jobs that are alike all together; the others one by one."""
-        if not alike(new) or sum(len(job.payload) for job in new) > LARGEST:
+        """All of them in two statements, unless their payloads are too large for one text."""
+        if sum(len(job.payload) for job in new) > LARGEST:
             return super()._insert_rows(connection, new, now)
-        cursor, moment, terms = cursor_of(connection), self.to_driver(now), new[0].terms
-        self.see_queues(cursor, {terms.queue}, moment)
-        values = terms_values(terms) | {
-            "occurrence_at": None if terms.occurrence_at is None else self.to_driver(terms.occurrence_at),
-            "new": msgspec.json.encode([(job.id, job.payload) for job in new]).decode(),
-            "now": moment,
-        }
-        cursor.execute(self._sql.insert_alike, values)
-        cursor.execute(self._sql.record_created, values)
-        return placed(new, now, self.step)
+        cursor, made = cursor_of(connection), NewRows(new, now, self.step)
+        shared, own = made.values(self.to_driver)
+        self.see_queues(cursor, made.queues(), shared["created_at"])
+        shared["new"] = msgspec.json.encode(list(zip(*own.values(), strict=True))).decode()
+        for statement in sqlite_sql.insert_jobs(self._sql.jobs, self._sql.events, tuple(own)):
+            cursor.execute(statement, shared)
+        return made.jobs()
 
     def _open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
         """Insert from the rows themselves."""
         values = {"ids": self.list_param([id for id, _ in taken]), "worker": worker_id, "now": moment}
         cursor.execute(self._sql.open_attempts, values)
         cursor.execute(self._sql.record_claims, values)
-
-    def _write_settled(
-        self, connection: Connection, accepted: Sequence[Settlement], found: Mapping[str, HeldRow]
-    ) -> None:
-        """Successes, which are most, all together; the others one by one."""
-        plain = [s for s in accepted if s.decision.path == (Status.SUCCEEDED,)]
-        other = [s for s in accepted if s.decision.path != (Status.SUCCEEDED,)]
-        if plain:
-            cursor, now = cursor_of(connection), self.now(connection)
-            given = [(s.job_id, s.attempt, s.run_seconds, s.decision.result) for s in plain]
-            values = {
-                "given": msgspec.json.encode(given).decode(),
-                "worker": plain[0].worker_id,
-                "now": self.to_driver(now),
-            }
-            for statement in (self._sql.succeed_jobs, self._sql.close_attempts, self._sql.record_successes):
-                cursor.execute(statement, values)
-            self._count(cursor, plain, found, now)
-        if other:
-            super()._write_settled(connection, other, found)
 
 
 class _AtOnce(Prepared):

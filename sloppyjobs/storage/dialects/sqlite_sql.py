@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from sqlalchemy.dialects import sqlite
 
-from sloppyjobs.storage.enqueue import JOB_INSERT
+from sloppyjobs.storage.new_rows import JOB_INSERT
 from sloppyjobs.storage.tables import Tables
 
 
@@ -15,11 +17,9 @@ class Statements(NamedTuple):
 
     open_attempts: str
     record_claims: str
-    succeed_jobs: str
-    close_attempts: str
-    record_successes: str
-    insert_alike: str
-    record_created: str
+    jobs: str
+    """The name of the table of jobs."""
+    events: str
 
 
 def statements(tables: Tables) -> Statements:
@@ -29,16 +29,27 @@ def statements(tables: Tables) -> Statements:
         "jobs": format_table(tables.jobs),
         "attempts": format_table(tables.attempts),
         "events": format_table(tables.events),
-        "given": _GIVEN,
-        "job_insert": ", ".join(JOB_INSERT),
     }
-    return Statements(*(text.format(**names) for text in _STATEMENTS))
+    return Statements(*(text.format(**names) for text in (*_STATEMENTS, "{jobs}", "{events}")))
 
 
-_GIVEN = (
-    "(SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS attempt, "
-    "json_extract(value, '$[2]') AS seconds, json_extract(value, '$[3]') AS result FROM json_each(:given)) AS given"
-)
+@lru_cache(maxsize=500)
+def insert_jobs(jobs: str, events: str, own: tuple[str, ...]) -> tuple[str, str]:
+    """Inserts of jobs and of their first events: the columns in which the jobs differ, as JSON rows, and the others."""
+    given = {name: f"json_extract(value, '$[{place}]')" for place, name in enumerate(own)}
+    values = {name: given.get(name, f":{name}") for name in JOB_INSERT}
+    of_event = {
+        "job_id": values["id"],
+        "created_at": values["created_at"],
+        "event_type": "'created'",
+        "to_status": values["status"],
+    }
+    return _insert_given(jobs, values), _insert_given(events, of_event)
+
+
+def _insert_given(table: str, values: Mapping[str, str]) -> str:
+    return f"INSERT INTO {table} ({', '.join(values)}) SELECT {', '.join(values.values())} FROM json_each(:new)"
+
 
 _STATEMENTS = (
     """
@@ -49,29 +60,5 @@ SELECT id, attempt_count, :worker, 'running', :now FROM {jobs} WHERE id IN (SELE
 INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
 SELECT id, 'claimed', 'queued', 'processing', attempt_count, :worker, :now
 FROM {jobs} WHERE id IN (SELECT value FROM json_each(:ids))
-""",
-    """
-UPDATE {jobs} SET status = 'succeeded', result = given.result, updated_at = :now, finished_at = :now,
-  locked_by = NULL, locked_until = NULL, error_code = NULL, error_type = NULL, error_message = NULL, error_frame = NULL
-FROM {given} WHERE {jobs}.id = given.id
-""",
-    """
-UPDATE {attempts} SET status = 'succeeded', finished_at = :now, run_seconds = given.seconds
-FROM {given} WHERE {attempts}.job_id = given.id AND {attempts}.attempt_number = given.attempt
-""",
-    """
-INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
-SELECT given.id, 'succeeded', 'processing', 'succeeded', given.attempt, :worker, :now FROM {given}
-""",
-    """
-INSERT INTO {jobs} ({job_insert})
-SELECT json_extract(value, '$[0]'), :name, :queue, 'queued', :priority, :now, :now, :now, 0, :max_attempts,
-       :timeout_seconds, NULL, :correlation_id, :schedule_id, :occurrence_at, :principal, json_extract(value, '$[1]'),
-       :retry_policy, :metadata
-FROM json_each(:new)
-""",
-    """
-INSERT INTO {events} (job_id, event_type, to_status, created_at)
-SELECT json_extract(value, '$[0]'), 'created', 'queued', :now FROM json_each(:new)
 """,
 )

@@ -1,22 +1,36 @@
 """What the layers above ask of a storage: small interfaces, one per responsibility.
 
-A worker needs three of them; a new store can be judged one by one, with ``sloppyjobs.testing.conformance``.
+A new store is judged port by port, with the parts of ``sloppyjobs.testing.conformance``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
-
-from sqlalchemy import Connection
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sloppyjobs.model import Claim, Job, NewJob, Settlement, WorkerInfo
-from sloppyjobs.storage.claims import ClaimRequest, Sweep
-from sloppyjobs.storage.redactions import Redaction
-from sloppyjobs.storage.settlement import Fence
-from sloppyjobs.storage.turning import Turns
+from sloppyjobs.storage.clock import Clock
+from sloppyjobs.storage.records import (
+    ArchiveRecord,
+    AttemptRecord,
+    CounterRecord,
+    EventRecord,
+    JobRecord,
+    LockRecord,
+    LogRecord,
+    QueueRecord,
+    WorkerRecord,
+)
 from sloppyjobs.storage.watch import Watcher
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from sloppyjobs.storage.claims import ClaimRequest, Sweep
+    from sloppyjobs.storage.redactions import Redaction
+    from sloppyjobs.storage.settlement import Fence
+    from sloppyjobs.storage.turning import Turns
 
 
 class SchemaPort(Protocol):
@@ -35,11 +49,25 @@ class SchemaPort(Protocol):
         ...
 
 
+@runtime_checkable
 class EnqueuePort(Protocol):
     """New jobs."""
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write jobs and their first events, all or none; a taken key answers with its job."""
+        ...
+
+
+class ReadPort(Protocol):
+    """What is there, and what time it is."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock in force."""
+        ...
+
+    def get_job(self, job_id: str, connection: Connection | None = None) -> Job:
+        """The job with this id, or ``UnknownJob``."""
         ...
 
 
@@ -68,11 +96,15 @@ class ClaimPort(Protocol):
 
 
 class SettlePort(Protocol):
-    """Finishing work, and keeping it until then."""
+    """Finishing work."""
 
     def settle(self, settlements: Sequence[Settlement]) -> set[str]:
         """Write outcomes, fenced; the ids that were accepted."""
         ...
+
+
+class LeasePort(Protocol):
+    """Keeping work until it is finished."""
 
     def renew(self, worker_id: str, held: Sequence[Fence], lease: float) -> dict[Fence, datetime]:
         """Extend leases, fenced; the new ends of those that are still held."""
@@ -116,6 +148,11 @@ class RedactionPort(Protocol):
         """The secret keys by the names of jobs."""
         ...
 
+    @property
+    def redactions_written(self) -> Collection[Redaction]:
+        """What this process need not write again."""
+        ...
+
 
 class WorkerPort(Protocol):
     """Workers' own rows."""
@@ -146,4 +183,75 @@ class LockPort(Protocol):
 
     def release_lock(self, name: str, owner: str) -> bool:
         """Give a held lock back."""
+        ...
+
+
+class Inspection(Protocol):
+    """What the conformance suite sees of the rows, and what it does to them that no user can.
+
+    A store has it as ``inspection``. The methods of ports that it does not implement may be missing.
+    """
+
+    def job(self, job_id: str) -> JobRecord:
+        """The job with this id; ``LookupError`` when there is none."""
+        ...
+
+    def jobs(self) -> list[JobRecord]:
+        """Every job, by id."""
+        ...
+
+    def attempts(self, job_id: str | None = None) -> list[AttemptRecord]:
+        """The attempts of a job, or of all, by job and number."""
+        ...
+
+    def events(self, job_id: str | None = None) -> list[EventRecord]:
+        """The events of a job, or of all, oldest first."""
+        ...
+
+    def queues(self) -> list[QueueRecord]:
+        """Every queue, by name."""
+        ...
+
+    def locks(self) -> list[LockRecord]:
+        """Every lock that was taken and not released, by name."""
+        ...
+
+    def workers(self) -> list[WorkerRecord]:
+        """Every worker, by id."""
+        ...
+
+    def logs(self) -> list[LogRecord]:
+        """Every log line, oldest first."""
+        ...
+
+    def counters(self) -> list[CounterRecord]:
+        """The counters of settlements, by minute."""
+        ...
+
+    def archive(self) -> list[ArchiveRecord]:
+        """Every archived job, by id."""
+        ...
+
+    def counts(self) -> Mapping[str, int]:
+        """How many rows there are of each kind: ``jobs``, ``attempts``, ``events``, ``queues``, ``schedules`` …"""
+        ...
+
+    def add_jobs(self, jobs: Sequence[JobRecord]) -> None:
+        """Write jobs as they are, without events."""
+        ...
+
+    def set_job(self, job_id: str, **values: Any) -> None:
+        """Change a job behind the library's back."""
+        ...
+
+    def set_queue(self, name: str, **values: Any) -> None:
+        """Change a queue that is there."""
+        ...
+
+    def set_schedule(self, name: str, **values: Any) -> None:
+        """Change a schedule behind the library's back."""
+        ...
+
+    def cancel(self, job_id: str) -> None:
+        """Cancel a job as an operator would, with its event."""
         ...

@@ -29,6 +29,7 @@ class JobState(NamedTuple):
     retry_policy: str | None = None
     """The policy that was stored with the job, as JSON."""
     queue: str = ""
+    followups: int | None = None
 
 
 class Step(NamedTuple):

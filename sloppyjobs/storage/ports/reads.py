@@ -34,7 +34,7 @@ TIMED = frozenset({Status.SCHEDULED, Status.RETRYING})
 UNSET = msgspec.UNSET
 
 
-class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What a list of jobs is narrowed to. Values are checked already."""
 
     statuses: tuple[Status, ...]

@@ -1,32 +1,23 @@
-"""The suite that every storage must pass, for pytest.
+"""The suite that every storage must pass, for pytest, divided by what a store implements.
 
 Give it a fixture ``make_storage`` that returns a function ``(clock=None) -> storage`` over an empty, initialised
-database, and import everything from here into a test module::
+store, and import everything from here into a test module, or only the parts for the ports that the store has::
 
-    from sloppyjobs.testing.conformance import *
+    from sloppyjobs.testing.conformance.enqueue import *
+    from sloppyjobs.testing.conformance.claim import *
+
+The parts are ``enqueue``, ``claim``, ``settle``, ``leases``, ``run``, ``locks``, ``schedules``, ``admin``,
+``retention``, and ``sql`` for databases of SQLAlchemy. Apart from ``sql`` they ask only ``Jobs``, ``jobs.admin``, the
+ports, and the store's ``inspection``. After each test the events of every job are folded and compared with its row.
 """
 
 from sloppyjobs.testing.conformance.admin import *  # noqa: F403
-from sloppyjobs.testing.conformance.claiming import *  # noqa: F403
-from sloppyjobs.testing.conformance.damaged import *  # noqa: F403
-from sloppyjobs.testing.conformance.enqueueing import *  # noqa: F403
-from sloppyjobs.testing.conformance.fencing import *  # noqa: F403
-from sloppyjobs.testing.conformance.fixtures import clock as clock
-from sloppyjobs.testing.conformance.fixtures import jobs as jobs
-from sloppyjobs.testing.conformance.fixtures import live_jobs as live_jobs
-from sloppyjobs.testing.conformance.keys import *  # noqa: F403
-from sloppyjobs.testing.conformance.locking import *  # noqa: F403
-from sloppyjobs.testing.conformance.outcomes import settle as settle
-from sloppyjobs.testing.conformance.payloads import *  # noqa: F403
-from sloppyjobs.testing.conformance.recurring import *  # noqa: F403
-from sloppyjobs.testing.conformance.refusals import *  # noqa: F403
-from sloppyjobs.testing.conformance.registering import *  # noqa: F403
+from sloppyjobs.testing.conformance.claim import *  # noqa: F403
+from sloppyjobs.testing.conformance.enqueue import *  # noqa: F403
+from sloppyjobs.testing.conformance.leases import *  # noqa: F403
+from sloppyjobs.testing.conformance.locks import *  # noqa: F403
 from sloppyjobs.testing.conformance.retention import *  # noqa: F403
-from sloppyjobs.testing.conformance.retrying import *  # noqa: F403
-from sloppyjobs.testing.conformance.running import *  # noqa: F403
-from sloppyjobs.testing.conformance.schedule_commands import *  # noqa: F403
-from sloppyjobs.testing.conformance.schedules import scheduler as scheduler
-from sloppyjobs.testing.conformance.schema import *  # noqa: F403
-from sloppyjobs.testing.conformance.settling import *  # noqa: F403
-from sloppyjobs.testing.conformance.sweeping import *  # noqa: F403
-from sloppyjobs.testing.conformance.transactions import *  # noqa: F403
+from sloppyjobs.testing.conformance.run import *  # noqa: F403
+from sloppyjobs.testing.conformance.schedules import *  # noqa: F403
+from sloppyjobs.testing.conformance.settle import *  # noqa: F403
+from sloppyjobs.testing.conformance.sql import *  # noqa: F403

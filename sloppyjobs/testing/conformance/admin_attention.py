@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import event, update
-
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.retry import Retry
 from sloppyjobs.storage.clock import FakeClock
@@ -163,9 +161,7 @@ def test_a_paused_queue_needs_attention_where_jobs_wait_in_it(jobs: Jobs, clock:
 def test_who_paused_a_queue_and_why_is_told_without_secrets(jobs: Jobs) -> None:
     scene.queued(jobs, queue="held")
     jobs.admin.pause_queue("held")
-    queues = jobs.storage.tables.queues
-    with jobs.storage.writing() as connection:
-        connection.execute(update(queues).values(paused_by="ops", pause_reason="password=hunter2 leaked"))
+    jobs.storage.inspection.set_queue("held", paused_by="ops", pause_reason="password=hunter2 leaked")
     [one] = _attention(jobs, "queue_paused")
     assert one.by == "ops"
     assert one.reason is not None
@@ -237,29 +233,3 @@ def test_more_of_a_kind_than_are_listed_are_told_as_a_number(jobs: Jobs) -> None
     found = _attention(jobs, "queue_without_worker")
     assert [one.queue for one in found] == [f"queue{place}" for place in range(5)]
     assert [one.more for one in found] == [0, 0, 0, 0, 3]
-
-
-def test_trouble_does_not_make_the_overview_ask_more(jobs: Jobs) -> None:
-    def asked() -> int:
-        statements: list[str] = []
-
-        def note(*details: Any) -> None:
-            statements.append(details[2])
-
-        jobs.admin.overview()
-        event.listen(jobs.storage.engine, "before_cursor_execute", note)
-        try:
-            jobs.admin.overview()
-        finally:
-            event.remove(jobs.storage.engine, "before_cursor_execute", note)
-        return len(statements)
-
-    scene.live_worker(jobs, queues=("queue0", "queue1"))
-    scene.queued(jobs, queue="alone")
-    before = asked()
-    for place in range(12):
-        scene.queued(jobs, queue=f"queue{place}", name=f"unknown{place}")
-        scene.queued(jobs, queue=f"queue{place}", name="other")
-        scene.queued(jobs, queue=f"held{place}")
-        jobs.admin.pause_queue(f"held{place}")
-    assert asked() == before

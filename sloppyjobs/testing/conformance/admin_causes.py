@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select
 
 from sloppyjobs import errors
 from sloppyjobs.causes import cause_id
@@ -92,21 +91,6 @@ def test_the_trend_counts_every_death_in_its_hour_once(jobs: Jobs, clock: FakeCl
     assert len(after) == 48
     assert sum(one.deaths for one in after) == 5
     assert max(one.deaths for one in after) == 3
-
-
-def test_deaths_of_jobs_that_leave_are_written_by_one_statement_for_a_chunk(jobs: Jobs, clock: FakeClock) -> None:
-    made = _dead(jobs, clock, 20)
-    asked: list[str] = []
-
-    def note(*details: Any) -> None:
-        asked.append(details[2])
-
-    event.listen(jobs.storage.engine, "before_cursor_execute", note)
-    try:
-        jobs.admin.bulk("retry", {"ids": [job.id for job in made]})
-    finally:
-        event.remove(jobs.storage.engine, "before_cursor_execute", note)
-    assert len([statement for statement in asked if "INSERT INTO" in statement and "job_deaths" in statement]) == 1
 
 
 def test_a_purge_forgets_old_deaths_and_runs(jobs: Jobs, clock: FakeClock) -> None:
@@ -309,7 +293,7 @@ def test_a_step_that_fails_has_done_nothing(jobs: Jobs, clock: FakeClock, monkey
         raise RuntimeError("the process ends here")
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs.storage.retry_runs, "_write_members", crash)
+        patch.setattr(jobs.storage, "_write_members", crash)
         with pytest.raises(RuntimeError):
             jobs.admin.advance_retry_runs()
     assert (_count(jobs, "dead"), _last_rest(jobs).retried) == (3, 0)
@@ -351,25 +335,7 @@ def test_who_sees_some_queues_sees_and_retries_those_only(jobs: Jobs, clock: Fak
     assert jobs.admin.advance_retry_runs() == 3
 
 
-def test_without_runs_a_look_is_one_query(jobs: Jobs) -> None:
-    jobs.storage.retry_run_rows.due()
-    asked: list[str] = []
-
-    def note(*details: Any) -> None:
-        asked.append(details[2])
-
-    event.listen(jobs.storage.engine, "before_cursor_execute", note)
-    try:
-        assert jobs.admin.advance_retry_runs() == 0
-    finally:
-        event.remove(jobs.storage.engine, "before_cursor_execute", note)
-    assert asked == [], "the prepared statement goes to the driver's cursor, and nothing else is asked"
-
-
 def test_a_damaged_row_is_retried_all_the_same(jobs: Jobs, clock: FakeClock) -> None:
-    _dead(jobs, clock, 1)
-    c = jobs.storage.tables.jobs.c
-    with jobs.storage.writing() as connection:
-        [id] = connection.execute(select(c.id).where(c.status == "dead")).scalars()
-        connection.exec_driver_sql("UPDATE sloppy_jobs SET finished_at = NULL")
-    assert jobs.admin.retry(id).status is Status.QUEUED
+    [job] = _dead(jobs, clock, 1)
+    jobs.storage.inspection.set_job(job.id, finished_at=None)
+    assert jobs.admin.retry(job.id).status is Status.QUEUED

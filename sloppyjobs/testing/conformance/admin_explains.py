@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sqlalchemy import update
-
 from sloppyjobs.definitions import Cancel, Snooze
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.retry import Retry
@@ -127,9 +125,7 @@ def test_a_job_that_dies_with_attempts_left_says_why_they_were_not_used(jobs: Jo
 def test_a_job_with_an_invalid_payload_says_that_it_is_not_retried(jobs: Jobs) -> None:
     jobs.define("typed", lambda ctx, payload: None, input=dict[str, int])
     job = jobs.enqueue("typed", {"to": 1})
-    with jobs.storage.writing() as connection:
-        table = jobs.storage.tables.jobs
-        connection.execute(update(table).where(table.c.id == job.id).values(payload='{"to": "Ada"}'))
+    jobs.storage.inspection.set_job(job.id, payload='{"to": "Ada"}')
     jobs.create_worker(recurring=False).run_once()
     found = jobs.admin.explain(job.id).verdict
     assert found.startswith(

@@ -142,38 +142,6 @@ def test_a_scope_hides_every_other_queue(jobs: Jobs) -> None:
     assert [queue.name for queue in jobs.admin.list_queues(scope=["mine"])] == ["mine"]
 
 
-def test_a_rare_job_among_many_is_found_by_going_on(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.walking.SCAN_LIMIT", 40)
-    scene.many_rows(jobs, 200, "succeeded")
-    scene.many_rows(jobs, 3, "dead", 500, queue="rare")
-    scene.many_rows(jobs, 2, "succeeded", 700, queue="rare")
-    scene.many_rows(jobs, 100, "succeeded", 1000)
-    scene.many_rows(jobs, 1, "succeeded", -1, queue="rare", id="job_first")
-    rows, sizes = scene.whole_list(jobs.admin.list_jobs, queue="rare", page_size=2)
-    assert [row.created_at for row in rows] == sorted((row.created_at for row in rows), reverse=True)
-    assert len(rows) == 6
-    assert 0 in sizes, "a page that looked as far as it may is short, and says where to go on"
-    oldest, _ = scene.whole_list(jobs.admin.list_jobs, queue="rare", page_size=2, order="created_at")
-    assert scene.ids_of(oldest) == scene.ids_of(rows)[::-1]
-
-
-def test_going_back_over_a_sifted_list_finds_the_same(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.walking.SCAN_LIMIT", 20)
-    scene.many_rows(jobs, 120, "succeeded", queue=lambda place: "rare" if place % 25 == 0 else "default")
-    page = jobs.admin.list_jobs(queue="rare", page_size=1)
-    forward = list(page.items)
-    while page.next_cursor:
-        page = jobs.admin.list_jobs(queue="rare", page_size=1, cursor=page.next_cursor)
-        forward += page.items
-    backward: list[Any] = []
-    while page.previous_cursor:
-        page = jobs.admin.list_jobs(queue="rare", page_size=1, cursor=page.previous_cursor)
-        backward += page.items
-    assert len(forward) == 5
-    assert backward[::-1] == [row for row in forward if row in backward]
-    assert len(backward) >= 4
-
-
 def test_histories_are_pages_too(jobs: Jobs) -> None:
     job = scene.queued(jobs, max_attempts=5)
     for _ in range(4):
@@ -294,3 +262,11 @@ def test_a_damaged_cursor_is_refused_by_every_list(jobs: Jobs, cursor: Any) -> N
     for read in reads:
         with pytest.raises(errors.InvalidOption, match=r"^cursor="):
             read(cursor=cursor)
+
+
+def test_progress_and_its_fields_are_shown(jobs: Jobs) -> None:
+    job = scene.running(jobs)
+    fence = (job.id, job.attempt_count)
+    assert jobs.storage.set_progress(scene.WORKER, fence, None, None, '{"rows":20}')
+    assert jobs.admin.get_job(job.id).progress_fields == {"rows": 20}
+    assert jobs.admin.list_jobs()[0].progress is None

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
-from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance import admin_scenes as scene
@@ -100,37 +97,3 @@ def test_an_occurrence_says_how_it_ended_and_how_long_it_ran(jobs: Jobs, clock: 
     assert run.status == "succeeded"
     assert run.run_seconds is not None
     assert jobs.admin.last_occurrences(page, queues=["media"])["a"] == ()
-
-
-# Audit
-
-
-def test_the_audit_trail_is_narrowed_by_action_and_time(
-    jobs: Jobs, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.walking.SCAN_LIMIT", 4)
-    job = scene.queued(jobs)
-    start = clock.now()
-    for _ in range(6):
-        jobs.admin.pause(job.id)
-        jobs.admin.resume(job.id)
-        clock.advance(3600)
-    paused, _ = scene.whole_list(jobs.admin.audit, action="pause", page_size=2)
-    assert [entry.action for entry in paused] == ["pause"] * 6
-    first, second = start + timedelta(hours=1), start + timedelta(hours=3)
-    between, _ = scene.whole_list(jobs.admin.audit, created_from=first, created_to=second, page_size=3)
-    assert [entry.created_at for entry in between] == [start + timedelta(hours=hour) for hour in (2, 2, 1, 1)]
-    assert jobs.admin.audit(action="retry").items == ()
-    with pytest.raises(errors.InvalidOption, match=r"^created_from="):
-        jobs.admin.audit(created_from=second, created_to=first)
-
-
-def test_a_range_that_lies_behind_ends_the_trail(jobs: Jobs, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.walking.SCAN_LIMIT", 3)
-    job = scene.queued(jobs)
-    for _ in range(5):
-        jobs.admin.pause(job.id)
-        jobs.admin.resume(job.id)
-        clock.advance(86_400)
-    page = jobs.admin.audit(created_from=clock.now() - timedelta(hours=30), page_size=3)
-    assert (len(page), page.next_cursor) == (2, None)

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import func, insert, select
-
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.model import Claim, Job, WorkerInfo
 from sloppyjobs.states import Status
 from sloppyjobs.storage.clock import FakeClock
+from sloppyjobs.storage.records import JobRecord
 from sloppyjobs.views import Page
 
 NAME = "greet"
@@ -130,36 +129,19 @@ def whole_list(read: Callable[..., Page[Any]], **options: Any) -> tuple[list[Any
 def many_rows(jobs: Jobs, number: int, status: str, start: int = 0, **values: Any) -> None:
     """Rows written straight into the table, a second apart, for lists too long to be made by hand."""
     now = jobs.storage.clock.now()
-    rows = []
+    written = []
     for place in range(start, start + number):
         moment = now + timedelta(seconds=place)
-        rows.append(
-            {
-                "id": f"job_{place:026d}",
-                "name": NAME,
-                "queue": "default",
-                "status": status,
-                "priority": 0,
-                "run_at": moment,
-                "created_at": moment,
-                "updated_at": moment,
-                "attempt_count": 0,
-                "max_attempts": 3,
-                "payload": "{}",
-                **{name: value(place) if callable(value) else value for name, value in values.items()},
-            }
+        plain = JobRecord(f"job_{place:026d}", NAME, "default", status, 0, moment, moment, moment, 0, 3, "{}")
+        written.append(
+            plain._replace(**{name: value(place) if callable(value) else value for name, value in values.items()})
         )
-    with jobs.storage.writing() as connection:
-        connection.execute(insert(jobs.storage.tables.jobs), rows)
+    jobs.storage.inspection.add_jobs(written)
 
 
 def table_sizes(jobs: Jobs) -> dict[str, int]:
-    """How many rows each table has."""
-    tables = jobs.storage.tables.metadata.sorted_tables
-    with jobs.storage.engine.connect() as connection:
-        return {
-            table.name: connection.execute(select(func.count()).select_from(table)).scalar_one() for table in tables
-        }
+    """How many rows there are of each kind."""
+    return dict(jobs.storage.inspection.counts())
 
 
 def ids_of(rows: Sequence[Any]) -> list[str]:

@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event
 
 from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
@@ -53,69 +52,6 @@ def test_the_overview_shows_late_schedules_and_the_next_fires(jobs: Jobs, clock:
     found = jobs.admin.overview()
     assert [(fire.schedule, fire.job_name) for fire in found.late_schedules] == [("late", scene.NAME)]
     assert [fire.schedule for fire in found.next_fires] == ["soon"]
-
-
-def test_the_overview_asks_a_fixed_number_of_questions(jobs: Jobs) -> None:
-    for place in range(30):
-        scene.dead(jobs, type(f"Error{place}", (Exception,), {})("x"), queue=f"queue{place}")
-        scene.live_worker(jobs, f"worker_{place}")
-    jobs.admin.overview()
-    asked: list[str] = []
-
-    def note(*details: Any) -> None:
-        asked.append(details[2])
-
-    event.listen(jobs.storage.engine, "before_cursor_execute", note)
-    try:
-        jobs.admin.overview()
-    finally:
-        event.remove(jobs.storage.engine, "before_cursor_execute", note)
-    assert len(asked) <= 12
-
-
-def test_counts_stop_at_their_cap(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.counting.CAP", 5)
-    scene.many_rows(jobs, 8, "queued")
-    scene.many_rows(jobs, 8, "dead", 100)
-    jobs.admin.pause_queue("default")
-    assert str(jobs.admin.overview().count("queued")) == "5+"
-    assert str(jobs.admin.get_queue("default").depth) == "5+"
-    assert str(jobs.admin.dead_groups()[0].count) == "5+"
-
-
-def test_counts_of_a_page_share_a_bound_and_the_deepest_get_the_rest(
-    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.counting.LEAST", 1)
-    monkeypatch.setattr("sloppyjobs.storage.observing.DEPTHS", 30)
-    scene.many_rows(jobs, 40, "queued")
-    for name in ("default", "few", "none"):
-        jobs.admin.pause_queue(name, create=True)
-    scene.queued(jobs, queue="few")
-    depths = {queue.name: str(queue.depth) for queue in jobs.admin.list_queues()}
-    assert depths == {"default": "20+", "few": "1", "none": "0"}
-
-
-def test_reads_together_share_a_transaction_and_an_instant(jobs: Jobs) -> None:
-    job = scene.queued(jobs)
-    asked: list[str] = []
-
-    def note(*details: Any) -> None:
-        asked.append(details[2])
-
-    def page() -> tuple[Any, ...]:
-        admin = jobs.admin
-        return admin.get_job(job.id), admin.attempts(job.id), admin.events(job.id), admin.explain(job.id)
-
-    apart = page()
-    event.listen(jobs.storage.engine, "before_cursor_execute", note)
-    try:
-        together = jobs.admin.together(page)
-    finally:
-        event.remove(jobs.storage.engine, "before_cursor_execute", note)
-    assert together == apart
-    assert sum("clock" in one or "strftime" in one for one in asked) <= 1
-    assert len(asked) <= 9, asked
 
 
 def test_dead_jobs_are_grouped_by_what_raised_where(jobs: Jobs, clock: FakeClock) -> None:
@@ -290,20 +226,3 @@ def test_locks_say_who_holds_them_and_whether_that_has_expired(jobs: Jobs, clock
     clock.advance(10)
     rows, _ = scene.whole_list(jobs.admin.list_locks, page_size=1)
     assert [(row.name, row.owner, row.expired) for row in rows] == [("long", "bob", False), ("short", "ada", True)]
-
-
-# Audit
-
-
-def test_the_audit_trail_is_latest_first_and_can_be_narrowed(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.walking.SCAN_LIMIT", 4)
-    ids = [scene.queued(jobs).id for _ in range(9)]
-    for place, id in enumerate(ids):
-        jobs.admin.pause(id, actor="ada" if place % 4 == 0 else "bob", reason=str(place))
-    rows, sizes = scene.whole_list(jobs.admin.audit, page_size=4)
-    assert [row.reason for row in rows] == [str(place) for place in reversed(range(9))]
-    assert sizes == [4, 4, 1]
-    rows, _ = scene.whole_list(jobs.admin.audit, actor="ada", page_size=1)
-    assert [row.reason for row in rows] == ["8", "4", "0"]
-    assert [row.target for row in jobs.admin.audit(target=ids[2])] == [ids[2]]
-    assert jobs.admin.audit(target=ids[2], actor="ada").items == ()

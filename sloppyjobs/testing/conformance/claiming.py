@@ -40,11 +40,11 @@ def test_a_claim_opens_an_attempt_and_writes_an_event(jobs: Jobs, clock: FakeClo
     clock.advance(5)
     jobs.claim("w1")
     [attempt] = attempts(jobs, job.id)
-    assert (attempt["attempt_number"], attempt["worker_id"], attempt["status"]) == (1, "w1", "running")
-    assert (attempt["started_at"], attempt["finished_at"]) == (clock.now(), None)
+    assert (attempt.attempt_number, attempt.worker_id, attempt.status) == (1, "w1", "running")
+    assert (attempt.started_at, attempt.finished_at) == (clock.now(), None)
     assert walked(jobs, job.id) == ["created:queued", "claimed:processing"]
     event = events(jobs, job.id)[1]
-    assert (event["worker_id"], event["attempt_number"], event["created_at"]) == ("w1", 1, clock.now())
+    assert (event.worker_id, event.attempt_number, event.created_at) == ("w1", 1, clock.now())
 
 
 def test_a_claimed_job_is_not_claimed_again(jobs: Jobs) -> None:
@@ -123,7 +123,7 @@ def test_only_the_named_jobs_are_claimed_and_others_are_left_alone(jobs: Jobs) -
     assert _ids(jobs.claim("w1", names=["known", "unheard-of"], limit=3)) == [job.id for job in mine]
     assert jobs.claim("w1", names=["unheard-of"], limit=3) == []
     assert [jobs.get(job.id) for job in others] == others
-    assert count(jobs, jobs.storage.tables.attempts) == 3
+    assert count(jobs, "attempts") == 3
 
 
 def test_a_paused_queue_is_passed_over(jobs: Jobs, clock: FakeClock) -> None:
@@ -191,4 +191,4 @@ def test_threads_that_claim_at_once_share_the_jobs(live_jobs: Jobs) -> None:
         shares = list(pool.map(work, range(4)))
     claimed = [job_id for share in shares for job_id in share]
     assert sorted(claimed) == sorted(job.id for job in written)
-    assert count(live_jobs, live_jobs.storage.tables.attempts) == 120
+    assert count(live_jobs, "attempts") == 120

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta, timezone
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
-from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
+from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.model import NewJob, Terms
 from sloppyjobs.retry import Retry
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.records import count, events, row, rows, walked
+from sloppyjobs.testing.conformance.records import count, events, row, walked
 
 
 def test_a_job_without_a_time_is_queued_now(jobs: Jobs, clock: FakeClock) -> None:
@@ -65,7 +65,7 @@ def test_the_definition_gives_the_defaults(jobs: Jobs) -> None:
     job = jobs.get(jobs.enqueue("greet").id)
     assert (job.queue, job.priority, job.timeout, job.max_attempts) == ("mail", 3, 12.5, 7)
     assert job.metadata == {"team": "growth"}
-    assert Retry.from_json(row(jobs, job.id)["retry_policy"]) == retry
+    assert Retry.from_json(row(jobs, job.id).retry_policy or "") == retry
 
 
 def test_many_are_written_as_one_is(jobs: Jobs) -> None:
@@ -85,9 +85,9 @@ def test_many_are_written_as_one_is(jobs: Jobs) -> None:
     plain: dict[str, Any] = {}
     for given in (plain, options):
         alone = jobs.enqueue("greet", payload, **given)
-        first, second = jobs.enqueue_many([("greet", payload, given)] * 2)
+        first, second = jobs.enqueue_many([("greet", payload, cast(Any, given))] * 2)
         wanted, written = row(jobs, alone.id), row(jobs, second.id)
-        assert {**written, "id": alone.id} == wanted
+        assert written._replace(id=alone.id) == wanted
         assert [msgspec.structs.replace(job, id=alone.id) for job in (first, second)] == [alone] * 2
         assert jobs.get(second.id) == second
         assert walked(jobs, second.id) == walked(jobs, alone.id)
@@ -114,36 +114,14 @@ def test_a_job_begins_with_one_event(jobs: Jobs, clock: FakeClock) -> None:
     jobs.declare("greet")
     job, later = jobs.enqueue("greet"), jobs.enqueue("greet", delay=5)
     assert (walked(jobs, job.id), walked(jobs, later.id)) == (["created:queued"], ["created:scheduled"])
-    assert events(jobs, job.id)[0]["created_at"] == clock.now()
+    assert events(jobs, job.id)[0].created_at == clock.now()
 
 
 def test_a_queue_is_remembered_when_it_is_first_used(jobs: Jobs) -> None:
     jobs.declare("greet")
     jobs.enqueue("greet", queue="b")
     jobs.enqueue_many([("greet", {}, {"queue": "a"}), ("greet", {}, {"queue": "b"})])
-    assert [queue["name"] for queue in rows(jobs, jobs.storage.tables.queues)] == ["a", "b"]
-
-
-def test_a_queue_whose_first_use_was_taken_back_is_remembered_at_the_next(jobs: Jobs) -> None:
-    jobs.declare("greet")
-    with jobs.storage.engine.connect() as connection:
-        jobs.enqueue("greet", queue="mail", connection=connection)
-        connection.rollback()
-    assert count(jobs, jobs.storage.tables.queues) == 0
-    jobs.enqueue("greet", queue="mail")
-    assert [queue["name"] for queue in rows(jobs, jobs.storage.tables.queues)] == ["mail"]
-
-
-def test_a_queue_whose_row_is_gone_has_one_again_at_the_next_use(jobs: Jobs) -> None:
-    jobs.declare("greet")
-    table = jobs.storage.tables.queues
-    for _ in range(2):
-        jobs.enqueue("greet", queue="mail")
-        with jobs.storage.engine.begin() as connection:
-            connection.execute(table.delete())
-    with jobs.storage.engine.begin() as connection:
-        jobs.enqueue("greet", queue="mail", connection=connection)
-    assert [queue["name"] for queue in rows(jobs, table)] == ["mail"]
+    assert [queue.name for queue in jobs.storage.inspection.queues()] == ["a", "b"]
 
 
 def test_a_definition_enqueues_itself(jobs: Jobs) -> None:
@@ -171,7 +149,7 @@ def test_many_jobs_are_answered_in_the_order_given(jobs: Jobs, clock: FakeClock)
         ("greet", "default", "queued", 0),
     ]
     assert [jobs.get(job.id) for job in written] == written
-    assert [row(jobs, job.id)["payload"] for job in written] == ['{"n":1}', '{"n":2}', "null", "null"]
+    assert [row(jobs, job.id).payload for job in written] == ['{"n":1}', '{"n":2}', "null", "null"]
     assert [walked(jobs, job.id) for job in written] == [[f"created:{job.status}"] for job in written]
 
 
@@ -183,12 +161,12 @@ def test_jobs_that_are_alike_are_written_as_if_one_by_one(live_jobs: Jobs) -> No
     together = live_jobs.enqueue_many([("greet", value)] * 3)
     beside_others = live_jobs.enqueue_many([("greet", value), ("greet", {}, {"delay": 60})])[0]
     assert [live_jobs.get(job.id) for job in together] == together
-    different = {"id", "run_at", "created_at", "updated_at"}
-    expected = {key: value for key, value in row(live_jobs, alone.id).items() if key not in different}
+    first = row(live_jobs, alone.id)
     for job in [*together, beside_others]:
         written = row(live_jobs, job.id)
-        assert {key: value for key, value in written.items() if key not in different} == expected
-        assert written["run_at"] == written["created_at"] == written["updated_at"] >= alone.created_at
+        now = written.created_at
+        assert written == first._replace(id=job.id, run_at=now, created_at=now, updated_at=now)
+        assert now >= alone.created_at
         assert walked(live_jobs, job.id) == ["created:queued"]
 
 
@@ -200,32 +178,6 @@ def test_many_large_payloads_are_written_as_they_are(jobs: Jobs) -> None:
     assert [walked(jobs, job.id)[0] for job in written] == ["created:queued"] * 17
 
 
-def test_jobs_that_are_alike_go_with_the_transaction_of_the_caller(jobs: Jobs) -> None:
-    jobs.declare("greet", queue="mail")
-    with jobs.storage.engine.connect() as connection:
-        assert len(jobs.enqueue_many([("greet", {"n": 1})] * 3, connection=connection)) == 3
-        connection.rollback()
-        assert count(jobs) == count(jobs, jobs.storage.tables.queues) == 0
-        jobs.enqueue_many([("greet", {"n": 1})] * 3, connection=connection)
-        connection.commit()
-    assert count(jobs) == 3
-
-
-def test_a_connection_that_did_nothing_else_commits_its_jobs(live_jobs: Jobs) -> None:
-    live_jobs.declare("greet")
-    live_jobs.enqueue("greet")
-    with live_jobs.storage.engine.connect() as connection:
-        live_jobs.enqueue("greet", connection=connection)
-        connection.commit()
-        live_jobs.enqueue("greet", delay=5, connection=connection)
-        connection.commit()
-        live_jobs.enqueue("greet", connection=connection)
-        connection.rollback()
-        live_jobs.enqueue_many([("greet", {})] * 2, connection=connection)
-        connection.commit()
-    assert count(live_jobs) == 5
-
-
 def test_no_jobs_are_many_too(jobs: Jobs) -> None:
     assert jobs.enqueue_many([]) == []
 
@@ -233,17 +185,17 @@ def test_no_jobs_are_many_too(jobs: Jobs) -> None:
 def test_thousands_are_written_at_once(jobs: Jobs) -> None:
     jobs.declare("greet")
     written = jobs.enqueue_many(("greet", {"n": number}) for number in range(3_000))
-    assert count(jobs) == count(jobs, jobs.storage.tables.events) == len({job.id for job in written}) == 3_000
+    assert count(jobs) == count(jobs, "events") == len({job.id for job in written}) == 3_000
 
 
 def test_thousands_are_written_all_or_none(jobs: Jobs) -> None:
     terms = Terms(name="greet", queue="default")
-    new = [NewJob(jobs.ids.new("job"), "1", terms) for _ in range(3_000)]
-    without_payload = NewJob(jobs.ids.new("job"), None, Terms(name="greet", queue="default"))  # type: ignore[arg-type]
-    # Whether the database refuses it, or the way to it does: thousands were on their way before.
-    with pytest.raises((DBAPIError, AttributeError)):
+    new = [NewJob(internals(jobs).ids.new("job"), "1", terms) for _ in range(3_000)]
+    without_payload = NewJob(internals(jobs).ids.new("job"), None, Terms(name="greet", queue="default"))  # type: ignore[arg-type]
+    # Whether the store refuses it, or the way to it does: thousands were on their way before.
+    with pytest.raises(Exception):  # noqa: B017
         jobs.storage.insert_jobs([*new[:2_500], without_payload, *new[2_500:]])
-    assert count(jobs) == count(jobs, jobs.storage.tables.events) == 0
+    assert count(jobs) == count(jobs, "events") == 0
 
 
 def test_one_bad_item_refuses_all_and_is_named(jobs: Jobs) -> None:
@@ -255,7 +207,7 @@ def test_one_bad_item_refuses_all_and_is_named(jobs: Jobs) -> None:
     with pytest.raises(errors.InvalidOption, match=r"items\[0\].*no option 'colour'"):
         jobs.enqueue_many([("greet", 1, {"colour": "red"})])
     with pytest.raises(errors.InvalidOption, match=r"items\[0\]"):
-        jobs.enqueue_many([("greet", 1, None)])
+        jobs.enqueue_many([("greet", 1, None)])  # type: ignore[list-item]
     with pytest.raises(errors.InvalidOption, match=r"items\[0\]"):
         jobs.enqueue_many(["greet"])  # type: ignore[list-item]
     assert count(jobs) == 0

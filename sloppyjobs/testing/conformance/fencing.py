@@ -10,12 +10,12 @@ from sloppyjobs.model import Claim
 from sloppyjobs.states import Outcome, Released, Succeeded
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.outcomes import Settle, cancel, claimed, decided
-from sloppyjobs.testing.conformance.records import ends, rows, walked
+from sloppyjobs.testing.conformance.records import ends, walked
 
 
-def _everything(jobs: Jobs) -> list[list[dict[str, object]]]:
-    tables = jobs.storage.tables
-    return [rows(jobs, table) for table in (tables.jobs, tables.attempts, tables.events)]
+def _everything(jobs: Jobs) -> tuple[object, ...]:
+    inspection = jobs.storage.inspection
+    return inspection.jobs(), inspection.attempts(), inspection.events()
 
 
 def _is_refused(jobs: Jobs, stale: Claim) -> None:
@@ -90,10 +90,10 @@ def test_a_job_that_is_not_there_cannot_be_settled(jobs: Jobs) -> None:
     _is_refused(jobs, msgspec.structs.replace(claim, job=msgspec.structs.replace(claim.job, id="job_gone")))
 
 
-def test_a_stale_settlement_does_not_hold_up_the_others(jobs: Jobs, settle: Settle) -> None:
+def test_a_stale_settlement_does_not_hold_up_the_others(jobs: Jobs, settle_batch: Settle) -> None:
     claims = claimed(jobs, 3)
     cancel(jobs, claims[1].id)
-    assert settle([decided(claim, Succeeded()) for claim in claims]) == {claims[0].id, claims[2].id}
+    assert settle_batch([decided(claim, Succeeded()) for claim in claims]) == {claims[0].id, claims[2].id}
     assert [jobs.get(claim.id).status for claim in claims] == ["succeeded", "cancelled", "succeeded"]
 
 
@@ -101,9 +101,9 @@ def test_a_stale_settlement_does_not_hold_up_the_others(jobs: Jobs, settle: Sett
     "second", [Succeeded('"second"'), Released()], ids=["two successes", "a success and a release"]
 )
 def test_of_two_settlements_of_one_attempt_in_one_batch_the_first_is_written(
-    jobs: Jobs, settle: Settle, second: Outcome
+    jobs: Jobs, settle_batch: Settle, second: Outcome
 ) -> None:
     [claim] = claimed(jobs)
-    assert settle([decided(claim, Succeeded('"first"')), decided(claim, second)]) == {claim.id}
+    assert settle_batch([decided(claim, Succeeded('"first"')), decided(claim, second)]) == {claim.id}
     assert walked(jobs, claim.id)[2:] == ["succeeded:succeeded"]
     assert jobs.get(claim.id).result == "first"

@@ -11,7 +11,6 @@ import pytest
 from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.records import rows
 
 
 def test_a_lock_has_one_holder(jobs: Jobs) -> None:
@@ -45,8 +44,8 @@ def test_a_lock_is_extended_by_its_holder_while_it_is_held(jobs: Jobs, clock: Fa
     a.acquire("nightly", ttl=30)
     clock.advance(20)
     assert (a.extend("nightly", ttl=30), b.extend("nightly", ttl=30)) == (True, False)
-    [row] = rows(jobs, jobs.storage.tables.locks)
-    assert (row["owner"], row["locked_until"]) == ("a", clock.now() + timedelta(seconds=30))
+    [row] = jobs.storage.inspection.locks()
+    assert (row.owner, row.locked_until) == ("a", clock.now() + timedelta(seconds=30))
 
 
 def test_a_lock_that_has_run_out_is_not_extended(jobs: Jobs, clock: FakeClock) -> None:
@@ -69,7 +68,7 @@ def test_a_lock_is_released_by_its_holder_alone(jobs: Jobs) -> None:
 def test_a_block_holds_a_lock_and_lets_go(jobs: Jobs) -> None:
     with jobs.lock("nightly"):
         assert not jobs.locks("b").acquire("nightly")
-    assert rows(jobs, jobs.storage.tables.locks) == []
+    assert jobs.storage.inspection.locks() == []
 
 
 def test_a_block_lets_go_when_it_raises(jobs: Jobs) -> None:
@@ -82,7 +81,7 @@ def test_a_block_conflicts_with_every_other_block_even_of_its_own_process(jobs: 
     with jobs.lock("nightly"):
         with pytest.raises(errors.LockConflict, match="nightly"), jobs.lock("nightly"):
             pytest.fail("two blocks hold the lock")
-        assert len(rows(jobs, jobs.storage.tables.locks)) == 1
+        assert len(jobs.storage.inspection.locks()) == 1
 
 
 def test_a_block_can_extend_its_lock(jobs: Jobs, clock: FakeClock) -> None:
@@ -98,8 +97,8 @@ def test_a_block_that_outlived_its_lock_leaves_the_next_holder_alone(jobs: Jobs,
         clock.advance(31)
         assert jobs.locks("b").acquire("nightly", ttl=30)
         assert not held.extend("nightly")
-    [row] = rows(jobs, jobs.storage.tables.locks)
-    assert row["owner"] == "b"
+    [row] = jobs.storage.inspection.locks()
+    assert row.owner == "b"
 
 
 def test_locks_of_every_name_are_told_apart(jobs: Jobs) -> None:

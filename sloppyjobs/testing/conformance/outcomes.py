@@ -8,7 +8,7 @@ import pytest
 
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.model import Claim, Settlement
-from sloppyjobs.states import Failed, Failure, Outcome, Status, decide
+from sloppyjobs.states import Failed, Failure, Outcome, decide
 
 Settle = Callable[[Sequence[Settlement]], set[str]]
 
@@ -29,7 +29,7 @@ def decided(claim: Claim, outcome: Outcome, seconds: float | None = None) -> Set
 
 def cancel(jobs: Jobs, job_id: str) -> None:
     """What an operator does to a job that is not wanted any more."""
-    jobs.storage.write(lambda connection: jobs.storage.transition(connection, job_id, Status.CANCELLED))
+    jobs.storage.inspection.cancel(job_id)
 
 
 def failed(delay: float = 5, **how: bool) -> Failed:
@@ -38,7 +38,7 @@ def failed(delay: float = 5, **how: bool) -> Failed:
 
 
 @pytest.fixture(params=["settle", "turn"])
-def settle(jobs: Jobs, request: pytest.FixtureRequest) -> Settle:
+def settle_batch(jobs: Jobs, request: pytest.FixtureRequest) -> Settle:
     """Both ways in which outcomes are written: by themselves, and as a part of a worker's turn."""
     if request.param == "settle":
         return jobs.storage.settle

@@ -136,7 +136,7 @@ def test_a_typed_payload_arrives_as_its_type(jobs: Jobs, schema: Any, given: Any
     jobs.enqueue("keep", stored)
     jobs.create_worker().run_once()
     assert seen == [given, given]
-    assert msgspec.json.decode(row(jobs, job.id)["payload"]) == stored
+    assert msgspec.json.decode(row(jobs, job.id).payload) == stored
 
 
 def test_a_pydantic_model_arrives_as_one(jobs: Jobs) -> None:

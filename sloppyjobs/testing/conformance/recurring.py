@@ -12,7 +12,8 @@ from sloppyjobs.jobs import Jobs
 from sloppyjobs.model import Job
 from sloppyjobs.retry import Retry
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.schedules import count, damage, occurrences, utc
+from sloppyjobs.testing.conformance.records import count
+from sloppyjobs.testing.conformance.scheduling import damage, occurrences, utc
 
 # Firing
 
@@ -73,7 +74,7 @@ def test_a_past_time_is_due_at_once_but_never_fires_twice(scheduler: Jobs) -> No
     scheduler.recurring("reminder", "sync", at=at)
     assert scheduler.tick_recurring() == []
     assert count(scheduler, "jobs") == 1
-    assert count(scheduler, "recurring") == 0
+    assert count(scheduler, "schedules") == 0
 
 
 def test_a_schedule_has_a_queue_and_a_priority_of_its_own(jobs: Jobs, clock: FakeClock) -> None:

@@ -12,7 +12,8 @@ import pytest
 from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.schedules import count, damage, utc
+from sloppyjobs.testing.conformance.records import count
+from sloppyjobs.testing.conformance.scheduling import damage, utc
 
 # Registering again
 
@@ -25,7 +26,7 @@ def test_registering_again_updates_the_definition_and_keeps_the_cursor(scheduler
     assert (after.id, after.next_run_at) == (before.id, before.next_run_at)
     assert (after.job_name, after.queue, after.misfire) == ("other", "q", "ignore")
     assert after.payload_preview.value == {"n": 2}
-    assert count(scheduler, "recurring") == 1
+    assert count(scheduler, "schedules") == 1
 
 
 def test_registering_again_keeps_the_paused_state(scheduler: Jobs) -> None:
@@ -92,7 +93,7 @@ def test_a_schedule_that_cannot_fire_is_refused_and_leaves_nothing_behind(
     with pytest.raises(errors.InvalidSchedule) as caught:
         scheduler.recurring("s", "sync", **settings)
     assert caught.value.code == "SLOPPY_E_JOBS_RECURRING_INVALID_CRON"
-    assert count(scheduler, "recurring") == 0
+    assert count(scheduler, "schedules") == 0
 
 
 class ReportPayload(msgspec.Struct):
@@ -109,7 +110,7 @@ def test_a_schedule_of_an_unknown_job_or_with_a_wrong_payload_is_refused(jobs: J
         jobs.recurring("s", "report", {"days": "many"}, every=60)
     with pytest.raises(errors.InvalidPayload):
         jobs.recurring("s", "report", {"days": float("nan")}, every=60)
-    assert count(jobs, "recurring") == 0
+    assert count(jobs, "schedules") == 0
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_a_schedule_of_an_unknown_job_or_with_a_wrong_payload_is_refused(jobs: J
 def test_a_schedule_with_an_option_that_cannot_work_is_refused(scheduler: Jobs, settings: dict[str, Any]) -> None:
     with pytest.raises(errors.InvalidOption):
         scheduler.recurring(**{"name": "s", "job_name": "sync", "every": 60, **settings})
-    assert count(scheduler, "recurring") == 0
+    assert count(scheduler, "schedules") == 0
 
 
 def test_a_refused_change_leaves_the_schedule_as_it_was(scheduler: Jobs) -> None:
@@ -134,7 +135,7 @@ def test_a_refused_change_leaves_the_schedule_as_it_was(scheduler: Jobs) -> None
 
 def test_declaring_writes_nothing_before_a_sync(scheduler: Jobs) -> None:
     scheduler.declare_recurring("nightly", "sync", {"n": 1}, cron="0 2 * * *")
-    assert count(scheduler, "recurring") == 0
+    assert count(scheduler, "schedules") == 0
     assert scheduler.schedules.sync() == (("nightly",), ())
     view = scheduler.schedules.get("nightly")
     assert (view.declared, view.vanished, view.next_run_at) == (True, False, utc("2030-01-02 02:00"))
@@ -201,4 +202,4 @@ def test_a_declared_time_that_has_passed_is_not_written_again(make_storage: Any,
     clock.advance(7200)
     assert len(declaring.tick_recurring()) == 1
     declaring.schedules.sync()
-    assert count(declaring, "recurring") == 0
+    assert count(declaring, "schedules") == 0

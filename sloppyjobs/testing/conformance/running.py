@@ -13,9 +13,8 @@ from sloppyjobs import errors
 from sloppyjobs.definitions import Cancel
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.retry import NO_RETRY, Retry
-from sloppyjobs.states import Status
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.records import attempts, count, ends, pause_queue, rows, walked
+from sloppyjobs.testing.conformance.records import attempts, count, damage, ends, pause_queue, walked
 
 
 def test_a_pass_runs_what_is_due_in_claim_order_and_counts_it(jobs: Jobs) -> None:
@@ -131,8 +130,6 @@ def test_progress_may_have_fields_and_each_call_replaces_them(jobs: Jobs) -> Non
     jobs.create_worker().run_once()
     done = jobs.get(job.id)
     assert (done.progress, done.progress_message, done.progress_fields) == (None, None, {"rows": 20})
-    assert jobs.admin.get_job(job.id).progress_fields == {"rows": 20}
-    assert jobs.admin.list_jobs()[0].progress is None
 
 
 @pytest.mark.parametrize(
@@ -166,14 +163,14 @@ def test_progress_and_log_lines_are_kept(jobs: Jobs, clock: FakeClock) -> None:
     jobs.create_worker().run_once()
     done = jobs.get(job.id)
     assert (done.status, done.progress, done.progress_message) == ("succeeded", 75, "nearly")
-    lines = rows(jobs, jobs.storage.tables.logs)
-    assert [(line["job_id"], line["attempt_number"], line["level"]) for line in lines] == [
+    lines = jobs.storage.inspection.logs()
+    assert [(line.job_id, line.attempt_number, line.level) for line in lines] == [
         (job.id, 1, "info"),
         (job.id, 1, "warning"),
     ]
-    assert (lines[0]["message"], msgspec.json.decode(lines[0]["fields"])) == ("began", {"step": 1})
-    assert "\0" not in lines[1]["message"]
-    assert lines[0]["created_at"] == clock.now()
+    assert (lines[0].message, msgspec.json.decode(lines[0].fields or "")) == ("began", {"step": 1})
+    assert "\0" not in lines[1].message
+    assert lines[0].created_at == clock.now()
 
 
 @pytest.mark.parametrize(
@@ -187,8 +184,8 @@ def test_a_result_that_cannot_be_kept_is_a_success_all_the_same(jobs: Jobs, resu
     jobs.create_worker().run_once()
     done = jobs.get(job.id)
     assert (done.status, done.result) == ("succeeded", None)
-    [line] = rows(jobs, jobs.storage.tables.logs)
-    assert (line["level"], line["message"][:23]) == ("warning", "the result was not kept")
+    [line] = jobs.storage.inspection.logs()
+    assert (line.level, line.message[:23]) == ("warning", "the result was not kept")
 
 
 class _SilentError(Exception):
@@ -225,8 +222,9 @@ def test_a_job_settles_whatever_its_handler_raises(jobs: Jobs, error: BaseExcept
     assert "\0" not in dead.error_message
     assert str(dead.error_frame).endswith("fail")
     [attempt] = attempts(jobs, job.id)
-    assert "fail" in attempt["traceback"]
-    assert len(attempt["traceback"]) <= 16_000
+    assert attempt.traceback is not None
+    assert "fail" in attempt.traceback
+    assert len(attempt.traceback) <= 16_000
 
 
 def test_a_handler_that_takes_too_long_is_timed_out_and_its_late_answer_ignored(jobs: Jobs) -> None:
@@ -246,7 +244,7 @@ def test_a_handler_that_takes_too_long_is_timed_out_and_its_late_answer_ignored(
 
 def test_a_job_cancelled_while_it_runs_stays_cancelled(jobs: Jobs) -> None:
     def cancel_myself(ctx: Any, payload: Any) -> str:
-        jobs.storage.write(lambda connection: jobs.storage.transition(connection, ctx.job_id, Status.CANCELLED))
+        jobs.storage.inspection.cancel(ctx.job_id)
         return "done"
 
     jobs.define("doomed", cancel_myself)
@@ -276,20 +274,20 @@ def test_a_worker_says_that_it_lives(jobs: Jobs, clock: FakeClock) -> None:
     jobs.storage.workers.register(worker.info())
     clock.advance(5)
     jobs.storage.workers.heartbeat(worker.info())
-    [shown] = rows(jobs, jobs.storage.tables.workers)
-    assert (shown["id"], shown["status"], shown["heartbeat_at"]) == ("w-1", "running", clock.now())
-    assert (msgspec.json.decode(shown["queues"]), msgspec.json.decode(shown["names"])) == (["a", "b"], ["note"])
+    [shown] = jobs.storage.inspection.workers()
+    assert (shown.id, shown.status, shown.heartbeat_at) == ("w-1", "running", clock.now())
+    assert (msgspec.json.decode(shown.queues), msgspec.json.decode(shown.names)) == (["a", "b"], ["note"])
     clock.advance(5)
     jobs.storage.workers.stop("w-1")
-    [shown] = rows(jobs, jobs.storage.tables.workers)
-    assert (shown["status"], shown["stopped_at"]) == ("stopped", clock.now())
+    [shown] = jobs.storage.inspection.workers()
+    assert (shown.status, shown.stopped_at) == ("stopped", clock.now())
 
 
 def test_a_worker_whose_row_was_cleaned_away_writes_it_again(jobs: Jobs) -> None:
     worker = jobs.create_worker(id="w-1")
     jobs.storage.workers.heartbeat(worker.info())
     jobs.storage.workers.register(worker.info())
-    assert count(jobs, jobs.storage.tables.workers) == 1
+    assert count(jobs, "workers") == 1
 
 
 def test_a_damaged_retry_policy_does_not_stop_the_worker(jobs: Jobs) -> None:
@@ -298,9 +296,7 @@ def test_a_damaged_retry_policy_does_not_stop_the_worker(jobs: Jobs) -> None:
         raise ValueError("no")
 
     job = jobs.enqueue("fail")
-    table = jobs.storage.tables.jobs
-    with jobs.storage.engine.begin() as connection:
-        connection.execute(table.update().values(retry_policy='{"backoff": 7'))
+    damage(jobs, job.id, retry_policy='{"backoff": 7')
     assert jobs.create_worker(recurring=False).run_once() == 1
     assert jobs.get(job.id).status == "dead"
 

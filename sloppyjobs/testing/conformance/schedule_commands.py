@@ -11,7 +11,8 @@ from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.storage.firing import SET_ASIDE
-from sloppyjobs.testing.conformance.schedules import count, damage, occurrences, utc
+from sloppyjobs.testing.conformance.records import count
+from sloppyjobs.testing.conformance.scheduling import damage, occurrences, utc
 
 # Pausing, triggering, deleting
 
@@ -151,7 +152,7 @@ def test_a_damaged_schedule_can_be_paused_resumed_and_deleted(scheduler: Jobs) -
     resumed = scheduler.schedules.resume("s")
     assert (resumed.paused, resumed.payload_preview.available, resumed.upcoming()) == (False, False, [])
     scheduler.schedules.delete("s")
-    assert count(scheduler, "recurring") == 0
+    assert count(scheduler, "schedules") == 0
 
 
 # Lists and history

@@ -1,44 +1,7 @@
-"""What the tests of schedules share."""
+"""What schedules promise: occurrences that become one job each, whoever fires them, and their commands."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any
-
-import pytest
-from sqlalchemy import func, select, update
-
-from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Job
-
-
-@pytest.fixture
-def scheduler(jobs: Jobs) -> Jobs:
-    """Jobs that know a job to schedule."""
-    jobs.declare("sync")
-    return jobs
-
-
-def utc(text: str) -> datetime:
-    """An instant, from its text without a zone."""
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)
-
-
-def occurrences(fired: Sequence[Job]) -> list[datetime | None]:
-    """The occurrences that jobs stand for."""
-    return [job.occurrence_at for job in fired]
-
-
-def count(jobs: Jobs, table: str) -> int:
-    """How many rows one of our tables has."""
-    with jobs.storage.engine.connect() as connection:
-        query = select(func.count()).select_from(getattr(jobs.storage.tables, table))
-        return connection.execute(query).scalar_one()
-
-
-def damage(jobs: Jobs, name: str, **values: Any) -> None:
-    """Change the row of a schedule behind the library's back."""
-    table = jobs.storage.tables.recurring
-    with jobs.storage.engine.begin() as connection:
-        connection.execute(update(table).where(table.c.name == name).values(**values))
+from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
+from sloppyjobs.testing.conformance.recurring import *  # noqa: F403
+from sloppyjobs.testing.conformance.registering import *  # noqa: F403
+from sloppyjobs.testing.conformance.schedule_commands import *  # noqa: F403
+from sloppyjobs.testing.conformance.scheduling import *  # noqa: F403

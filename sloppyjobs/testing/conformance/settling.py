@@ -11,42 +11,42 @@ from sloppyjobs.jobs import Jobs
 from sloppyjobs.states import Cancelled, Outcome, Released, Snoozed, Succeeded
 from sloppyjobs.storage.claims import ClaimRequest
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.outcomes import Settle, cancel, claimed, decided, failed
-from sloppyjobs.testing.conformance.records import attempts, ends, events, row, rows, walked
+from sloppyjobs.testing.conformance.outcomes import Settle, claimed, decided, failed
+from sloppyjobs.testing.conformance.records import attempts, ends, events, row, walked
 
 
-def test_a_success_is_written_to_job_attempt_and_events(jobs: Jobs, clock: FakeClock, settle: Settle) -> None:
+def test_a_success_is_written_to_job_attempt_and_events(jobs: Jobs, clock: FakeClock, settle_batch: Settle) -> None:
     [claim] = claimed(jobs)
     clock.advance(3)
-    assert settle([decided(claim, Succeeded('{"answer":42}'), 2.5)]) == {claim.id}
+    assert settle_batch([decided(claim, Succeeded('{"answer":42}'), 2.5)]) == {claim.id}
     job = jobs.get(claim.id)
     assert (job.status, job.result, job.finished_at) == ("succeeded", {"answer": 42}, clock.now())
     assert (job.locked_by, job.locked_until, job.error_code) == (None, None, None)
     [attempt] = attempts(jobs, claim.id)
-    assert (attempt["status"], attempt["finished_at"], attempt["run_seconds"]) == ("succeeded", clock.now(), 2.5)
+    assert (attempt.status, attempt.finished_at, attempt.run_seconds) == ("succeeded", clock.now(), 2.5)
     assert walked(jobs, claim.id) == ["created:queued", "claimed:processing", "succeeded:succeeded"]
     last = events(jobs, claim.id)[-1]
-    assert (last["worker_id"], last["attempt_number"], last["created_at"]) == ("w1", 1, clock.now())
+    assert (last.worker_id, last.attempt_number, last.created_at) == ("w1", 1, clock.now())
 
 
-def test_a_failure_is_written_to_job_attempt_and_events(jobs: Jobs, clock: FakeClock, settle: Settle) -> None:
+def test_a_failure_is_written_to_job_attempt_and_events(jobs: Jobs, clock: FakeClock, settle_batch: Settle) -> None:
     [claim] = claimed(jobs)
-    assert settle([decided(claim, failed(delay=5), 0.25)]) == {claim.id}
+    assert settle_batch([decided(claim, failed(delay=5), 0.25)]) == {claim.id}
     job = jobs.get(claim.id)
     assert (job.status, job.run_at, job.finished_at) == ("retrying", clock.now() + timedelta(seconds=5), None)
     error = (job.error_code, job.error_message, job.error_type, job.error_frame)
     assert error == ("CODE", "what happened", "SomeError", "module:function")
     [attempt] = attempts(jobs, claim.id)
-    assert (attempt["status"], attempt["traceback"], attempt["run_seconds"]) == ("failed", "the traceback", 0.25)
+    assert (attempt.status, attempt.traceback, attempt.run_seconds) == ("failed", "the traceback", 0.25)
     assert walked(jobs, claim.id)[2:] == ["failed:failed", "retry_scheduled:retrying"]
-    assert [event["message"] for event in events(jobs, claim.id)[2:]] == ["what happened", None]
+    assert [event.message for event in events(jobs, claim.id)[2:]] == ["what happened", None]
 
 
-def test_a_success_clears_the_error_of_the_attempt_before(jobs: Jobs, clock: FakeClock, settle: Settle) -> None:
+def test_a_success_clears_the_error_of_the_attempt_before(jobs: Jobs, clock: FakeClock, settle_batch: Settle) -> None:
     [claim] = claimed(jobs)
-    settle([decided(claim, failed(delay=0))])
+    settle_batch([decided(claim, failed(delay=0))])
     [again] = jobs.claim("w1")
-    settle([decided(again, Succeeded())])
+    settle_batch([decided(again, Succeeded())])
     job = jobs.get(claim.id)
     assert (job.error_code, job.error_message, job.error_type, job.error_frame) == (None, None, None, None)
     assert ends(jobs, claim.id) == [(1, "failed"), (2, "succeeded")]
@@ -64,34 +64,34 @@ def test_a_success_clears_the_error_of_the_attempt_before(jobs: Jobs, clock: Fak
     ids=["released", "snoozed", "cancelled", "timed out", "not retryable"],
 )
 def test_every_other_end_walks_its_edges(
-    jobs: Jobs, settle: Settle, outcome: Outcome, status: str, attempt: str, path: list[str], budget: int
+    jobs: Jobs, settle_batch: Settle, outcome: Outcome, status: str, attempt: str, path: list[str], budget: int
 ) -> None:
     [claim] = claimed(jobs)
-    assert settle([decided(claim, outcome)]) == {claim.id}
+    assert settle_batch([decided(claim, outcome)]) == {claim.id}
     job = jobs.get(claim.id)
     assert (job.status, job.max_attempts, job.attempt_count) == (status, budget, 1)
     assert ends(jobs, claim.id) == [(1, attempt)]
     assert walked(jobs, claim.id)[2:] == path
 
 
-def test_a_released_job_keeps_its_place(jobs: Jobs, clock: FakeClock, settle: Settle) -> None:
+def test_a_released_job_keeps_its_place(jobs: Jobs, clock: FakeClock, settle_batch: Settle) -> None:
     first, _second = claimed(jobs, 2)
     clock.advance(10)
-    settle([decided(first, Released())])
+    settle_batch([decided(first, Released())])
     assert jobs.get(first.id).run_at == first.job.run_at
 
 
-def test_many_are_settled_at_once(jobs: Jobs, settle: Settle) -> None:
+def test_many_are_settled_at_once(jobs: Jobs, settle_batch: Settle) -> None:
     claims = claimed(jobs, 40)
-    accepted = settle([decided(claim, Succeeded(claim.payload_json)) for claim in reversed(claims)])
+    accepted = settle_batch([decided(claim, Succeeded(claim.payload_json)) for claim in reversed(claims)])
     assert accepted == {claim.id for claim in claims}
     assert [jobs.get(claim.id).result for claim in claims] == list(range(40))
 
 
-def test_many_of_every_kind_are_settled_at_once(jobs: Jobs, settle: Settle) -> None:
+def test_many_of_every_kind_are_settled_at_once(jobs: Jobs, settle_batch: Settle) -> None:
     outcomes: list[Outcome] = [Succeeded(), failed(), Released(), Snoozed(1), Cancelled("no"), Succeeded('"yes"')]
     claims = claimed(jobs, 6)
-    settle([decided(claim, outcome) for claim, outcome in zip(claims, outcomes, strict=True)])
+    settle_batch([decided(claim, outcome) for claim, outcome in zip(claims, outcomes, strict=True)])
     settled = [jobs.get(claim.id) for claim in claims]
     expected = ["succeeded", "retrying", "queued", "retrying", "cancelled", "succeeded"]
     assert [job.status for job in settled] == expected
@@ -109,68 +109,6 @@ def test_a_turn_settles_and_claims(jobs: Jobs) -> None:
     assert jobs.storage.turn([], None) == (set(), [])
 
 
-# Leases and progress
-
-
-def test_a_heartbeat_prolongs_the_lease_from_now(jobs: Jobs, clock: FakeClock) -> None:
-    [claim] = claimed(jobs)
-    clock.advance(20)
-    assert jobs.heartbeat(claim)
-    assert jobs.get(claim.id).locked_until == clock.now() + timedelta(seconds=30)
-    clock.advance(20)
-    assert jobs.storage.sweep().expired == 0
-
-
-def test_a_heartbeat_prolongs_a_lease_for_as_long_as_it_was_claimed(jobs: Jobs, clock: FakeClock) -> None:
-    jobs.declare("greet")
-    jobs.enqueue("greet")
-    [claim] = jobs.claim("w1", lease=600)
-    clock.advance(100)
-    assert jobs.heartbeat(claim)
-    assert jobs.get(claim.id).locked_until == clock.now() + timedelta(seconds=600)
-    assert jobs.heartbeat(claim, lease=5)
-    assert jobs.get(claim.id).locked_until == clock.now() + timedelta(seconds=5)
-
-
-def test_a_lease_can_be_extended_by_any_time(jobs: Jobs, clock: FakeClock) -> None:
-    [claim] = claimed(jobs)
-    assert jobs.extend(claim, timedelta(hours=2))
-    assert jobs.get(claim.id).locked_until == clock.now() + timedelta(hours=2)
-    for seconds in (0, -1, float("nan"), "long"):
-        with pytest.raises(errors.InvalidOption):
-            jobs.extend(claim, seconds)  # type: ignore[arg-type]
-
-
-def test_the_leases_that_are_still_held_are_renewed_together(jobs: Jobs, clock: FakeClock) -> None:
-    claims = claimed(jobs, 3)
-    cancel(jobs, claims[1].id)
-    held = [(claim.id, claim.attempt) for claim in claims]
-    until = clock.now() + timedelta(seconds=50)
-    assert jobs.storage.renew("w1", held, 50) == {held[0]: until, held[2]: until}
-    assert jobs.storage.still_held("w1", held) == {held[0], held[2]}
-
-
-def test_a_worker_that_asks_for_an_old_attempt_too_keeps_the_current_one(jobs: Jobs, clock: FakeClock) -> None:
-    [claim] = claimed(jobs)
-    clock.advance(31)
-    jobs.claim("w1")
-    for held in ([(claim.id, 1), (claim.id, 2)], [(claim.id, 2), (claim.id, 1)]):
-        assert jobs.storage.renew("w1", held, 30).keys() == jobs.storage.still_held("w1", held) == {(claim.id, 2)}
-
-
-def test_progress_is_kept_until_the_next_attempt_begins(jobs: Jobs) -> None:
-    [claim] = claimed(jobs)
-    assert jobs.storage.set_progress("w1", (claim.id, 1), 40.5, "halfway 🎉", '{"rows":[1,2]}')
-    job = jobs.get(claim.id)
-    assert (job.progress, job.progress_message, job.progress_fields) == (40.5, "halfway 🎉", {"rows": [1, 2]})
-    jobs.fail(claim, "no", retry_after=0)
-    job = jobs.get(claim.id)
-    assert (job.progress, job.progress_fields) == (40.5, {"rows": [1, 2]})
-    jobs.claim("w1")
-    job = jobs.get(claim.id)
-    assert (job.progress, job.progress_message, job.progress_fields) == (None, None, {})
-
-
 def test_a_result_that_is_not_json_is_refused_and_the_claim_goes_on(jobs: Jobs) -> None:
     [claim] = claimed(jobs)
     with pytest.raises(errors.InvalidPayload, match="result"):
@@ -178,18 +116,18 @@ def test_a_result_that_is_not_json_is_refused_and_the_claim_goes_on(jobs: Jobs) 
     assert jobs.complete(claim, {"fine": True})
 
 
-def test_settlements_are_counted_by_the_minute(jobs: Jobs, clock: FakeClock, settle: Settle) -> None:
+def test_settlements_are_counted_by_the_minute(jobs: Jobs, clock: FakeClock, settle_batch: Settle) -> None:
     first, second, third = claimed(jobs, 3)
     clock.advance(10)
-    settle([decided(first, Succeeded(), 1.5), decided(second, Succeeded(), 0.5)])
-    settle([decided(third, failed(retryable=False), 0.25)])
-    [counted] = rows(jobs, jobs.storage.tables.stats)
-    assert counted["minute"] == clock.now().replace(second=0)
-    assert (counted["queue"], counted["name"]) == ("default", "greet")
-    assert (counted["succeeded"], counted["failed"], counted["dead"], counted["run_seconds"]) == (2, 1, 1, 2.25)
+    settle_batch([decided(first, Succeeded(), 1.5), decided(second, Succeeded(), 0.5)])
+    settle_batch([decided(third, failed(retryable=False), 0.25)])
+    [counted] = jobs.storage.inspection.counters()
+    assert counted.minute == clock.now().replace(second=0)
+    assert (counted.queue, counted.name) == ("default", "greet")
+    assert (counted.succeeded, counted.failed, counted.dead, counted.run_seconds) == (2, 1, 1, 2.25)
 
 
 def test_the_row_of_a_finished_job_keeps_its_payload_for_a_retry(jobs: Jobs) -> None:
     [claim] = claimed(jobs)
     jobs.complete(claim)
-    assert row(jobs, claim.id)["payload"] == "0"
+    assert row(jobs, claim.id).payload == "0"

@@ -30,10 +30,10 @@ def test_a_lost_attempt_is_closed_as_lost_and_says_whose_it_was(jobs: Jobs, cloc
     clock.advance(31)
     jobs.storage.sweep()
     [attempt] = attempts(jobs, job.id)
-    assert (attempt["status"], attempt["finished_at"]) == ("lost", clock.now())
-    assert attempt["error_code"] == errors.LeaseExpired.code
-    assert "w1" in attempt["error_message"]
-    assert events(jobs, job.id)[2]["message"] == attempt["error_message"]
+    assert (attempt.status, attempt.finished_at) == ("lost", clock.now())
+    assert attempt.error_code == errors.LeaseExpired.code
+    assert "w1" in str(attempt.error_message)
+    assert events(jobs, job.id)[2].message == attempt.error_message
 
 
 def test_a_lease_holds_to_its_last_instant(jobs: Jobs, clock: FakeClock) -> None:
@@ -137,6 +137,6 @@ def test_a_sweep_without_work_writes_nothing(jobs: Jobs, clock: FakeClock) -> No
     jobs.enqueue("greet")
     jobs.enqueue("greet", delay=60)
     jobs.claim("w1")
-    before = count(jobs, jobs.storage.tables.events)
+    before = count(jobs, "events")
     assert jobs.storage.sweep()[:2] == (0, 0)
-    assert count(jobs, jobs.storage.tables.events) == before
+    assert count(jobs, "events") == before

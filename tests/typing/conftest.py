@@ -1,4 +1,4 @@
-"""Makes the module beside the tests importable."""
+"""The modules beside this file can be imported by name."""
 
 import sys
 from pathlib import Path

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Connection, Integer, MetaData, Table, insert
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, insert, select
 from sqlalchemy.orm import Session
 
 from sloppyjobs import errors
+from sloppyjobs.enqueue_options import Item
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.testing.conformance.records import count
 
@@ -41,6 +42,11 @@ def transaction(jobs: Jobs, holder: str) -> Iterator[Any]:
     yield from _begin(jobs, holder)
 
 
+def _number(jobs: Jobs, orders: Table) -> int:
+    with jobs.storage.engine.connect() as connection:
+        return connection.execute(select(func.count()).select_from(orders)).scalar_one()
+
+
 def _given(transaction: Any) -> dict[str, Any]:
     return {"connection" if isinstance(transaction, Connection) else "session": transaction}
 
@@ -53,7 +59,7 @@ def test_an_enqueue_is_rolled_back_with_the_callers_work(
     transaction.execute(insert(orders).values(number=1))
     jobs.enqueue("charge", idempotency_key=key, **_given(transaction))
     transaction.rollback()
-    assert (count(jobs, orders), count(jobs), count(jobs, jobs.storage.tables.events)) == (0, 0, 0)
+    assert (_number(jobs, orders), count(jobs), count(jobs, "events")) == (0, 0, 0)
 
 
 @HOLDERS
@@ -64,7 +70,7 @@ def test_an_enqueue_that_comes_first_is_rolled_back_too(
     jobs.enqueue("charge", idempotency_key=key, **_given(transaction))
     transaction.execute(insert(orders).values(number=1))
     transaction.rollback()
-    assert (count(jobs, orders), count(jobs), count(jobs, jobs.storage.tables.events)) == (0, 0, 0)
+    assert (_number(jobs, orders), count(jobs), count(jobs, "events")) == (0, 0, 0)
 
 
 @HOLDERS
@@ -87,10 +93,12 @@ def test_an_enqueue_becomes_visible_with_the_commit(
 def test_many_are_rolled_back_with_the_callers_work(
     jobs: Jobs, orders: Table, transaction: Any, key: str | None
 ) -> None:
-    items = [("charge", {"n": number}, {"idempotency_key": key and f"{key}-{number}"}) for number in range(1_500)]
+    items: list[Item] = [
+        ("charge", {"n": number}, {"idempotency_key": key and f"{key}-{number}"}) for number in range(1_500)
+    ]
     jobs.enqueue_many(items, **_given(transaction))
     transaction.rollback()
-    assert (count(jobs), count(jobs, jobs.storage.tables.events)) == (0, 0)
+    assert (count(jobs), count(jobs, "events")) == (0, 0)
 
 
 @HOLDERS
@@ -99,7 +107,7 @@ def test_a_refused_enqueue_leaves_the_callers_transaction_usable(jobs: Jobs, ord
     with pytest.raises(errors.InvalidPayload):
         jobs.enqueue("charge", float("nan"), **_given(transaction))
     transaction.commit()
-    assert (count(jobs, orders), count(jobs)) == (1, 0)
+    assert (_number(jobs, orders), count(jobs)) == (1, 0)
 
 
 @HOLDERS
@@ -108,7 +116,7 @@ def test_a_key_that_is_taken_leaves_the_callers_transaction_usable(jobs: Jobs, o
     again = jobs.enqueue("charge", idempotency_key="order-1", **_given(transaction))
     transaction.execute(insert(orders).values(number=1))
     transaction.commit()
-    assert (again.id, again.existing, count(jobs, orders), count(jobs)) == (first.id, True, 1, 1)
+    assert (again.id, again.existing, _number(jobs, orders), count(jobs)) == (first.id, True, 1, 1)
 
 
 @HOLDERS
@@ -127,7 +135,7 @@ def test_a_nested_transaction_takes_back_only_its_own(jobs: Jobs, orders: Table)
             jobs.enqueue("charge", idempotency_key="order-1", session=session)
             nested.rollback()
         session.commit()
-    assert (count(jobs, orders), count(jobs), jobs.get(kept.id).status) == (1, 1, "queued")
+    assert (_number(jobs, orders), count(jobs), jobs.get(kept.id).status) == (1, 1, "queued")
 
 
 def test_what_is_no_transaction_is_refused(jobs: Jobs, orders: Table) -> None:

@@ -1,0 +1,36 @@
+"""What the parts of the library share of one ``Jobs``. Applications see none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sloppyjobs.hooks import Hooks, Observer
+from sloppyjobs.ids import Ids
+
+if TYPE_CHECKING:
+    from sloppyjobs.worker.finding import Find
+
+
+@dataclass(frozen=True, slots=True)
+class Internals:
+    """The inside of one ``Jobs``."""
+
+    ids: Ids
+    hooks: Hooks
+    observers: list[Observer]
+    """Told of everything that is enqueued."""
+    find: Callable[[], Find | None]
+    """How another process, which imports the same modules, finds these jobs; None where it cannot."""
+
+
+class HasInternals:
+    """A ``Jobs``, as the parts of the library see it."""
+
+    _internals: Internals
+
+
+def internals(jobs: HasInternals) -> Internals:
+    """The inside of these jobs."""
+    return jobs._internals

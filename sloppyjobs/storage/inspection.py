@@ -1,0 +1,133 @@
+"""Rows as the conformance suite sees them, and what it does to them behind the library's back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from sqlalchemy import Column, Table, func, insert, select, update
+
+from sloppyjobs.states import Status
+from sloppyjobs.storage.records import (
+    ArchiveRecord,
+    AttemptRecord,
+    CounterRecord,
+    EventRecord,
+    JobRecord,
+    LockRecord,
+    LogRecord,
+    QueueRecord,
+    WorkerRecord,
+)
+
+if TYPE_CHECKING:
+    from sloppyjobs.storage.storage import SqlStorage
+
+R = TypeVar("R", bound=NamedTuple)
+
+
+class SqlInspection:
+    """The ``Inspection`` of a SQL database: every method is one plain statement."""
+
+    def __init__(self, storage: SqlStorage) -> None:
+        self._storage = storage
+        self._tables = storage.tables
+
+    def job(self, job_id: str) -> JobRecord:
+        """The job with this id."""
+        table = self._tables.jobs
+        found = self._read(JobRecord, table, table.c.id, where=table.c.id == job_id)
+        if not found:
+            raise LookupError(job_id)
+        return found[0]
+
+    def jobs(self) -> list[JobRecord]:
+        """Every job, by id."""
+        return self._read(JobRecord, self._tables.jobs, self._tables.jobs.c.id)
+
+    def attempts(self, job_id: str | None = None) -> list[AttemptRecord]:
+        """Attempts by job and number."""
+        table = self._tables.attempts
+        where = None if job_id is None else table.c.job_id == job_id
+        return self._read(AttemptRecord, table, table.c.job_id, table.c.attempt_number, where=where)
+
+    def events(self, job_id: str | None = None) -> list[EventRecord]:
+        """Events, oldest first."""
+        table = self._tables.events
+        where = None if job_id is None else table.c.job_id == job_id
+        return self._read(EventRecord, table, table.c.id, where=where)
+
+    def queues(self) -> list[QueueRecord]:
+        """Every queue, by name."""
+        return self._read(QueueRecord, self._tables.queues, self._tables.queues.c.name)
+
+    def locks(self) -> list[LockRecord]:
+        """Every lock, by name."""
+        return self._read(LockRecord, self._tables.locks, self._tables.locks.c.name)
+
+    def workers(self) -> list[WorkerRecord]:
+        """Every worker, by id."""
+        return self._read(WorkerRecord, self._tables.workers, self._tables.workers.c.id)
+
+    def logs(self) -> list[LogRecord]:
+        """Every log line, oldest first."""
+        return self._read(LogRecord, self._tables.logs, self._tables.logs.c.id)
+
+    def counters(self) -> list[CounterRecord]:
+        """The counters, by minute and shard."""
+        table = self._tables.stats
+        return self._read(CounterRecord, table, *table.primary_key)
+
+    def archive(self) -> list[ArchiveRecord]:
+        """Every archived job, by id."""
+        table = self._tables.archive
+        columns = [table.c[name] for name in (*JobRecord._fields, "archived_at", "history")]
+        with self._storage.engine.connect() as connection:
+            found = connection.execute(select(*columns).order_by(table.c.id)).all()
+        return [ArchiveRecord(JobRecord(*row[:-2]), *row[-2:]) for row in found]
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has."""
+        names = {"job_stats": "counters", "recurring_jobs": "schedules"}
+        prefix = self._tables.prefix
+        with self._storage.engine.connect() as connection:
+            found: dict[str, int] = {}
+            for table in self._tables.metadata.sorted_tables:
+                plain = table.name.removeprefix(prefix)
+                number = connection.execute(select(func.count()).select_from(table)).scalar_one()
+                found[names.get(plain, plain.removeprefix("job_"))] = number
+            return found
+
+    def add_jobs(self, jobs: Sequence[JobRecord]) -> None:
+        """Write jobs as they are."""
+        with self._storage.writing() as connection:
+            connection.execute(insert(self._tables.jobs), [job._asdict() for job in jobs])
+
+    def set_job(self, job_id: str, **values: Any) -> None:
+        """Change a job's row."""
+        self._set(self._tables.jobs, self._tables.jobs.c.id, job_id, values)
+
+    def set_queue(self, name: str, **values: Any) -> None:
+        """Change a queue's row."""
+        self._set(self._tables.queues, self._tables.queues.c.name, name, values)
+
+    def set_schedule(self, name: str, **values: Any) -> None:
+        """Change a schedule's row."""
+        self._set(self._tables.recurring, self._tables.recurring.c.name, name, values)
+
+    def cancel(self, job_id: str) -> None:
+        """Walk the edge to ``cancelled``."""
+        self._storage.write(lambda connection: self._storage.transition(connection, job_id, Status.CANCELLED))
+
+    def _read(self, record: type[R], table: Table, *order: Column[Any], where: Any = None) -> list[R]:
+        query = select(*(table.c[name] for name in record._fields)).order_by(*order)
+        if where is not None:
+            query = query.where(where)
+        with self._storage.engine.connect() as connection:
+            return [record(*row) for row in connection.execute(query)]
+
+    def _set(self, table: Table, key: Column[Any], value: str, values: dict[str, Any]) -> None:
+        with self._storage.writing() as connection:
+            changed = connection.execute(update(table).where(key == value).values(values)).rowcount
+        if changed != 1:
+            raise LookupError(value)

@@ -1,0 +1,141 @@
+"""What a store has written, as the conformance suite sees it: one value per row, with nothing left out or decoded.
+
+Statuses are words, JSON is text, instants are aware. The fields have the names of the columns.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+
+class JobRecord(NamedTuple):
+    """A job."""
+
+    id: str
+    name: str
+    queue: str
+    status: str
+    priority: int
+    run_at: datetime
+    created_at: datetime
+    updated_at: datetime
+    attempt_count: int
+    max_attempts: int
+    payload: str
+    timeout_seconds: float | None = None
+    locked_by: str | None = None
+    locked_until: datetime | None = None
+    idempotency_key: str | None = None
+    correlation_id: str | None = None
+    schedule_id: str | None = None
+    occurrence_at: datetime | None = None
+    principal: str | None = None
+    retry_policy: str | None = None
+    metadata: str | None = None
+    result: str | None = None
+    progress_percent: float | None = None
+    progress_message: str | None = None
+    progress_fields: str | None = None
+    error_code: str | None = None
+    error_type: str | None = None
+    error_frame: str | None = None
+    error_message: str | None = None
+    paused_from: str | None = None
+    finished_at: datetime | None = None
+
+
+class AttemptRecord(NamedTuple):
+    """An execution attempt."""
+
+    job_id: str
+    attempt_number: int
+    worker_id: str
+    status: str
+    started_at: datetime
+    finished_at: datetime | None = None
+    run_seconds: float | None = None
+    error_code: str | None = None
+    error_type: str | None = None
+    error_frame: str | None = None
+    error_message: str | None = None
+    traceback: str | None = None
+
+
+class EventRecord(NamedTuple):
+    """An edge that a job walked."""
+
+    job_id: str
+    event_type: str
+    from_status: str | None
+    to_status: str
+    created_at: datetime
+    attempt_number: int | None = None
+    worker_id: str | None = None
+    actor: str | None = None
+    message: str | None = None
+
+
+class QueueRecord(NamedTuple):
+    """A queue that was used or paused."""
+
+    name: str
+    created_at: datetime
+    paused_at: datetime | None = None
+    paused_until: datetime | None = None
+    paused_by: str | None = None
+    pause_reason: str | None = None
+
+
+class LockRecord(NamedTuple):
+    """A named lock."""
+
+    name: str
+    owner: str
+    locked_until: datetime
+    updated_at: datetime
+
+
+class WorkerRecord(NamedTuple):
+    """A worker; ``queues`` and ``names`` are JSON."""
+
+    id: str
+    queues: str
+    names: str
+    status: str
+    running: int
+    started_at: datetime
+    heartbeat_at: datetime
+    stopped_at: datetime | None = None
+
+
+class LogRecord(NamedTuple):
+    """A line that a handler logged."""
+
+    job_id: str
+    attempt_number: int
+    level: str
+    message: str
+    created_at: datetime
+    fields: str | None = None
+
+
+class CounterRecord(NamedTuple):
+    """Settlements of a minute; a store may divide a minute among several."""
+
+    minute: datetime
+    queue: str
+    name: str
+    succeeded: int
+    failed: int
+    dead: int
+    cancelled: int
+    run_seconds: float
+
+
+class ArchiveRecord(NamedTuple):
+    """A job that a purge moved to the archive; ``history`` is JSON."""
+
+    job: JobRecord
+    archived_at: datetime
+    history: str

@@ -1,0 +1,6 @@
+"""What a worker needs of the ports of jobs together, of ``LogPort`` and of ``WorkerPort``: handlers and retries."""
+
+from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
+from sloppyjobs.testing.conformance.payloads import *  # noqa: F403
+from sloppyjobs.testing.conformance.retrying import *  # noqa: F403
+from sloppyjobs.testing.conformance.running import *  # noqa: F403

@@ -1,0 +1,74 @@
+"""Retention beside row locks, and its bounds, lowered so that few rows reach them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from threading import Thread
+
+import msgspec
+import pytest
+from sqlalchemy import update
+
+from sloppyjobs.jobs import Jobs
+from sloppyjobs.storage import retention as steps
+from sloppyjobs.storage import walking
+from sloppyjobs.storage.clock import FakeClock
+from sloppyjobs.testing.conformance import admin_scenes as scene
+
+DAY = timedelta(days=1)
+
+
+def test_old_jobs_that_finished_lately_do_not_hide_the_others(
+    jobs: Jobs, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walking, "SCAN_LIMIT", 4)
+    monkeypatch.setattr(steps, "LOOKS", 2)
+    jobs.declare("work")
+    late = [jobs.enqueue("work", queue="late") for _ in range(20)]
+    clock.advance(DAY)
+    quick = [scene.succeeded(jobs) for _ in range(3)]
+    clock.advance(8 * DAY)
+    for claim in jobs.claim("worker-1", queues=("late",), limit=20):
+        jobs.complete(claim)
+    deleted = [jobs.admin.cleanup() for _ in range(6)]
+    assert sum(done.total for done in deleted) == 3
+    assert {jobs.get(job.id).status for job in quick} == {"deleted"}
+    clock.advance(8 * DAY)
+    deleted = [jobs.admin.cleanup() for _ in range(6)]
+    assert {jobs.get(job.id).status for job in late} == {"deleted"}
+
+
+@pytest.mark.parametrize("rows", [3, 1_000])
+def test_of_a_very_long_history_the_archive_keeps_the_latest(
+    jobs: Jobs, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(steps, "ROWS", rows)
+    monkeypatch.setattr(steps, "HISTORY", 2)
+    for _ in range(3):
+        jobs.admin.delete(scene.dead(jobs).id)
+    clock.advance(2 * DAY)
+    assert jobs.admin.purge(archive=True).jobs == 3
+    for kept in jobs.storage.inspection.archive():
+        history = msgspec.json.decode(kept.history)
+        assert [event["event_type"] for event in history["events"]] == ["dead", "deleted"]
+        assert [attempt["attempt_number"] for attempt in history["attempts"]] == [1]
+
+
+def test_a_job_that_others_have_locked_is_left_for_the_next_time(jobs: Jobs, clock: FakeClock) -> None:
+    held, free = scene.succeeded(jobs), scene.succeeded(jobs)
+    clock.advance(8 * DAY)
+    table, totals = jobs.storage.tables.jobs, list[int]()
+    cleaning = Thread(target=lambda: totals.append(jobs.admin.cleanup().total))
+    # Where the lock is on the whole file, a cleanup waits until it is free, and leaves nothing.
+    locks_rows = jobs.storage.dialect.name != "sqlite"
+    with jobs.storage.engine.begin() as connection:
+        connection.execute(update(table).where(table.c.id == held.id).values(priority=1))
+        cleaning.start()
+        cleaning.join(30 if locks_rows else 0.3)
+        assert totals == ([1] if locks_rows else [])
+        assert (jobs.get(held.id).status, jobs.get(free.id).status) == (
+            "succeeded",
+            "deleted" if locks_rows else "succeeded",
+        )
+    cleaning.join(30)
+    assert [*totals, jobs.admin.cleanup().total] == ([1, 1] if locks_rows else [2, 0])

@@ -1,0 +1,97 @@
+"""Stores that run the statements which all databases share: what a dialect does faster is taken away.
+
+What stays is what the database or its driver cannot do without. The variants without locks leave out lock clauses,
+advisory locks and the early start of SQLite's writes: there the conditional updates alone keep two writers apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Select
+
+from sloppyjobs.storage.dialects.postgres import PlainPostgresStorage
+from sloppyjobs.storage.dialects.sqlite import SqliteStorage
+from sloppyjobs.storage.storage import SqlStorage
+
+FASTER = ("prepare", "_insert_rows", "_open_attempts", "_write_settled")
+"""Methods of a dialect that do what the common code does, only faster."""
+
+NEEDED = {
+    "__init__",
+    "_stand_on",
+    "add_deaths",
+    "announce",
+    "any_of",
+    "begin_really",
+    "beside",
+    "count_up",
+    "event_mark",
+    "fires_alone",
+    "from_driver",
+    "given_rows",
+    "identity",
+    "insert_if_absent",
+    "insert_jobs",
+    "is_duplicate",
+    "is_lost",
+    "is_passing",
+    "is_read_only",
+    "is_timeout",
+    "is_unavailable",
+    "is_unreadable",
+    "list_param",
+    "lock_migrations",
+    "plan_by_index",
+    "prepare_database",
+    "raw_text",
+    "step",
+    "to_driver",
+    "watch",
+    "writing",
+}
+"""Methods of a dialect without which the common code would not work, or would promise less."""
+
+
+class SqlitePlain(SqliteStorage):
+    """SQLite by the common statements."""
+
+    prepare = SqlStorage.prepare
+    _insert_rows = SqlStorage._insert_rows
+    _open_attempts = SqlStorage._open_attempts
+    _write_settled = SqlStorage._write_settled
+
+
+class PostgresPlain(PlainPostgresStorage):
+    """PostgreSQL by the common statements."""
+
+    prepare = SqlStorage.prepare
+    _insert_rows = SqlStorage._insert_rows
+
+
+class SqliteUnlocked(SqlitePlain):
+    """Transactions begin with their first write, as the driver does it."""
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that has no right to write yet."""
+        with self.engine.begin() as connection:
+            yield connection
+
+    def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
+        """The query as it is."""
+        return query
+
+
+class PostgresUnlocked(PostgresPlain):
+    """Rows are read without a lock, and schedulers do not know of each other."""
+
+    def fires_alone(self, connection: Connection, schedule_id: str) -> bool:
+        """As if it were so."""
+        return True
+
+    def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
+        """The query as it is."""
+        return query

@@ -1,0 +1,127 @@
+"""Claims that have read the same jobs: without row locks the conditional update alone decides whose each job is."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from plain_stores import PostgresUnlocked, SqliteUnlocked
+from sqlalchemy import make_url
+
+from sloppyjobs import Jobs
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.clock import FakeClock
+from sloppyjobs.testing.conformance.records import check_every_history
+
+WAIT = 30
+
+
+class Meeting:
+    """Lets threads meet at a place in the code, each of them once."""
+
+    def __init__(self, parties: int) -> None:
+        self._barrier = threading.Barrier(parties)
+        self._been = threading.local()
+        self.reached = threading.Event()
+
+    def arrive(self) -> None:
+        """Wait for the others, the first time that this thread comes by."""
+        if not hasattr(self._been, "here"):
+            self._been.here = True
+            self.reached.set()
+            self._barrier.wait(WAIT)
+
+
+@pytest.fixture
+def make_unlocked(database_url: str) -> Iterator[Callable[..., SqlStorage]]:
+    """Makes stores without locks, which meet after they have read the heads of the lanes, or what is due."""
+    made: list[SqlStorage] = []
+    kind: Any = SqliteUnlocked if database_url.startswith("sqlite") else PostgresUnlocked
+
+    def make(clock: FakeClock | None = None, meeting: Meeting | None = None) -> SqlStorage:
+        store = kind(make_url(database_url), clock=clock)
+        if meeting is not None:
+            # The list of ids is made between the read and the update.
+            plain = store.list_param
+            store.list_param = lambda ids: (meeting.arrive(), plain(ids))[1]
+        made.append(store)
+        return store
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def _together(*works: Callable[[], Any]) -> list[Any]:
+    with ThreadPoolExecutor(len(works)) as pool:
+        return [future.result(WAIT) for future in [pool.submit(work) for work in works]]
+
+
+@pytest.mark.parametrize("workers", [("w1", "w2"), ("same", "same")], ids=["two workers", "one id twice"])
+def test_of_two_claims_that_read_the_same_jobs_each_job_goes_to_one(
+    make_unlocked: Callable[..., SqlStorage], workers: tuple[str, str]
+) -> None:
+    clock, meeting = FakeClock("2030-01-01T12:00:00Z"), Meeting(2)
+    jobs = Jobs(make_unlocked(clock))
+    jobs.declare("greet")
+    written = jobs.enqueue_many([("greet",)] * 4)
+    claimants = [Jobs(make_unlocked(clock, meeting)) for _ in workers]
+    shares = _together(
+        *(lambda j=j, w=w: j.claim(w, limit=3) for j, w in zip(claimants, workers, strict=True))  # type: ignore[misc]
+    )
+    ids = [claim.id for share in shares for claim in share]
+    assert Counter(ids) == Counter(job.id for job in written), "three for one, and what was left for the other"
+    assert sorted(len(share) for share in shares) == [1, 3]
+    assert all(jobs.complete(claim) for share in shares for claim in share)
+    check_every_history(jobs)
+
+
+def test_a_claim_that_lost_some_of_its_jobs_keeps_the_others(make_unlocked: Callable[..., SqlStorage]) -> None:
+    clock, meeting = FakeClock("2030-01-01T12:00:00Z"), Meeting(2)
+    jobs = Jobs(make_unlocked(clock))
+    jobs.declare("greet")
+    first, *rest = jobs.enqueue_many([("greet",)] * 3)
+    claimant = Jobs(make_unlocked(clock, meeting))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(claimant.claim, "w1", limit=3)
+        assert meeting.reached.wait(WAIT)
+        jobs.claim("w2", limit=1)
+        meeting.arrive()
+        assert [claim.id for claim in waiting.result(WAIT)] == [job.id for job in rest]
+    assert jobs.get(first.id).locked_by == "w2"
+    check_every_history(jobs)
+
+
+def test_of_two_sweeps_that_found_the_same_jobs_due_each_is_promoted_once(
+    make_unlocked: Callable[..., SqlStorage],
+) -> None:
+    clock, meeting = FakeClock("2030-01-01T12:00:00Z"), Meeting(2)
+    jobs = Jobs(make_unlocked(clock))
+    jobs.declare("greet")
+    jobs.enqueue_many([("greet", None, {"delay": 5})] * 4)
+    clock.advance(5)
+    swept = _together(*(make_unlocked(clock, meeting).sweep for _ in range(2)))
+    assert sorted(one.promoted for one in swept) == [0, 4]
+    check_every_history(jobs)
+
+
+def test_many_threads_claim_every_job_once(make_unlocked: Callable[..., SqlStorage]) -> None:
+    jobs = Jobs(make_unlocked())
+    jobs.declare("greet")
+    written = jobs.enqueue_many([("greet", {}, {"queue": f"q{number % 3}"}) for number in range(200)])
+    barrier = threading.Barrier(8)
+
+    def work(number: int) -> list[str]:
+        taken: list[str] = []
+        barrier.wait(WAIT)
+        while batch := jobs.claim(f"w{number % 4}", queues=["*"], limit=7):
+            taken += [claim.id for claim in batch]
+        return taken
+
+    shares = _together(*(lambda n=n: work(n) for n in range(8)))  # type: ignore[misc]
+    assert Counter(id for share in shares for id in share) == Counter(job.id for job in written)
+    check_every_history(jobs)

@@ -1,0 +1,93 @@
+"""A column is written down once: every form of insert, the claim and the mapping of rows follow from its line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from sloppyjobs.model import Attempt, Event, Job, NewJob, Terms
+from sloppyjobs.states import Status
+from sloppyjobs.storage import rows
+from sloppyjobs.storage.columns import (
+    ATTEMPT_COLUMNS,
+    EVENT_COLUMNS,
+    JOB_COLUMNS,
+    JobColumn,
+    Kind,
+    claim_columns,
+    inserted,
+    names,
+    told,
+)
+from sloppyjobs.storage.dialects import postgres_sql, sqlite_sql
+from sloppyjobs.storage.dialects.postgres_copy import CopiedRows
+from sloppyjobs.storage.new_rows import JOB_INSERT, NewRows
+from sloppyjobs.storage.tables import Tables
+
+NOW = datetime(2030, 1, 2, tzinfo=UTC)
+WITHOUT = tuple(column for column in JOB_COLUMNS if column.name != "principal")
+WITH = (*WITHOUT, JobColumn("on_behalf_of", rows.JOB_COLUMNS[0].type, to_field="principal", claimed=True))
+"""The same list with a column that has another name and stands elsewhere."""
+
+
+def test_every_column_has_its_field_and_every_field_its_column() -> None:
+    answers_only = {"existing", "damage"}
+    assert {column.field for column in told(JOB_COLUMNS, Job)} == set(Job.__struct_fields__) - answers_only
+    assert {column.field for column in told(ATTEMPT_COLUMNS, Attempt)} == set(Attempt.__struct_fields__)
+    assert {column.field for column in told(EVENT_COLUMNS, Event)} == set(Event.__struct_fields__)
+    of_terms = {column.new for column in inserted(JOB_COLUMNS) if isinstance(column.new, str)}
+    assert of_terms | {"run_at", "delay"} == set(Terms.__struct_fields__)
+
+
+def read(columns: tuple[JobColumn, ...], **values: Any) -> Job:
+    row = [_value(column.name, column.kind, values) for column in told(columns, Job)]
+    return rows._job_reader(columns)(row, rows.as_is, False)
+
+
+def claimed(columns: tuple[JobColumn, ...], **values: Any) -> Job:
+    row = [_value(column.name, column.kind, values) for column in claim_columns(columns)]
+    return rows._claims_reader(columns)([row], "w", rows.as_is)[0].job
+
+
+def _value(name: str, kind: Kind, values: dict[str, Any]) -> Any:
+    usual: dict[Kind, Any] = {Kind.INSTANT: NOW, Kind.STATUS: "queued", Kind.WHOLE: 3, Kind.NUMBER: 1.5}
+    return values.get(name, usual.get(kind, None if kind is not Kind.TEXT else name))
+
+
+@pytest.mark.parametrize("made", [read, claimed], ids=["job", "claim"])
+def test_a_line_in_the_list_is_all_that_reading_needs(made: Any) -> None:
+    assert made(JOB_COLUMNS, principal="ada").principal == "ada"
+    assert made(WITHOUT).principal is None
+    found = made(WITH, on_behalf_of="ada")
+    assert (found.principal, found.correlation_id, found.error_frame) == ("ada", "correlation_id", "error_frame")
+
+
+def test_every_insert_fills_every_column_of_the_list() -> None:
+    tables = Tables(dialect="postgresql")
+    of_postgres = postgres_sql.statements(tables, "channel")
+    of_sqlite, _ = sqlite_sql.insert_jobs("jobs", "events", ("id", "payload", "priority"))
+    filled = f"({', '.join(JOB_INSERT)})"
+    for statement in (of_postgres.insert_one, of_postgres.insert_in_known, of_postgres.insert_many, of_sqlite):
+        assert filled in statement
+    values = {"timeout": 1.5, "occurrence_at": NOW}
+    texts = {field: values.get(field, field) for field in Terms.__struct_fields__}
+    full = Terms(**texts | {"priority": 1, "max_attempts": 2, "run_at": None, "delay": None, "metadata": "{}"})
+    copied = CopiedRows(NewRows([NewJob("job_1", "1", full)], NOW, timedelta(0)), "utf-8")
+    assert sorted(copied.columns) == sorted(JOB_INSERT)
+
+
+def test_the_tables_and_the_archive_have_the_columns_of_the_lists() -> None:
+    tables = Tables()
+    assert names(JOB_COLUMNS) == tuple(tables.jobs.c.keys())
+    archived = tuple(column.name for column in JOB_COLUMNS if column.archived)
+    assert (*archived, "archived_at", "history") == tuple(tables.archive.c.keys())
+    assert names(ATTEMPT_COLUMNS) == tuple(tables.attempts.c.keys())
+    assert names(EVENT_COLUMNS) == tuple(tables.events.c.keys())
+
+
+def test_the_answer_to_one_and_to_many_is_the_same() -> None:
+    terms = Terms("greet", "default", priority=3, timeout=2.5, principal="ada", metadata='{"a":1}')
+    new = NewJob("job_1", "{}", terms)
+    assert NewRows([new], NOW, timedelta(0)).jobs() == [rows.as_written(new, Status.QUEUED, NOW, NOW)]
