@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from memory_inspection import MemoryInspection
 from memory_state import State, as_claim, as_job, moved
-from memory_workers import MemoryWatcher, MemoryWorkers
+from memory_workers import MemoryLogs, MemoryRedactions, MemoryWatcher, MemoryWorkers
 
 from sloppyjobs import errors
 from sloppyjobs.model import Claim, Ended, Job, NewJob, Settlement
@@ -230,7 +230,7 @@ class MemoryLocks:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def acquire_lock(self, name: str, owner: str, ttl: float) -> bool:
+    def acquire(self, name: str, owner: str, ttl: float) -> bool:
         """Take a free, expired or own lock."""
         with self._state as state:
             now, held = state.clock.now(), state.locks.get(name)
@@ -239,19 +239,31 @@ class MemoryLocks:
             state.locks[name] = LockRecord(name, owner, now + timedelta(seconds=ttl), now)
             return True
 
-    def extend_lock(self, name: str, owner: str, ttl: float) -> bool:
+    def extend(self, name: str, owner: str, ttl: float) -> bool:
         """Prolong a held lock."""
         with self._state as state:
             held = state.locks.get(name)
             if held is None or held.owner != owner or held.locked_until <= state.clock.now():
                 return False
-            return self.acquire_lock(name, owner, ttl)
+            return self.acquire(name, owner, ttl)
 
-    def release_lock(self, name: str, owner: str) -> bool:
+    def release(self, name: str, owner: str) -> bool:
         """Give a held lock back."""
         with self._state as state:
             held = state.locks.get(name)
             return held is not None and held.owner == owner and state.locks.pop(name) is held
+
+
+class NothingDue:
+    """What a worker looks for and never finds here: schedules, and retries of causes of death."""
+
+    def due(self, limit: int | None = None) -> list[str]:
+        """Nothing."""
+        return []
+
+    def next_in(self) -> float | None:
+        """Never."""
+        return None
 
 
 class MemoryStore:
@@ -266,9 +278,12 @@ class MemoryStore:
             settlements,
             MemoryClaims(state, settlements),
             MemoryLeases(state),
-            MemoryLocks(state),
-            MemoryWorkers(state),
         )
+        self.locks = MemoryLocks(state)
+        self.workers = MemoryWorkers(state)
+        self.logs = MemoryLogs(state)
+        self.redactions = MemoryRedactions()
+        self.firing = self.retry_run_rows = NothingDue()
         self.inspection = MemoryInspection(state)
 
     def __getattr__(self, name: str) -> Any:
@@ -294,20 +309,6 @@ class MemoryStore:
 
     def close(self) -> None:
         """There is nothing to close."""
-
-    # What a worker looks for and never finds here
-
-    def due_retry_runs(self) -> list[str]:
-        """No retries of causes of death."""
-        return []
-
-    def due_schedules(self, limit: int) -> list[str]:
-        """No schedules."""
-        return []
-
-    def next_schedule_in(self) -> float | None:
-        """Never."""
-        return None
 
 
 def _new_record(new: NewJob, now: datetime) -> JobRecord:

@@ -15,28 +15,27 @@ from sloppyjobs.storage.settlement import Fence
 
 
 class MemoryWorkers:
-    """``WorkerPort``, ``LogPort`` and ``RedactionPort``: what workers write besides jobs."""
+    """``WorkerPort``."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self.redactions_written: set[tuple[str, str]] = set()
 
-    def register_worker(self, worker: WorkerInfo) -> None:
+    def register(self, worker: WorkerInfo) -> None:
         """A worker begins."""
         with self._state as state:
             now = state.clock.now()
             queues, names = (msgspec.json.encode(words).decode() for words in (worker.queues, worker.names))
             state.workers[worker.id] = WorkerRecord(worker.id, queues, names, worker.status, worker.running, now, now)
 
-    def heartbeat_worker(self, worker: WorkerInfo) -> None:
+    def heartbeat(self, worker: WorkerInfo) -> None:
         """A worker lives."""
         with self._state as state:
             known = state.workers.get(worker.id)
-            self.register_worker(worker)
+            self.register(worker)
             if known is not None:
                 state.workers[worker.id] = state.workers[worker.id]._replace(started_at=known.started_at)
 
-    def stop_worker(self, worker_id: str) -> None:
+    def stop(self, worker_id: str) -> None:
         """A worker leaves."""
         with self._state as state:
             if worker_id in state.workers:
@@ -45,30 +44,44 @@ class MemoryWorkers:
                     status="stopped", running=0, stopped_at=now, heartbeat_at=now
                 )
 
-    def write_logs(self, lines: Sequence[Mapping[str, Any]]) -> None:
+
+class MemoryLogs:
+    """``LogPort``."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def write(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Append log lines."""
         with self._state as state:
             state.logs += [LogRecord(**line) for line in lines]
 
-    def count_logs(self, job_ids: Collection[str], most: int) -> dict[str, int]:
+    def count(self, job_ids: Collection[str], most: int) -> dict[str, int]:
         """The number of lines of each job, up to a bound."""
         with self._state as state:
             return {id: min(most, sum(line.job_id == id for line in state.logs)) for id in job_ids}
 
-    def leave_out(self, fence: Fence, number: int) -> None:
+    def record_omitted(self, fence: Fence, number: int) -> None:
         """Say how many lines more were left out."""
         with self._state as state:
             text = f"{number} further lines were left out"
             state.logs.append(LogRecord(fence[0], fence[1], "warning", text, state.clock.now()))
 
-    def write_redactions(self, wanted: Iterable[tuple[str, str]], connection: Any = None) -> None:
-        """Add secret keys of jobs."""
-        self.redactions_written |= set(wanted)
 
-    def redactions(self, connection: Any = None) -> dict[str, tuple[str, ...]]:
+class MemoryRedactions:
+    """``RedactionPort``."""
+
+    def __init__(self) -> None:
+        self.written: set[tuple[str, str]] = set()
+
+    def write(self, wanted: Iterable[tuple[str, str]], connection: Any = None) -> None:
+        """Add secret keys of jobs."""
+        self.written |= set(wanted)
+
+    def by_name(self, connection: Any = None) -> dict[str, tuple[str, ...]]:
         """The secret keys by the names of jobs."""
-        names = {name for name, _ in self.redactions_written}
-        return {name: tuple(sorted(key for of, key in self.redactions_written if of == name)) for name in names}
+        names = {name for name, _ in self.written}
+        return {name: tuple(sorted(key for of, key in self.written if of == name)) for name in names}
 
 
 class MemoryWatcher:

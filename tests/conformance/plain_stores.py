@@ -13,45 +13,15 @@ from typing import Any
 from sqlalchemy import Connection, Select
 
 from sloppyjobs.storage.dialects.postgres import PlainPostgresStorage
+from sloppyjobs.storage.dialects.postgres_dialect import PostgresDialect
 from sloppyjobs.storage.dialects.sqlite import SqliteStorage
+from sloppyjobs.storage.dialects.sqlite_dialect import SqliteDialect
 from sloppyjobs.storage.storage import SqlStorage
 
 FASTER = ("prepare", "_insert_rows", "_open_attempts", "_write_settled")
 """Methods of a dialect that do what the common code does, only faster."""
 
-NEEDED = {
-    "__init__",
-    "_stand_on",
-    "add_deaths",
-    "announce",
-    "any_of",
-    "begin_really",
-    "beside",
-    "count_up",
-    "event_mark",
-    "fires_alone",
-    "from_driver",
-    "given_rows",
-    "identity",
-    "insert_if_absent",
-    "insert_jobs",
-    "is_duplicate",
-    "is_lost",
-    "is_passing",
-    "is_read_only",
-    "is_timeout",
-    "is_unavailable",
-    "is_unreadable",
-    "list_param",
-    "lock_migrations",
-    "plan_by_index",
-    "prepare_database",
-    "raw_text",
-    "step",
-    "to_driver",
-    "watch",
-    "writing",
-}
+NEEDED = {"__init__", "_stand_on", "beside", "insert_jobs", "prepare_database", "watch", "writing"}
 """Methods of a dialect without which the common code would not work, or would promise less."""
 
 
@@ -71,22 +41,16 @@ class PostgresPlain(PlainPostgresStorage):
     _insert_rows = SqlStorage._insert_rows
 
 
-class SqliteUnlocked(SqlitePlain):
-    """Transactions begin with their first write, as the driver does it."""
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction that has no right to write yet."""
-        with self.engine.begin() as connection:
-            yield connection
+class UnlockedSqliteDialect(SqliteDialect):
+    """Without lock clauses."""
 
     def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
         """The query as it is."""
         return query
 
 
-class PostgresUnlocked(PostgresPlain):
-    """Rows are read without a lock, and schedulers do not know of each other."""
+class UnlockedPostgresDialect(PostgresDialect):
+    """Without lock clauses, and schedulers do not know of each other."""
 
     def fires_alone(self, connection: Connection, schedule_id: str) -> bool:
         """As if it were so."""
@@ -95,3 +59,21 @@ class PostgresUnlocked(PostgresPlain):
     def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
         """The query as it is."""
         return query
+
+
+class SqliteUnlocked(SqlitePlain):
+    """Transactions begin with their first write, as the driver does it."""
+
+    dialect_type = UnlockedSqliteDialect
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that has no right to write yet."""
+        with self.engine.begin() as connection:
+            yield connection
+
+
+class PostgresUnlocked(PostgresPlain):
+    """Rows are read without a lock."""
+
+    dialect_type = UnlockedPostgresDialect

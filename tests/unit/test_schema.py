@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, inspect, make_url, select, text
 
 from sloppyjobs import DriverMissing, InvalidOption, Jobs, SchemaMissing, SchemaVersionMismatch, storage
 from sloppyjobs.internals import internals
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage import SqlStorage, schema_version
 from sloppyjobs.storage.schema_version import VERSION
 
 SEEDED = ("job_schema", "jobs", "job_attempts", "recurring_jobs", "job_workers", "job_locks", "job_events")
@@ -75,7 +75,7 @@ def test_the_version_has_its_time(empty: SqlStorage) -> None:
     before = empty.clock.now()
     empty.init()
     with empty.engine.connect() as connection:
-        [(version, moment)] = connection.execute(select(empty._version_table())).all()
+        [(version, moment)] = connection.execute(select(schema_version.table(empty.tables))).all()
     assert version == f"{VERSION:04}"
     assert before <= moment <= empty.clock.now()
 
@@ -174,7 +174,7 @@ def test_a_newer_schema_is_left_as_it_is(empty: SqlStorage, empty_url: str) -> N
 def test_a_password_is_never_shown() -> None:
     jobs = Jobs(storage.from_url("postgresql://ada:s3cret@localhost:1/jobs"))
     with pytest.raises(SchemaMissing) as refused:
-        jobs.storage._refuse_other_versions(None)
+        schema_version.refuse(jobs.storage.engine.url, None)
     assert "s3cret" not in str(refused.value)
     assert "ada" in str(refused.value)
 

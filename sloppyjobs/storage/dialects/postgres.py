@@ -48,6 +48,8 @@ from sloppyjobs.storage.watch import Watcher
 class PlainPostgresStorage(SqlStorage):
     """Many workers on many machines, by any driver: psycopg2 and pg8000 are tested."""
 
+    dialect_type = PostgresDialect
+
     @options.known_only("storage.postgres", besides=("self", "target"))
     def __init__(
         self,
@@ -64,10 +66,10 @@ class PlainPostgresStorage(SqlStorage):
         )
         owns = not isinstance(target, Engine)
         engine = target if isinstance(target, Engine) else _engine(target)
-        tables = Tables(prefix=prefix, schema=schema, dialect=PostgresDialect.name)
+        tables = Tables(prefix=prefix, schema=schema, dialect=self.dialect_type.name)
         self.notify = notify
         self.channel = f"{schema or 'public'}.{prefix}jobs"
-        dialect = PostgresDialect(tables, channel=self.channel if notify else None)
+        dialect = self.dialect_type(tables, channel=self.channel if notify else None)
         super().__init__(engine, dialect=dialect, clock=clock, owns_engine=owns)
 
     def beside(self, engine: Engine) -> PlainPostgresStorage:

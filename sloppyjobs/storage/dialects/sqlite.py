@@ -49,6 +49,8 @@ LARGEST = 16_000_000
 class SqliteStorage(SqlStorage):
     """The embedded default: durable with nothing to install."""
 
+    dialect_type = SqliteDialect
+
     @options.known_only("storage.sqlite", besides=("self", "target"))
     def __init__(
         self,
@@ -69,7 +71,7 @@ class SqliteStorage(SqlStorage):
             )
         owns = not isinstance(target, Engine)
         engine = target if isinstance(target, Engine) else own_engine(target, synchronous)
-        dialect = SqliteDialect(Tables(prefix=prefix, dialect=SqliteDialect.name))
+        dialect = self.dialect_type(Tables(prefix=prefix, dialect=self.dialect_type.name))
         super().__init__(engine, dialect=dialect, clock=clock, owns_engine=owns)
         self._one_writer = writer_lock(engine)
         writers.follow_transactions()

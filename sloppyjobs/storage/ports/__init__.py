@@ -122,66 +122,66 @@ class LeasePort(Protocol):
 
 
 class LogPort(Protocol):
-    """What handlers logged."""
+    """What handlers logged; a store has it as ``logs``."""
 
-    def write_logs(self, lines: Sequence[Mapping[str, Any]]) -> None:
+    def write(self, lines: Sequence[Mapping[str, Any]]) -> None:
         """Append log lines."""
         ...
 
-    def count_logs(self, job_ids: Collection[str], most: int) -> dict[str, int]:
+    def count(self, job_ids: Collection[str], most: int) -> dict[str, int]:
         """The number of lines of each job, up to a bound."""
         ...
 
-    def leave_out(self, fence: Fence, number: int) -> None:
+    def record_omitted(self, fence: Fence, number: int) -> None:
         """Say how many lines more were left out."""
         ...
 
 
 class RedactionPort(Protocol):
-    """What must not be shown."""
+    """What must not be shown; a store has it as ``redactions``."""
 
-    def write_redactions(self, wanted: Iterable[Redaction], connection: Connection | None = None) -> None:
+    def write(self, wanted: Iterable[Redaction], connection: Connection | None = None) -> None:
         """Add secret keys of jobs."""
         ...
 
-    def redactions(self, connection: Connection | None = None) -> Mapping[str, tuple[str, ...]]:
+    def by_name(self, connection: Connection | None = None) -> Mapping[str, tuple[str, ...]]:
         """The secret keys by the names of jobs."""
         ...
 
     @property
-    def redactions_written(self) -> Collection[Redaction]:
+    def written(self) -> Collection[Redaction]:
         """What this process need not write again."""
         ...
 
 
 class WorkerPort(Protocol):
-    """Workers' own rows."""
+    """Workers' own rows; a store has it as ``workers``."""
 
-    def register_worker(self, worker: WorkerInfo) -> None:
+    def register(self, worker: WorkerInfo) -> None:
         """A worker begins."""
         ...
 
-    def heartbeat_worker(self, worker: WorkerInfo) -> None:
+    def heartbeat(self, worker: WorkerInfo) -> None:
         """A worker lives."""
         ...
 
-    def stop_worker(self, worker_id: str) -> None:
+    def stop(self, worker_id: str) -> None:
         """A worker leaves."""
         ...
 
 
 class LockPort(Protocol):
-    """Named locks."""
+    """Named locks; a store has it as ``locks``."""
 
-    def acquire_lock(self, name: str, owner: str, ttl: float) -> bool:
+    def acquire(self, name: str, owner: str, ttl: float) -> bool:
         """Take a free, expired or own lock."""
         ...
 
-    def extend_lock(self, name: str, owner: str, ttl: float) -> bool:
+    def extend(self, name: str, owner: str, ttl: float) -> bool:
         """Prolong a held lock."""
         ...
 
-    def release_lock(self, name: str, owner: str) -> bool:
+    def release(self, name: str, owner: str) -> bool:
         """Give a held lock back."""
         ...
 
