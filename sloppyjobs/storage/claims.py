@@ -74,7 +74,7 @@ class Claiming(Lanes):
         if lease_ends is not None and lease_ends < now:
             lost = self._expire_leases(limit)
         if due is not None and due <= now:
-            promoted = self._promote_due(limit)
+            promoted = self.write(lambda c: self._promote(c, limit))
         upcoming = [moment for moment in (lease_ends, due) if moment is not None]
         soonest = min(upcoming, default=None)
         next_in = None if soonest is None else max(0.0, (soonest - now).total_seconds())
@@ -177,14 +177,6 @@ class Claiming(Lanes):
         accepted = self._settle(connection, [one.settlement for one in lost]) if lost else set()
         return [one for one in lost if one.job.id in accepted]
 
-    def _promote_due(self, limit: int) -> int:
-        while True:
-            try:
-                return self.write(lambda c: self._promote(c, limit))
-            except _Overtaken:
-                # What others have promoted is not found again.
-                continue
-
     def _promote(self, connection: Connection, limit: int) -> int:
         c = self.tables.jobs.c
         now = self.now(connection)
@@ -192,9 +184,7 @@ class Claiming(Lanes):
         query = self.locked(query.order_by(c.run_at, c.id).limit(limit), skip=True)
         due = sorted((str(row.id), str(row.status)) for row in connection.execute(query))
         cursor, moment = cursor_of(connection), self.to_driver(now)
-        values = {"ids": self.list_param([id for id, _ in due]), "now": moment}
-        if due and self.prepared("promote", self._promote_jobs).run(cursor, values) != len(due):
-            raise _Overtaken
+        self.prepared("promote", self._promote_job).many(cursor, [{"job": id, "now": moment} for id, _ in due])
         self.prepared("record edge", self._record_edge).many(
             cursor, [_queued_event(job_id, Status(status), moment) for job_id, status in due]
         )
@@ -307,21 +297,13 @@ class Claiming(Lanes):
             created_at=bindparam("now"),
         )
 
-    def _promote_jobs(self) -> Any:
+    def _promote_job(self) -> Any:
         jobs = self.tables.jobs
         return (
             update(jobs)
-            .where(
-                self.any_of(jobs.c.id, "ids"),
-                _status_in("scheduled", "retrying"),
-                jobs.c.run_at <= bindparam("now"),
-            )
+            .where(jobs.c.id == bindparam("job"))
             .values(status=literal_column("'queued'"), updated_at=bindparam("now"))
         )
-
-
-class _Overtaken(Exception):
-    """Others have moved a job since it was read, and the transaction is rolled back."""
 
 
 def _status_in(*statuses: str) -> Any:
