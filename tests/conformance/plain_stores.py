@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import isfunction
 from typing import Any
 
 from sqlalchemy import Connection, Select
@@ -18,27 +19,34 @@ from sloppyjobs.storage.dialects.sqlite import SqliteStorage
 from sloppyjobs.storage.dialects.sqlite_dialect import SqliteDialect
 from sloppyjobs.storage.storage import SqlStorage
 
-FASTER = ("prepare", "_insert_rows", "_open_attempts", "_write_settled")
+FASTER = {"prepare", "_insert_rows", "_open_attempts", "_write_settled"}
 """Methods of a dialect that do what the common code does, only faster."""
 
 NEEDED = {"__init__", "_stand_on", "beside", "insert_jobs", "prepare_database", "watch", "writing"}
 """Methods of a dialect without which the common code would not work, or would promise less."""
 
 
-class SqlitePlain(SqliteStorage):
-    """SQLite by the common statements."""
-
-    prepare = SqlStorage.prepare
-    _insert_rows = SqlStorage._insert_rows
-    _open_attempts = SqlStorage._open_attempts
-    _write_settled = SqlStorage._write_settled
+def plain(dialect: Any) -> Any:
+    """The dialect by the common statements."""
+    return type(f"Plain{dialect.__name__}", (dialect,), {name: getattr(SqlStorage, name) for name in faster(dialect)})
 
 
-class PostgresPlain(PlainPostgresStorage):
-    """PostgreSQL by the common statements."""
+def faster(dialect: type[SqlStorage]) -> set[str]:
+    """What of the common code the dialect does faster."""
+    return overridden(dialect) & FASTER
 
-    prepare = SqlStorage.prepare
-    _insert_rows = SqlStorage._insert_rows
+
+def overridden(dialect: type[SqlStorage]) -> set[str]:
+    """The methods of the common code that the dialect replaces."""
+    return {
+        name
+        for name, member in vars(dialect).items()
+        if (isfunction(member) or isinstance(member, property)) and hasattr(SqlStorage, name)
+    }
+
+
+SqlitePlain = plain(SqliteStorage)
+PostgresPlain = plain(PlainPostgresStorage)
 
 
 class UnlockedSqliteDialect(SqliteDialect):

@@ -14,13 +14,20 @@ import pytest
 from sqlalchemy import Engine, create_engine, event
 
 from sloppyjobs import Jobs
-from sloppyjobs.model import Settlement
-from sloppyjobs.states import Succeeded, decide
+from sloppyjobs.model import Claim, Settlement
+from sloppyjobs.states import Cancelled, Failed, Failure, Outcome, Succeeded, decide
 from sloppyjobs.storage import SqlStorage, from_url
 from sloppyjobs.storage.claims import ClaimRequest
 
 BACKLOG = 20_000
 TAKEN = 100
+FAILURE = Failure("CODE", "no", "SomeError", "module:function", "the traceback")
+OUTCOMES: tuple[Outcome, ...] = (
+    Succeeded(),
+    Failed(FAILURE, 3600.0),
+    Failed(FAILURE, 0.0, retryable=False),
+    Cancelled("not wanted"),
+)
 REQUEST = ClaimRequest("worker", ("*",), ("a", "b"), TAKEN)
 
 
@@ -31,13 +38,21 @@ def _fill(jobs: Jobs, count: int) -> None:
 
 
 def _work(storage: SqlStorage) -> int:
-    """Sweep, claim, renew, and settle while claiming again; returns how many rows of jobs that changed."""
+    """Sweep, claim, renew, and settle every outcome in every way; returns how many rows of jobs that changed."""
     storage.sweep()
     _, claims = storage.turn((), REQUEST)
     storage.renew("worker", [(claim.id, claim.attempt) for claim in claims], 30)
-    done = decide(1, 3, Succeeded())
-    _, more = storage.turn([Settlement(claim.id, claim.attempt, "worker", done, 0.0) for claim in claims], REQUEST)
-    return 3 * len(claims) + len(more)
+    _, more = storage.turn([_ended(claim, Succeeded()) for claim in claims], REQUEST)
+    mixed = [_ended(claim, OUTCOMES[place % len(OUTCOMES)]) for place, claim in enumerate(more)]
+    half = len(mixed) // 2
+    if half:
+        storage.turn(mixed[:half], None)
+    storage.settle(mixed[half:])
+    return 3 * len(claims) + 2 * len(more)
+
+
+def _ended(claim: Claim, outcome: Outcome) -> Settlement:
+    return Settlement(claim.id, claim.attempt, "worker", decide(1, 3, outcome), 0.0)
 
 
 def _declared(storage: SqlStorage) -> Jobs:
@@ -58,9 +73,9 @@ def test_a_turn_reads_no_backlog(postgres_url: str, planned_with: int) -> None:
     changed = sum(_work(storage) for _ in range(12))
     _fill(jobs, BACKLOG - planned_with)
     before = _counted(watcher, inserted=2 * BACKLOG, updated=changed)
-    assert _work(storage) == 4 * TAKEN
+    assert _work(storage) == 5 * TAKEN
     storage.engine.dispose()
-    after = _counted(watcher, inserted=2 * BACKLOG, updated=changed + 4 * TAKEN)
+    after = _counted(watcher, inserted=2 * BACKLOG, updated=changed + 5 * TAKEN)
     watcher.dispose()
     assert after.read - before.read < 30 * TAKEN
 
@@ -127,7 +142,7 @@ def test_a_turn_takes_as_many_steps_with_a_backlog(sqlite_url: str) -> None:
 
     def steps() -> int:
         before = ticks[0]
-        assert _work(storage) == 4 * TAKEN
+        assert _work(storage) == 5 * TAKEN
         return ticks[0] - before
 
     _fill(jobs, 4 * TAKEN)
