@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
+from kept_database import url_by
 from sqlalchemy import Connection, Select, make_url, select
 
 from sloppyjobs import Jobs
@@ -25,10 +24,6 @@ from sloppyjobs.storage.dialects.sqlite import SqliteStorage
 from sloppyjobs.storage.settlement import Settling
 from sloppyjobs.storage.settlement_sql import Columns
 from sloppyjobs.storage.transitions import JobState, Step
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "conformance"))
-
-from kept_database import url_by
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -293,7 +293,7 @@ def test_a_step_that_fails_has_done_nothing(jobs: Jobs, clock: FakeClock, monkey
         raise RuntimeError("the process ends here")
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs.storage, "_write_members", crash)
+        patch.setattr(jobs.storage.retry_runs, "_write_members", crash)
         with pytest.raises(RuntimeError):
             jobs.admin.advance_retry_runs()
     assert (_count(jobs, "dead"), _last_rest(jobs).retried) == (3, 0)
