@@ -22,7 +22,9 @@ JOB_INSERT = names(inserted(JOB_COLUMNS))
 CREATED_EVENT = ("job_id", "created_at", "event_type", "to_status")
 """The columns of the event of a job's creation."""
 
-_KIND = {column.name: column.kind for column in JOB_COLUMNS}
+_ORDER = (New.ID, New.PAYLOAD, New.STATUS, New.RUN_AT, New.NOW, New.ZERO)
+_DECIDED = [(column.name, _ORDER.index(column.new)) for column in JOB_COLUMNS if isinstance(column.new, New)]
+_INSTANTS = [column.name for column in JOB_COLUMNS if column.kind is Kind.INSTANT and isinstance(column.new, str)]
 _NEW = {column.name: column.new for column in JOB_COLUMNS}
 _TERMS = terms_of(JOB_COLUMNS)
 _of_terms = attrgetter(*_TERMS.values())
@@ -37,9 +39,10 @@ class NewRows:
     ``due_now`` says that each of them is due when it is created; ``run_at`` and ``statuses`` hold for all.
     """
 
-    __slots__ = ("created", "due_now", "ids", "own", "payloads", "run_at", "shared", "statuses")
+    __slots__ = ("_new", "created", "due_now", "ids", "own", "payloads", "run_at", "shared", "statuses")
 
     def __init__(self, new: Sequence[NewJob], now: datetime, step: timedelta) -> None:
+        self._new = new
         self.ids = [job.id for job in new]
         self.payloads = [job.payload for job in new]
         terms = [job.terms for job in new]
@@ -53,6 +56,9 @@ class NewRows:
         self.due_now = self.run_at is self.created
 
     def _divide(self, terms: Sequence[Terms], different: dict[int, Terms]) -> None:
+        if len(different) == 1:
+            self.shared = terms_values(terms[0])
+            return
         for name, values in zip(_TERMS, zip(*map(_of_terms, different.values()), strict=True), strict=True):
             if values.count(values[0]) == len(values):
                 self.shared[name] = values[0]
@@ -64,6 +70,8 @@ class NewRows:
 
     def jobs(self) -> list[Job]:
         """The jobs as their rows say."""
+        if len(self._new) == 1:
+            return [rows.as_written(self._new[0], self.statuses[0], self.run_at[0], self.created[0])]
         return list(map(Job, *map(self._field, _ANSWERED)))
 
     def queues(self) -> list[str]:
@@ -78,28 +86,18 @@ class NewRows:
     def values(self, to_driver: ToDriver) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]:
         """Every column of ``JOB_INSERT`` in the driver's form: what is shared, and the lists of what is not."""
         created = _instants(self.created, to_driver)
-        decided: dict[New, Any] = {
-            New.ID: self.ids,
-            New.PAYLOAD: self.payloads,
-            New.STATUS: "queued" if self.due_now else _once([status.value for status in self.statuses]),
-            New.NOW: created,
-            New.RUN_AT: created if self.due_now else _instants(self.run_at, to_driver),
-            New.ZERO: 0,
-        }
-        shared: dict[str, Any] = {}
-        own: dict[str, Sequence[Any]] = {}
-        for name in JOB_INSERT:
-            source = _NEW[name]
-            if isinstance(source, New):
-                value = decided[source]
-                (own if isinstance(value, list) else shared)[name] = value
-            elif name in self.own:
-                own[name] = self.own[name]
-                if _KIND[name] is Kind.INSTANT:
-                    own[name] = [None if value is None else to_driver(value) for value in self.own[name]]
-            else:
-                value = self.shared[name]
-                shared[name] = to_driver(value) if _KIND[name] is Kind.INSTANT and value is not None else value
+        run_at = created if self.due_now else _instants(self.run_at, to_driver)
+        status = "queued" if self.due_now else _once([status.value for status in self.statuses])
+        decided = (self.ids, self.payloads, status, run_at, created, 0)
+        shared, own = dict(self.shared), dict(self.own)
+        for name, place in _DECIDED:
+            value: Any = decided[place]
+            (own if isinstance(value, list) else shared)[name] = value
+        for name in _INSTANTS:
+            if name in own:
+                own[name] = [None if value is None else to_driver(value) for value in own[name]]
+            elif shared[name] is not None:
+                shared[name] = to_driver(shared[name])
         return shared, own
 
     def dicts(self, to_driver: ToDriver) -> list[dict[str, Any]]:
@@ -176,7 +174,9 @@ def _placed(
 
 def _instants(values: Sequence[datetime], to_driver: ToDriver) -> Any:
     """The instants in the driver's form; a single one if they are all the same."""
-    return to_driver(values[0]) if values[0] == values[-1] and len(set(values)) == 1 else list(map(to_driver, values))
+    if values[0] == values[-1] and values.count(values[0]) == len(values):
+        return to_driver(values[0])
+    return list(map(to_driver, values))
 
 
 def _once(values: list[str]) -> Any:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -83,6 +83,7 @@ def alone(values: list[Any], schema: Any) -> list[str] | None:
         return None
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ORDERS, min_size=1, max_size=3) | st.lists(PLAIN, min_size=1, max_size=3))
 def test_many_are_written_as_each_alone_or_left_to_be_looked_at(values: list[Any]) -> None:
     assert encode_typed(values, Order) in (alone(values, Order), None)
