@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from sqlalchemy import Connection, Select, Subquery, bindparam, select, update
+from sqlalchemy import ColumnElement, Connection, Select, Subquery, bindparam, select, update
 
 from sloppyjobs.model import Settlement
 from sloppyjobs.states import Status
@@ -138,7 +138,7 @@ class Settling(Recognising):
     def _given(self, name: str, columns: settlement_sql.Columns) -> Prepared:
         """The statement of ``settlement_sql`` with this name, over rows with these columns."""
         build = getattr(settlement_sql, name.replace(" ", "_"))
-        return self.prepared(name, lambda: build(self.tables, self.given_rows("given", columns)))
+        return self.prepared(name, lambda: build(self.tables, self.given_rows("given", columns), self.same_key))
 
     def _count(self, cursor: Any, accepted: Sequence[Settlement], found: Mapping[str, HeldRow], now: datetime) -> None:
         lanes = [(found[s.job_id].queue, found[s.job_id].name, s) for s in accepted]
@@ -191,6 +191,10 @@ class Settling(Recognising):
     def given_rows(self, name: str, columns: settlement_sql.Columns) -> Subquery:
         """Rows that are passed as a single value: a JSON array of arrays, under the parameter ``name``."""
         raise NotImplementedError
+
+    def same_key(self, column: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElement[bool]:
+        """A row's key is the given one; so that a plan goes from the given rows by index to each row."""
+        return column == given
 
     def plan_by_index(self, connection: Connection) -> None:
         """Let the statements of this transaction go through indexes, whatever the statistics say."""

@@ -200,6 +200,10 @@ class PlainPostgresStorage(SqlStorage):
         ]
         return select(*values).subquery("given")
 
+    def same_key(self, column: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElement[bool]:
+        """``= ANY``: of ``=`` a plan that was made for a small table makes a walk along the whole key."""
+        return column == any_(postgresql.array([given]))
+
     def plan_by_index(self, connection: Connection) -> None:
         """As for claims: a plan that was made for an empty table must not meet a full one."""
         connection.exec_driver_sql(postgres_sql.PLAN_BY_INDEX)
