@@ -69,7 +69,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _needs_postgres(item: pytest.Item) -> bool:
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
     asked_for = {value for value in parameters if isinstance(value, str)}
-    return "postgres_server" in getattr(item, "fixturenames", ()) or not asked_for.isdisjoint(POSTGRES)
+    named = not asked_for.isdisjoint(POSTGRES) or any(value.startswith("postgres-") for value in asked_for)
+    return named or "postgres_server" in getattr(item, "fixturenames", ())
 
 
 @pytest.fixture(scope="session")

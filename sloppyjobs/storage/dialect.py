@@ -109,6 +109,10 @@ class Dialect(ABC):
     def add_deaths(self, rows: Sequence[dict[str, Any]]) -> Any:
         """The statement that adds these rows to those there are."""
 
+    def same_key(self, column: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElement[bool]:
+        """The condition that finds a row by its given key, through the index of the key."""
+        return column == given
+
     def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
         """The query, locking what it reads; ``skip`` passes over what others have locked."""
         return query.with_for_update(skip_locked=skip)

@@ -138,7 +138,7 @@ class Settling(Recognising):
     def _given(self, name: str, columns: settlement_sql.Columns) -> Prepared:
         """The statement of ``settlement_sql`` with this name, over rows with these columns."""
         build = getattr(settlement_sql, name.replace(" ", "_"))
-        return self.prepared(name, lambda: build(self.tables, self.given_rows("given", columns)))
+        return self.prepared(name, lambda: build(self.tables, self.given_rows("given", columns), self.dialect.same_key))
 
     def _count(self, cursor: Any, accepted: Sequence[Settlement], found: Mapping[str, HeldRow], now: datetime) -> None:
         lanes = [(found[s.job_id].queue, found[s.job_id].name, s) for s in accepted]

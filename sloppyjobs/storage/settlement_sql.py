@@ -34,6 +34,8 @@ from sloppyjobs.storage.instants import Instant
 from sloppyjobs.storage.tables import Tables
 
 Columns = Mapping[str, TypeEngine[Any]]
+Same = Callable[[ColumnElement[Any], ColumnElement[Any]], ColumnElement[bool]]
+"""The condition by which a row is found from its given key: ``same_key`` of the dialect."""
 
 SUCCESS: Columns = {"id": Text(), "attempt": Integer(), "owner": Text(), "seconds": Float(), "result": Text()}
 """Successes, which are most, are written by leaner statements."""
@@ -119,12 +121,12 @@ def edges(one: Settlement) -> Iterable[tuple[Any, ...]]:
 # Statements
 
 
-def succeed_jobs(tables: Tables, given: Subquery) -> Any:
+def succeed_jobs(tables: Tables, given: Subquery, same: Same) -> Any:
     """The jobs of ``SUCCESS`` that are still held."""
     jobs, now = tables.jobs, _now()
     return (
         update(jobs)
-        .where(_held(tables, given))
+        .where(_held(tables, given, same))
         .values(
             status=literal_column("'succeeded'"),
             result=given.c.result,
@@ -137,12 +139,12 @@ def succeed_jobs(tables: Tables, given: Subquery) -> Any:
     )
 
 
-def settle_jobs(tables: Tables, given: Subquery) -> Any:
+def settle_jobs(tables: Tables, given: Subquery, same: Same) -> Any:
     """The jobs of ``OTHER`` that are still held."""
     jobs, now = tables.jobs, _now()
     return (
         update(jobs)
-        .where(_held(tables, given))
+        .where(_held(tables, given, same))
         .values(
             status=given.c.target,
             # Null leaves the run time alone: a job that comes back at once keeps its place in the order.
@@ -157,20 +159,20 @@ def settle_jobs(tables: Tables, given: Subquery) -> Any:
     )
 
 
-def close_successes(tables: Tables, given: Subquery) -> Any:
+def close_successes(tables: Tables, given: Subquery, same: Same) -> Any:
     """The attempts of ``SUCCESS``."""
     values = {"status": literal_column("'succeeded'"), "finished_at": _now(), "run_seconds": given.c.seconds}
-    return update(tables.attempts).where(_attempt(tables, given)).values(values)
+    return update(tables.attempts).where(_attempt(tables, given, same)).values(values)
 
 
-def close_attempts(tables: Tables, given: Subquery) -> Any:
+def close_attempts(tables: Tables, given: Subquery, same: Same) -> Any:
     """The attempts of ``OTHER``."""
     values = {"status": given.c.ended, "finished_at": _now(), "run_seconds": given.c.seconds}
     values |= {name: given.c[name] for name in (*_ERROR, "traceback")}
-    return update(tables.attempts).where(_attempt(tables, given)).values(values)
+    return update(tables.attempts).where(_attempt(tables, given, same)).values(values)
 
 
-def record_successes(tables: Tables, given: Subquery) -> Any:
+def record_successes(tables: Tables, given: Subquery, _same: Same) -> Any:
     """The events of ``SUCCESS``."""
     word: ColumnElement[str] = literal_column("'succeeded'")
     columns = {
@@ -185,30 +187,30 @@ def record_successes(tables: Tables, given: Subquery) -> Any:
     return insert(tables.events).from_select(list(columns), select(*columns.values()))
 
 
-def record_edges(tables: Tables, given: Subquery) -> Any:
+def record_edges(tables: Tables, given: Subquery, _same: Same) -> Any:
     """The events of ``EDGE``, numbered in the order of their places."""
     names = [name for name in EDGE if name != "place"]
     values = select(*(given.c[name] for name in names), _now()).order_by(given.c.place)
     return insert(tables.events).from_select([*names, "created_at"], values)
 
 
-def promote_jobs(tables: Tables, given: Subquery) -> Any:
+def promote_jobs(tables: Tables, given: Subquery, same: Same) -> Any:
     """The jobs of ``MOVE`` that are still where they were, and due."""
     jobs = tables.jobs
-    due = (jobs.c.id == given.c.id, _status(tables) == given.c.source, jobs.c.run_at <= _now())
+    due = (same(jobs.c.id, given.c.id), _status(tables) == given.c.source, jobs.c.run_at <= _now())
     return update(jobs).where(*due).values(status=literal_column("'queued'"), updated_at=_now())
 
 
-def _held(tables: Tables, given: Subquery) -> ColumnElement[bool]:
+def _held(tables: Tables, given: Subquery, same: Same) -> ColumnElement[bool]:
     c = tables.jobs.c
     owned = c.locked_by.is_not_distinct_from(given.c.owner)
     held = _status(tables) == literal_column("'processing'")
-    return (c.id == given.c.id) & held & owned & (c.attempt_count == given.c.attempt)
+    return same(c.id, given.c.id) & held & owned & (c.attempt_count == given.c.attempt)
 
 
-def _attempt(tables: Tables, given: Subquery) -> ColumnElement[bool]:
+def _attempt(tables: Tables, given: Subquery, same: Same) -> ColumnElement[bool]:
     c = tables.attempts.c
-    return (c.job_id == given.c.id) & (c.attempt_number == given.c.attempt)
+    return same(c.job_id, given.c.id) & (c.attempt_number == given.c.attempt)
 
 
 def _status(tables: Tables) -> ColumnElement[str]:

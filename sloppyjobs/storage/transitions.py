@@ -118,7 +118,7 @@ class Transitions(Claiming):
         return (
             update(jobs)
             .where(
-                jobs.c.id == given.c.id,
+                self.dialect.same_key(jobs.c.id, given.c.id),
                 # An expression, so that no index but the primary key's looks usable.
                 func.coalesce(jobs.c.status, "") == given.c.source,
                 jobs.c.attempt_count == given.c.counted,
@@ -139,7 +139,7 @@ class Transitions(Claiming):
         attempts = self.tables.attempts
         return (
             update(attempts)
-            .where(attempts.c.job_id == given.c.id, attempts.c.attempt_number == given.c.attempt)
+            .where(self.dialect.same_key(attempts.c.job_id, given.c.id), attempts.c.attempt_number == given.c.attempt)
             .values(
                 status=AttemptStatus.CANCELLED.value,
                 finished_at=now,

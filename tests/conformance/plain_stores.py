@@ -6,13 +6,16 @@ advisory locks and the early start of SQLite's writes: there the conditional upd
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import isfunction
 from typing import Any
 
-from sqlalchemy import Connection, Select
+import pytest
+from kept_database import url_by
+from sqlalchemy import Connection, Select, make_url
 
+from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.dialects.postgres import PlainPostgresStorage
 from sloppyjobs.storage.dialects.postgres_dialect import PostgresDialect
 from sloppyjobs.storage.dialects.sqlite import SqliteStorage
@@ -85,3 +88,22 @@ class PostgresUnlocked(PostgresPlain):
     """Rows are read without a lock."""
 
     dialect_type = UnlockedPostgresDialect
+
+
+@contextmanager
+def opened(kind: type[SqlStorage], request: pytest.FixtureRequest) -> Iterator[Callable[..., SqlStorage]]:
+    """Makes stores of a kind over the test's database, which is empty."""
+    if issubclass(kind, SqliteStorage):
+        url = request.getfixturevalue("ready_sqlite_url")
+    else:
+        url = url_by("psycopg", request.getfixturevalue("postgres_url"))
+    made: list[SqlStorage] = []
+
+    def make(clock: Clock | None = None) -> SqlStorage:
+        chosen: Any = kind
+        made.append(chosen(make_url(url), clock=clock))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

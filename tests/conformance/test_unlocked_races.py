@@ -98,7 +98,6 @@ def test_a_claim_that_lost_some_of_its_jobs_keeps_the_others(make_unlocked: Call
     check_every_history(jobs)
 
 
-@pytest.mark.xfail(reason="the common promotion does not look whether others were faster", strict=False)
 def test_of_two_sweeps_that_found_the_same_jobs_due_each_is_promoted_once(
     make_unlocked: Callable[..., SqlStorage],
 ) -> None:
@@ -113,7 +112,6 @@ def test_of_two_sweeps_that_found_the_same_jobs_due_each_is_promoted_once(
 
 
 @pytest.mark.parametrize("second", [Succeeded('"second"'), Released()], ids=["a success", "a release"])
-@pytest.mark.xfail(reason="the common settlement does not look whether others were faster", strict=False)
 def test_of_two_settlements_that_passed_the_same_fence_one_is_accepted(
     make_unlocked: Callable[..., SqlStorage], second: Outcome
 ) -> None:

@@ -62,7 +62,7 @@ def _declared(storage: SqlStorage) -> Jobs:
     return jobs
 
 
-@pytest.mark.parametrize("planned_with", [0, BACKLOG])
+@pytest.mark.parametrize("planned_with", [0, 3 * TAKEN, BACKLOG])
 def test_a_turn_reads_no_backlog(postgres_url: str, planned_with: int) -> None:
     storage = from_url(postgres_url)
     jobs = _declared(storage)

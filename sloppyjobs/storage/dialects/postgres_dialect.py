@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Subquery, Table, any_, bindparam, cast, literal_column, select
 from sqlalchemy import func as sql
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY, JSON, insert
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.types import Text, TypeEngine
@@ -125,6 +126,10 @@ class PostgresDialect(Dialect):
         keys = (sql.hashtext(self.tables.schema_name), sql.hashtext(schedule_id))
         alone: bool = connection.execute(sql.pg_try_advisory_xact_lock(*keys).select()).scalar_one()
         return alone
+
+    def same_key(self, column: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElement[bool]:
+        """``= ANY``: of ``=`` a plan that was made for a small table makes a scan along the whole key."""
+        return column == any_(postgresql.array([given]))
 
     def plan_by_index(self, connection: Connection) -> None:
         """As for claims: a plan that was made for an empty table must not meet a full one."""

@@ -198,13 +198,14 @@ settled AS (
   FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(results)s::text[])
        AS given(id, attempt, microseconds, result), clock
   -- An expression, not the column: the index of running jobs must look unusable, for the way is by primary key.
-  WHERE j.id = given.id AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
+  -- And = ANY, not =, of which a plan for a small table makes a walk along the whole primary key.
+  WHERE j.id = ANY (ARRAY[given.id]) AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
     AND j.attempt_count = given.attempt AND j.followups IS NULL
   RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds
 ),
 closed AS (
   UPDATE {attempts} a SET status = 'succeeded', finished_at = clock.now, run_seconds = settled.seconds
-  FROM settled, clock WHERE a.job_id = settled.id AND a.attempt_number = settled.attempt
+  FROM settled, clock WHERE a.job_id = ANY (ARRAY[settled.id]) AND a.attempt_number = settled.attempt
 ),
 history AS (
   INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
@@ -239,7 +240,7 @@ settled AS (
               %(reasons)s::text[])
        AS given(id, attempt, microseconds, result, via, target, event, ended, delay, extra,
                 error_code, error_type, error_message, error_frame, traceback, reason), clock
-  WHERE j.id = given.id AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
+  WHERE j.id = ANY (ARRAY[given.id]) AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
     AND j.attempt_count = given.attempt AND j.followups IS NULL
   RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds, given.via, given.target,
             given.event, given.ended, given.extra, given.error_code, given.error_type, given.error_message,
@@ -250,7 +251,7 @@ closed AS (
   SET status = settled.ended, finished_at = clock.now, run_seconds = settled.seconds, error_code = settled.error_code,
       error_type = settled.error_type, error_message = settled.error_message, error_frame = settled.error_frame,
       traceback = settled.traceback
-  FROM settled, clock WHERE a.job_id = settled.id AND a.attempt_number = settled.attempt
+  FROM settled, clock WHERE a.job_id = ANY (ARRAY[settled.id]) AND a.attempt_number = settled.attempt
 ),
 history AS (
   INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, message, created_at)

@@ -1,0 +1,23 @@
+"""The parts about claims, settlements and commands, over stores that lock nothing: conditional updates decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from plain_stores import PostgresUnlocked, SqliteUnlocked, opened
+
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.testing.conformance.admin_commands import *  # noqa: F403
+from sloppyjobs.testing.conformance.claim import *  # noqa: F403
+from sloppyjobs.testing.conformance.leases import *  # noqa: F403
+from sloppyjobs.testing.conformance.settle import *  # noqa: F403
+
+KINDS: dict[str, type[SqlStorage]] = {"sqlite-unlocked": SqliteUnlocked, "postgres-unlocked": PostgresUnlocked}
+
+
+@pytest.fixture(params=KINDS)
+def make_storage(request: pytest.FixtureRequest) -> Iterator[Callable[..., SqlStorage]]:
+    """Makes stores over the test's database."""
+    with opened(KINDS[request.param], request) as make:
+        yield make
