@@ -222,8 +222,7 @@ class Database:
         committing = False
         try:
             with self.writing() as connection, self._leaving_read_only(connection), self.translating(connection):
-                answer = work(connection)
-                committing = True
+                answer, committing = work(connection), True
         except DBAPIError as error:
             # Whatever happens before COMMIT is sent ends in a rollback, also when the connection is lost.
             if committing and self.dialect.is_lost(error):
@@ -278,8 +277,7 @@ class Database:
             yield connection
 
     def _again(self, attempt: Callable[[], T]) -> T:
-        deadline = time.monotonic() + RETRY_SECONDS
-        pause = 0.001
+        deadline, pause = time.monotonic() + RETRY_SECONDS, 0.001
         maybe_done, reconnects = False, None
         while True:
             try:

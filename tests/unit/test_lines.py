@@ -90,6 +90,26 @@ def test_a_line_that_is_lent_while_its_engine_is_disposed_of_does_not_come_back(
     jobs.enqueue("greet")
 
 
+class DisposedBefore(list[Any]):
+    """Another thread disposes of the engine just before a line comes back."""
+
+    engine: Any
+
+    def append(self, line: Any) -> None:
+        self.engine.dispose()
+        super().append(line)
+
+
+def test_a_line_that_comes_back_while_all_are_closed_is_closed_too(jobs: Jobs) -> None:
+    lines = lines_of(jobs.storage)
+    lines._waiting = kept = DisposedBefore()
+    kept.engine = jobs.storage.engine
+    with lines.lent() as line:
+        line.cursor.execute("SELECT 1")
+    assert line.driver.closed
+    assert kept == lines._waiting == []
+
+
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_transaction_that_was_left_open_is_undone(postgres_url: str, *, ours: bool) -> None:
     engine = create_engine(postgres_url.replace("postgresql://", "postgresql+psycopg://"))

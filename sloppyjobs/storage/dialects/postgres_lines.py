@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Engine, event
@@ -93,8 +93,16 @@ class OwnLines:
         finally:
             idle = line.driver.pgconn.transaction_status == _IDLE
             if idle and len(waiting) < KEPT and waiting is self._waiting:
-                waiting.append(line)
+                self._keep(line, waiting)
             else:
+                line.driver.close()
+
+    def _keep(self, line: Line, waiting: list[Line]) -> None:
+        waiting.append(line)
+        if waiting is not self._waiting:
+            # Another thread has closed all that were waiting a moment ago; one that has taken it since will close it.
+            with suppress(ValueError):
+                waiting.remove(line)
                 line.driver.close()
 
     def _open(self) -> Line:
