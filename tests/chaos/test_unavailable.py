@@ -95,7 +95,19 @@ def test_a_server_that_is_down_is_one_error_and_nothing_was_changed(
     assert other == {}
 
 
-@pytest.mark.parametrize("call", ["enqueue_many of all sorts", "enqueue_many with keys", "pause_queue", "lock"])
+@pytest.mark.parametrize("call", ["enqueue", "enqueue_many", "enqueue_many of all sorts"])
+def test_a_lost_answer_to_a_transaction_of_one_statement_leaves_doubt(
+    jobs: Jobs, claim: Claim, proxy: FaultyProxy, call: str
+) -> None:
+    proxy.drop_answer_to("INTO sloppy_job")
+    proxy.refuse = True
+    with pytest.raises(StorageUnavailable, match="may have been done") as raised:
+        WRITES[call](jobs, claim)
+    assert raised.value.maybe_done is True
+    assert proxy.answers_dropped == 1
+
+
+@pytest.mark.parametrize("call", ["enqueue_many with keys", "pause_queue", "lock"])
 def test_a_lost_answer_to_commit_leaves_doubt(jobs: Jobs, claim: Claim, proxy: FaultyProxy, call: str) -> None:
     proxy.drop_commit_answers()
     proxy.refuse = True

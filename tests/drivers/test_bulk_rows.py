@@ -96,7 +96,7 @@ def seen(jobs: Jobs, told: list[Job], who: str) -> list[Any]:
     found = []
     for job in told:
         answer = msgspec.structs.asdict(job) | {"id": ids.index(job.id)}
-        written = row(jobs, job.id) | {"id": None}
+        written = row(jobs, job.id)._asdict() | {"id": None}
         for values in (answer, written):
             values["idempotency_key"] = (values["idempotency_key"] or "").removeprefix(who)
         found.append((answer, written, walked(jobs, job.id)))
