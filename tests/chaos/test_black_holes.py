@@ -124,7 +124,8 @@ def test_a_worker_keeps_its_leases_and_goes_on(
     jobs.define("greet", lambda _ctx, _payload: "hello")
     onlooker.declare("hold")
     onlooker.declare("greet")
-    worker = jobs.create_worker(lease=12, heartbeat=1, poll_interval=0.5)
+    # Without maintenance, whose thread may still wait for its answer when the test is over.
+    worker = jobs.create_worker(lease=12, heartbeat=1, poll_interval=0.5, maintenance=False)
     worker.start()
     try:
         held = onlooker.enqueue("hold")
@@ -143,7 +144,7 @@ def test_a_worker_keeps_its_leases_and_goes_on(
         assert (done.status, done.attempt_count) == ("succeeded", 1)
     finally:
         leave.set()
-        worker.stop(timeout=10)
+        worker.stop(timeout=60)
         jobs.storage.close()
         onlooker.storage.close()
         engine.dispose()

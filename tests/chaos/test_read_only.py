@@ -114,7 +114,7 @@ def test_producers_and_commands_go_on_with_new_connections(jobs: Jobs, fenced: F
 
 
 def test_a_worker_goes_on_with_new_connections(jobs: Jobs, fenced: Fence) -> None:
-    worker = jobs.create_worker(lease=30, heartbeat=0.5, poll_interval=0.2)
+    worker = jobs.create_worker(lease=30, heartbeat=0.5, poll_interval=0.2, maintenance=False)
     worker.start()
     try:
         assert jobs.wait(jobs.enqueue("greet").id, timeout=30).status == "succeeded"
@@ -181,7 +181,7 @@ def test_a_worker_finds_the_other_host_of_its_url(
         made.close()
         jobs = Jobs(both.render_as_string(hide_password=False))
         jobs.define("greet", lambda _ctx, _payload: "hello")
-        worker = jobs.create_worker(heartbeat=0.5, poll_interval=0.2)
+        worker = jobs.create_worker(heartbeat=0.5, poll_interval=0.2, maintenance=False)
         worker.start()
         try:
             assert jobs.wait(jobs.enqueue("greet").id, timeout=30).status == "succeeded"
