@@ -1,8 +1,9 @@
 """A quick proof that a text holds nothing to hide, for the many texts of which that is true.
 
-Pure: no I/O, no clock. It is one-sided: what it cannot rule out, the patterns look at. It goes line by line, because
-every pattern needs something on a single line that is ruled out here: a name that promises a secret, a known shape, or
-a fixed word. Lines are remembered, for tracebacks repeat all but their last one.
+Pure: no I/O, no clock. It is one-sided: what it cannot rule out, the patterns look at. Every pattern needs something
+that is ruled out here: a name that promises a secret, a known shape, or a fixed word. None of these goes on beyond the
+end of a line or a colon with a blank, so each part between those is looked at by itself. Parts are remembered, for
+tracebacks repeat all but the last of theirs.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from functools import lru_cache
 from sloppyjobs import secret_shapes
 from sloppyjobs.secret_names import NAME_ENDS, NAME_WORDS
 
-LONGEST_LINE = 2_000
-"""Characters of a line that is looked at here."""
-MOST_LINES = 2_048
-"""Harmless lines that are remembered; then it begins anew."""
+LONGEST_PART = 2_000
+"""Characters of a part that is looked at here."""
+MOST_PARTS = 2_048
+"""Harmless parts that are remembered; then it begins anew."""
 
 # Whatever starts like this may be JSON, which is taken apart before the patterns see it.
 _JSON_STARTS = ("{", "[", '"', " ", "\n", "\t")
@@ -35,7 +36,7 @@ _LONG_NAME = re.compile(rf"[\w\-]{{{_LONGEST_NAME + 1}}}|[\w\-./]{{{_LONGEST_PAT
 _SHORTEST_TOKEN = 13
 """Characters without a blank that every token has whose shape is known; ``FlyV1`` is in ``_FIXED``."""
 
-# Names are compared without separators, so the line is, too.
+# Names are compared without separators, so the text is, too.
 _SEPARATORS = bytes(code for code in range(128) if not chr(code).isalnum())
 _ENDS = tuple(end for end in NAME_ENDS if not any(other in end for other in NAME_ENDS if other != end))
 _WORDS = tuple(sorted(NAME_WORDS))
@@ -60,21 +61,21 @@ class Absence:
         if text.startswith(_JSON_STARTS):
             return False
         known = self._harmless
-        for line in text.split("\n"):
-            if line in known:
+        for part in text.replace("\n", ": ").split(": "):
+            if part in known:
                 continue
-            if not self._is_harmless(line):
+            if not self._is_harmless(part):
                 return False
-            if len(known) >= MOST_LINES:
+            if len(known) >= MOST_PARTS:
                 known.clear()
-            known.add(line)
+            known.add(part)
         return True
 
-    def _is_harmless(self, line: str) -> bool:
+    def _is_harmless(self, part: str) -> bool:
         # Beyond ASCII, letters have look-alikes, and more than one small or large form.
-        if len(line) > LONGEST_LINE or not line.isascii():
+        if len(part) > LONGEST_PART or not part.isascii():
             return False
-        small = line.lower()
+        small = part.lower()
         if _has_one(_FIXED, small):
             return False
         if ("key " in small and _QUOTED_KEY.search(small)) or ("%" in small and _PERCENT.search(small)):
@@ -84,9 +85,9 @@ class Absence:
         squeezed = small.encode().translate(None, _SEPARATORS).decode()
         if _has_one(_ENDS, squeezed) or (self._names and _has_one(self._names, squeezed)):
             return False
-        if _has_one(_WORDS, small) and _WORD.search(line):
+        if _has_one(_WORDS, small) and _WORD.search(part):
             return False
-        return all(_is_harmless_run(run) for run in line.split() if len(run) >= _SHORTEST_TOKEN)
+        return all(_is_harmless_run(run) for run in part.split() if len(run) >= _SHORTEST_TOKEN)
 
 
 def _is_harmless_run(run: str) -> bool:
@@ -103,5 +104,5 @@ def _has_one(words: Iterable[str], text: str) -> bool:
 
 @lru_cache(maxsize=64)
 def absence(names: frozenset[str]) -> Absence:
-    """The one for these names, with the lines that it remembers."""
+    """The one for these names, with the parts that it remembers."""
     return Absence(names)

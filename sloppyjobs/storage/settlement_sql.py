@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -110,12 +111,18 @@ def other(one: Settlement, now: datetime, to_driver: Callable[[datetime], Any]) 
 
 def edges(one: Settlement) -> Iterable[tuple[Any, ...]]:
     """The events of a settlement, one for each edge of its path, as rows of ``EDGE`` without their place."""
-    decision, source = one.decision, Status.PROCESSING
+    decision = one.decision
     message = decision.failure.message if decision.failure else decision.message
-    for target in decision.path:
-        event = event_type(source, target)
-        yield one.job_id, event, source.value, target.value, one.attempt, one.worker_id, None, message
-        source, message = target, None
+    for event, source, target in _edges_of(decision.path):
+        yield one.job_id, event, source, target, one.attempt, one.worker_id, None, message
+        message = None
+
+
+@lru_cache(maxsize=64)
+def _edges_of(path: tuple[Status, ...]) -> tuple[tuple[str, str, str], ...]:
+    """Event, source and target of each edge."""
+    steps = zip((Status.PROCESSING, *path), path, strict=False)
+    return tuple((event_type(source, target), source.value, target.value) for source, target in steps)
 
 
 # Statements

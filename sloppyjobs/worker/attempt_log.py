@@ -59,8 +59,10 @@ class AttemptLog:
         self._redactors: dict[str, Redactor | None] = {}
         # A message is in several places of its record, and jobs that fail of one cause say the same.
         self._redacted = lru_cache(REDACTED_TEXTS)(self._redact)
-        self._deferred: Deferred[Ended] = Deferred("sloppyjobs-log", self._write, limit=WAITING)
+        # Whole batches, because each item of a queue costs a change of threads.
+        self._deferred: Deferred[Sequence[Ended]] = Deferred("sloppyjobs-log", self._write_all)
         self._counting = threading.Lock()
+        self._waiting = 0
         self._left_out = 0
 
     @property
@@ -72,18 +74,30 @@ class AttemptLog:
         """These outcomes were accepted. With ``wait`` they are logged when this returns."""
         if not self.wants_successes:
             ended = [one for one in ended if one.settlement.decision.attempt is not AttemptStatus.SUCCEEDED]
-        for one in ended:
-            if not self._wanted(one):
-                continue
-            if wait:
+        wanted = [one for one in ended if self._wanted(one)]
+        if wait:
+            for one in wanted:
                 self._write(one)
-            elif not self._deferred.put(one):
-                with self._counting:
-                    self._left_out += 1
+        elif wanted:
+            self._defer(wanted)
 
     def close(self, timeout: float) -> None:
         """Let what is due be logged, for so many seconds at most."""
         self._deferred.close(timeout)
+
+    def _defer(self, ended: Sequence[Ended]) -> None:
+        with self._counting:
+            taken = ended[: max(0, WAITING - self._waiting)]
+            self._waiting += len(taken)
+            self._left_out += len(ended) - len(taken)
+        if taken:
+            self._deferred.put(taken)
+
+    def _write_all(self, ended: Sequence[Ended]) -> None:
+        for one in ended:
+            with self._counting:
+                self._waiting -= 1
+            self._write(one)
 
     def _wanted(self, ended: Ended) -> bool:
         if not log.isEnabledFor(_level(ended)):

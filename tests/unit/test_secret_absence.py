@@ -58,6 +58,8 @@ class NeverProven:
 @example("name=BPIN value=xyzzy", ())
 @example("name=userPin value=xyzzy", ())
 @example("note text: xyzzy", KEYS)
+@example("<pass:word>xyzzy</pass:word>", ())
+@example("12345678:AA" + "x" * 35, ())
 @example(f"name={'a/' * 62}/pinvalue=xyzzy", ())
 def test_the_quick_way_and_the_full_way_agree(text: str, keys: tuple[str, ...]) -> None:
     assert Redactor(keys).text(text) == full(text, keys)
@@ -102,8 +104,8 @@ def test_a_definitions_own_names_are_seen_in_any_spelling() -> None:
     assert Redactor().text("tracking_code: xyzzy") == "tracking_code: xyzzy"
 
 
-def test_lines_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(secret_absence, "MOST_LINES", 3)
+def test_parts_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret_absence, "MOST_PARTS", 3)
     found = Absence(frozenset())
     for number in range(20):
         assert found.proven(f"order {number} was not shipped")
