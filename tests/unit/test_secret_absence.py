@@ -28,8 +28,9 @@ KEYS = ("tracking", "card.number", "note-text")
 
 _PIECES = (
     *SECRET_NAMES, *OTHER_NAMES, *NAME_ENDS, *NAME_WORDS, *SECRETS, *MADE_TOKENS, *KEYS,
-    *"name key value val header type id var input data loc 'loc' user b B".split(),
-    "=", ": ", ":", " = ", "=>", "%3D", "%", "%77", "\\n", "\\", "\\u0077", "\n", "\n   ", "\n    ", " ", ", ", ",", ";",
+    *["name", "key", "value", "val", "header", "type", "id", "var", "input", "data", "loc", "'loc'", "user", "b", "B"],
+    "=", ": ", ":", " = ", "=>", "%3D", "%", "%77", "\\n", "\\", "\\u0077", "\n", "\n   ", "\n    ", " ", ", ", ",",
+    ";",
     "'", '"', "&quot;", "(", ")", "[", "]", "{", "}", "<", ">", "</", "-", "--", " -p", " -u ", "-a ", "--user ", "@",
     "://", "/", ".", "mysql ", "docker login ", "redis-cli ", "ldapsearch ", "sqlcmd ", "Basic ", "bearer ",
     "Failing row contains (", "The duplicate key value is (", "insert into t (", ") values (", "Key (", ")=(",
