@@ -24,14 +24,14 @@ MOST_PARTS = 2_048
 _JSON_STARTS = ("{", "[", '"', " ", "\n", "\t")
 
 # What the patterns need that do without a secret name, in small letters.
-_FIXED = ("@", "\\", "eyj", "-----begin", "basic", "failing row", "input_value=", "identified", "flyv1")
+_FIXED = ("@", "\\", "eyj", "-----begin", "basic", "bearer", "failing row", "input_value=", "identified", "flyv1")
 _QUOTED_KEY = re.compile(r"key [\"']")
 _PERCENT = re.compile(r"%[0-9a-f]{2}")
 # Flags with credentials, and the letters that mean a password for some programs.
 _FLAG = re.compile(r"(?:^|[^\w\-])-(?:[paw]|-?(?:u|user|proxy-user)(?!\w))")
 # Names of which the patterns would see a part only.
 _LONGEST_NAME, _LONGEST_PATH = 40, 127
-_LONG_NAME = re.compile(rf"[\w\-]{{{_LONGEST_NAME + 1}}}|[\w\-./]{{{_LONGEST_PATH + 1}}}")
+_LONG_NAME = re.compile(rf"[\w\-]{{{_LONGEST_NAME + 1}}}|[\w\-./:]{{{_LONGEST_PATH + 1}}}")
 
 _SHORTEST_TOKEN = 13
 """Characters without a blank that every token has whose shape is known; ``FlyV1`` is in ``_FIXED``."""

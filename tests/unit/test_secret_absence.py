@@ -39,7 +39,15 @@ _PIECES = (
     "https://hooks.slack.com/services/", "chat.googleapis.com/v1/spaces/", "[redacted]", "1", "12345678", "x", "word",
     "Abc", "a" * 40, "a/" * 63,
 )  # fmt: skip
-TEXTS = st.lists(st.sampled_from(_PIECES) | st.text(string.printable, max_size=4), max_size=10).map("".join)
+
+
+def alternating(text: str) -> str:
+    return "".join(letter.upper() if place % 2 else letter.lower() for place, letter in enumerate(text))
+
+
+CASES = (str, str, str.upper, str.lower, str.title, str.swapcase, alternating)
+PIECES = st.builds(lambda piece, case: case(piece), st.sampled_from(_PIECES), st.sampled_from(CASES))
+TEXTS = st.lists(PIECES | st.text(string.printable, max_size=4), max_size=10).map("".join)
 
 
 def full(text: str, keys: tuple[str, ...]) -> str:
@@ -59,6 +67,8 @@ class NeverProven:
 @example("name=BPIN value=xyzzy", ())
 @example("name=userPin value=xyzzy", ())
 @example("note text: xyzzy", KEYS)
+@example("bEARER xyzzy1234567", ())
+@example("BaSiC xyzzy1234567=", ())
 @example("<pass:word>xyzzy</pass:word>", ())
 @example("12345678:AA" + "x" * 35, ())
 @example(f"name={'a/' * 62}/pinvalue=xyzzy", ())
@@ -84,7 +94,7 @@ def test_a_token_is_seen_wherever_it_stands(token: str) -> None:
     assert not any(Absence(frozenset()).proven(around.format(token)) for around in ("{}", "x {} y", "('{}')", "a\n{}"))
 
 
-@given(st.sampled_from(_PIECES) | st.text(string.ascii_letters + string.digits + "_-", max_size=12))
+@given(PIECES | st.text(string.ascii_letters + string.digits + "_-", max_size=12))
 def test_a_name_of_a_secret_is_seen(name: str) -> None:
     if is_secret_key(name):
         assert not Absence(frozenset()).proven(f"x {name}: 1")
