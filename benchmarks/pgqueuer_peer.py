@@ -89,8 +89,8 @@ def drain(
             @manager.entrypoint("noop")
             async def noop(job: Any) -> None:
                 watch.handle()
-                if share and fails(json.loads(job.payload)["n"], share):
-                    raise JobFailed("it cannot be done")
+                if share and fails(number := json.loads(job.payload)["n"], share):
+                    raise JobFailed(number)
 
             await manager.run(batch_size=batch, mode=QueueExecutionMode.drain, max_concurrent_tasks=most)
 

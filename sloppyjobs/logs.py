@@ -69,7 +69,10 @@ def _shown_id(text: str) -> str:
 
 def indented(text: str) -> str:
     """Text of several lines, each of them indented, and its other control characters spelled out."""
-    return "\n".join(f"  {one_line(line)}" for line in text.replace("\t", "    ").rstrip("\n").split("\n"))
+    text = text.replace("\t", "    ").rstrip("\n")
+    if not text.replace("\n", "").isprintable():
+        text = "\n".join(map(one_line, text.split("\n")))
+    return "  " + text.replace("\n", "\n  ")
 
 
 class JobFilter(logging.Filter):

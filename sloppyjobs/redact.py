@@ -16,6 +16,7 @@ import msgspec
 from sloppyjobs import secret_contexts, secret_errors, secret_shapes, secret_text
 from sloppyjobs.cutting import Cut
 from sloppyjobs.payload import clean_text
+from sloppyjobs.secret_absence import absence
 from sloppyjobs.secret_names import MAX_KEY, is_secret_key, joined
 from sloppyjobs.secret_shapes import Span
 from sloppyjobs.secret_values import REDACTED, looks_random
@@ -275,7 +276,7 @@ class _Pass:
         A replacement may complete another pattern around it. Going on until nothing changes makes the result final; a
         text that does not settle is hidden whole.
         """
-        if text == REDACTED:
+        if text == REDACTED or (shown is None and absence(self.names).proven(text)):
             return text
         edge = len(text) if shown is None else shown
         for _ in range(_MAX_PASSES):

@@ -71,6 +71,10 @@ _ABOUT_IT = frozenset(_ABOUT.split())
 _PLACE_ENDS = ("prod", "dev", "test", "staging", "live")
 _MAX_AFTER = 3
 
+NAME_ENDS = _ENDS
+"""Every secret name has one of these in it, read without separators, or it has one of ``NAME_WORDS`` as a word."""
+NAME_WORDS = _WHOLE | _COUNTABLE
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 _ESCAPED = re.compile(r"\\{1,8}u([0-9a-fA-F]{4})")
 # Letters of other scripts that look like Latin ones.

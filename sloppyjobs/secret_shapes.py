@@ -28,6 +28,11 @@ def find(text: str) -> Iterator[Span]:
         yield match.span(1)
 
 
+def has_token(run: str) -> bool:
+    """Whether a run of characters without a blank has an issuer's token in it, or an address that lets anybody in."""
+    return _TOKENS.search(run) is not None or _HOOKS.search(run) is not None
+
+
 # One line for each issuer: the fixed start, and how much of the rest must follow. Where a token is longer than
 # that, everything goes that could be part of it. Each is told from words by its prefix or by its length.
 _PREFIXES = (

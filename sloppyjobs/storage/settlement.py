@@ -123,7 +123,8 @@ class Settling(Recognising):
             rows = [settlement_sql.other(s, now, self.to_driver) for s in others]
             values = {"given": as_json(rows), "now": moment}
             all_changed(self._given("settle jobs", settlement_sql.OTHER).run(cursor, values), len(others))
-            self._given("close attempts", settlement_sql.OTHER).run(cursor, values)
+            values = {"given": as_json([settlement_sql.ended(s) for s in others]), "now": moment}
+            self._given("close attempts", settlement_sql.ENDED).run(cursor, values)
             self.record_edges(cursor, [edge for s in others for edge in settlement_sql.edges(s)], moment)
         self._count(cursor, passed, found, now)
         flagged = [edge for s in passed if found[s.job_id].followups is not None for edge in _walked(s, found)]

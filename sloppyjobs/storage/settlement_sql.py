@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -29,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.model import Settlement
-from sloppyjobs.states import FINISHED, Status, event_type
+from sloppyjobs.states import FINISHED, Failure, Status, event_type
 from sloppyjobs.storage.instants import Instant
 from sloppyjobs.storage.tables import Tables
 
@@ -40,22 +41,27 @@ Same = Callable[[ColumnElement[Any], ColumnElement[Any]], ColumnElement[bool]]
 SUCCESS: Columns = {"id": Text(), "attempt": Integer(), "owner": Text(), "seconds": Float(), "result": Text()}
 """Successes, which are most, are written by leaner statements."""
 
+_ERRORS: Columns = {"error_code": Text(), "error_type": Text(), "error_message": Text(), "error_frame": Text()}
 OTHER: Columns = {
     "id": Text(),
     "attempt": Integer(),
     "owner": Text(),
-    "seconds": Float(),
     "target": Text(),
     "next_run": Instant(),
     "finished": Integer(),
     "extra": Integer(),
+    **_ERRORS,
+}
+"""Jobs whose attempts ended in any other way."""
+ENDED: Columns = {
+    "id": Text(),
+    "attempt": Integer(),
+    "seconds": Float(),
     "ended": Text(),
-    "error_code": Text(),
-    "error_type": Text(),
-    "error_message": Text(),
-    "error_frame": Text(),
+    **_ERRORS,
     "traceback": Text(),
 }
+"""The attempts of those jobs, apart from these: a traceback is long, and rows are parsed by every statement."""
 EDGE: Columns = {
     "place": Integer(),
     "job_id": Text(),
@@ -69,7 +75,7 @@ EDGE: Columns = {
 }
 MOVE: Columns = {"id": Text(), "source": Text()}
 
-_ERROR = ("error_code", "error_type", "error_message", "error_frame")
+_ERROR = tuple(_ERRORS)
 
 
 # Rows
@@ -86,36 +92,46 @@ def success(one: Settlement) -> tuple[Any, ...]:
 
 
 def other(one: Settlement, now: datetime, to_driver: Callable[[datetime], Any]) -> tuple[Any, ...]:
-    """An attempt that ended in any other way, as a row of ``OTHER``."""
+    """The job of an attempt that ended in any other way, as a row of ``OTHER``."""
     decision = one.decision
-    target, failure = decision.path[-1], decision.failure
-    error = (
-        (failure.code, failure.type, failure.message, failure.frame, failure.traceback)
-        if failure is not None
-        else (None,) * 5
-    )
+    target = decision.path[-1]
     return (
         one.job_id,
         one.attempt,
         one.worker_id,
-        one.run_seconds,
         target.value,
         to_driver(now + timedelta(seconds=decision.delay)) if target is Status.RETRYING else None,
         int(target in FINISHED),
         0 if decision.counts else 1,
-        decision.attempt.value,
-        *error,
+        *_error(decision.failure),
     )
+
+
+def ended(one: Settlement) -> tuple[Any, ...]:
+    """Such an attempt itself, as a row of ``ENDED``."""
+    decision = one.decision
+    trace = None if decision.failure is None else decision.failure.traceback
+    return one.job_id, one.attempt, one.run_seconds, decision.attempt.value, *_error(decision.failure), trace
+
+
+def _error(failure: Failure | None) -> tuple[str | None, ...]:
+    return (None,) * 4 if failure is None else (failure.code, failure.type, failure.message, failure.frame)
 
 
 def edges(one: Settlement) -> Iterable[tuple[Any, ...]]:
     """The events of a settlement, one for each edge of its path, as rows of ``EDGE`` without their place."""
-    decision, source = one.decision, Status.PROCESSING
+    decision = one.decision
     message = decision.failure.message if decision.failure else decision.message
-    for target in decision.path:
-        event = event_type(source, target)
-        yield one.job_id, event, source.value, target.value, one.attempt, one.worker_id, None, message
-        source, message = target, None
+    for event, source, target in _edges_of(decision.path):
+        yield one.job_id, event, source, target, one.attempt, one.worker_id, None, message
+        message = None
+
+
+@lru_cache(maxsize=64)
+def _edges_of(path: tuple[Status, ...]) -> tuple[tuple[str, str, str], ...]:
+    """Event, source and target of each edge."""
+    steps = zip((Status.PROCESSING, *path), path, strict=False)
+    return tuple((event_type(source, target), source.value, target.value) for source, target in steps)
 
 
 # Statements
@@ -166,7 +182,7 @@ def close_successes(tables: Tables, given: Subquery, same: Same) -> Any:
 
 
 def close_attempts(tables: Tables, given: Subquery, same: Same) -> Any:
-    """The attempts of ``OTHER``."""
+    """The attempts of ``ENDED``."""
     values = {"status": given.c.ended, "finished_at": _now(), "run_seconds": given.c.seconds}
     values |= {name: given.c[name] for name in (*_ERROR, "traceback")}
     return update(tables.attempts).where(_attempt(tables, given, same)).values(values)

@@ -55,6 +55,8 @@ class Aftermath:
         if self.metrics is not None:
             for job, settlement in ended:
                 self.metrics.settled(job.name, outcome(settlement.decision), settlement.run_seconds)
+        if not (self._hooks.dead or self._hooks.retry):
+            return
         calls = [
             (hooks, job, settlement.decision)
             for job, settlement in ended

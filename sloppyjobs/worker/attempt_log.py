@@ -59,8 +59,10 @@ class AttemptLog:
         self._redactors: dict[str, Redactor | None] = {}
         # A message is in several places of its record, and jobs that fail of one cause say the same.
         self._redacted = lru_cache(REDACTED_TEXTS)(self._redact)
-        self._deferred: Deferred[Ended] = Deferred("sloppyjobs-log", self._write, limit=WAITING)
+        # Whole batches, because each item of a queue costs a change of threads.
+        self._deferred: Deferred[Sequence[Ended]] = Deferred("sloppyjobs-log", self._write_all)
         self._counting = threading.Lock()
+        self._waiting = 0
         self._left_out = 0
 
     @property
@@ -72,25 +74,38 @@ class AttemptLog:
         """These outcomes were accepted. With ``wait`` they are logged when this returns."""
         if not self.wants_successes:
             ended = [one for one in ended if one.settlement.decision.attempt is not AttemptStatus.SUCCEEDED]
-        for one in ended:
-            if not self._wanted(one):
-                continue
-            if wait:
+        wanted = [one for one in ended if self._wanted(one)]
+        if wait:
+            for one in wanted:
                 self._write(one)
-            elif not self._deferred.put(one):
-                with self._counting:
-                    self._left_out += 1
+        elif wanted:
+            self._defer(wanted)
 
     def close(self, timeout: float) -> None:
         """Let what is due be logged, for so many seconds at most."""
         self._deferred.close(timeout)
 
+    def _defer(self, ended: Sequence[Ended]) -> None:
+        with self._counting:
+            taken = ended[: max(0, WAITING - self._waiting)]
+            self._waiting += len(taken)
+            self._left_out += len(ended) - len(taken)
+        if taken:
+            self._deferred.put(taken)
+
+    def _write_all(self, ended: Sequence[Ended]) -> None:
+        for one in ended:
+            with self._counting:
+                self._waiting -= 1
+            self._write(one)
+
     def _wanted(self, ended: Ended) -> bool:
-        if not log.isEnabledFor(_level(ended)):
+        word = outcome(ended.settlement.decision)
+        if not log.isEnabledFor(_level(ended, word)):
             return False
         definition = self._definitions.get(ended.job.name)
         outcomes = None if definition is None else _LOGGED[definition.log]
-        return outcomes is None or outcome(ended.settlement.decision) in outcomes
+        return outcomes is None or word in outcomes
 
     def _write(self, ended: Ended) -> None:
         # A logging handler that raises must harm neither the worker nor the next record.
@@ -105,7 +120,8 @@ class AttemptLog:
 
     def _record(self, ended: Ended) -> logging.LogRecord:
         failure = ended.settlement.decision.failure
-        line = self._line(ended)
+        word = outcome(ended.settlement.decision)
+        line = self._line(ended, word)
         dead = line.level >= logging.ERROR and failure is not None
         record = log.makeRecord(
             log.name,
@@ -115,21 +131,21 @@ class AttemptLog:
             line.text,
             line.arguments,
             exc_info(failure, self._redacting(ended.job.name)) if dead and failure else None,
-            extra=_extra(ended),
+            extra=_extra(ended, word),
         )
         if dead and failure and failure.traceback:
             # What formatters write; the exception itself is for those who look at it.
             record.exc_text = indented(self._redacted(ended.job.name, failure.traceback))
         return record
 
-    def _line(self, ended: Ended) -> _Line:
+    def _line(self, ended: Ended, word: str) -> _Line:
         job, settlement = ended
         decision = settlement.decision
         named = (job.id, one_line(job.name))
         which = (settlement.attempt, job.max_attempts)
         error = self._error(job.name, decision.failure)
-        level = _level(ended)
-        match outcome(decision):
+        level = _level(ended, word)
+        match word:
             case "succeeded":
                 took = f"{settlement.run_seconds or 0:.3f} s"
                 return _Line(level, "job %s (%s) succeeded in attempt %d of %d after %s", (*named, *which, took))
@@ -182,9 +198,8 @@ class AttemptLog:
             return None
 
 
-def _level(ended: Ended) -> int:
-    decision = ended.settlement.decision
-    match outcome(decision):
+def _level(ended: Ended, word: str) -> int:
+    match word:
         case "dead":
             return logging.ERROR
         case "retrying" | "lost":
@@ -197,13 +212,13 @@ def _level(ended: Ended) -> int:
             return logging.DEBUG
 
 
-def _extra(ended: Ended) -> dict[str, Any]:
+def _extra(ended: Ended, word: str) -> dict[str, Any]:
     job, settlement = ended
     decision, failure = settlement.decision, settlement.decision.failure
     retrying = decision.path[-1] is Status.RETRYING
     # The most telling first: there are reporters that keep ten fields.
     return fields_of(job, settlement.attempt) | {
-        "outcome": outcome(decision),
+        "outcome": word,
         "error_type": one_line(failure.type) if failure and failure.type else None,
         "error_code": one_line(failure.code) if failure else None,
         "error_frame": one_line(failure.frame) if failure and failure.frame else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -146,10 +147,14 @@ def retry_policy(claim: Claim, definition: Definition) -> Retry:
         return claim.retry
     backoff = definition.retry.backoff
     try:
-        return Retry.from_json(claim.retry_json, backoff if callable(backoff) else None)
+        return Retry.from_json(claim.retry_json, backoff) if callable(backoff) else _stored_policy(claim.retry_json)
     except (ValueError, TypeError, msgspec.MsgspecError) as error:
         log.warning("the stored retry policy of job %s is damaged; the definition's is used: %s", claim.id, error)
         return definition.retry
+
+
+# Most jobs of a kind have the same text.
+_stored_policy = lru_cache(maxsize=256)(Retry.from_json)
 
 
 def _retries(policy: Retry, error: BaseException) -> bool:

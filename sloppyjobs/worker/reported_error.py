@@ -26,10 +26,17 @@ def exc_info(failure: Failure, redacted: Callable[[str], str]) -> ExcInfo:
     """The failure as ``logging`` takes exceptions: class, exception and traceback. It is a ``HandlerFailed``."""
     kind = _class_named(failure.type or f"{HandlerFailed.__module__}.{HandlerFailed.__qualname__}")
     error = kind(one_line(redacted(failure.message)))
-    trace: TracebackType | None = None
-    for place in reversed(failure.frames):
-        trace = TracebackType(trace, _frame(place), _NO_PLACE, max(1, place.line))
+    trace = _trace(failure.frames)
     return kind, error.with_traceback(trace), trace
+
+
+@lru_cache(maxsize=256)
+def _trace(frames: tuple[Frame, ...]) -> TracebackType | None:
+    """The traceback through these places, which failures of one cause share: raising puts others before it."""
+    trace: TracebackType | None = None
+    for place in reversed(frames):
+        trace = TracebackType(trace, _frame(place), _NO_PLACE, max(1, place.line))
+    return trace
 
 
 @lru_cache(maxsize=256)

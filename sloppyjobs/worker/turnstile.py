@@ -10,11 +10,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sloppyjobs.definitions import Definitions
 from sloppyjobs.model import Claim, Ended, Settlement
-from sloppyjobs.states import AttemptStatus, Outcome, Released, decide
+from sloppyjobs.states import AttemptStatus, Decision, Outcome, Released, Status, decide
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.claims import ClaimRequest
 from sloppyjobs.storage.settlement import Fence
@@ -332,7 +332,15 @@ class Turnstile:
             elif task is not None and (every or settlement.decision.attempt is not AttemptStatus.SUCCEEDED):
                 ended.append(Ended(task.claim.job, settlement))
         if ended:
+            self._sweep_for(one.settlement.decision for one in ended)
             self.aftermath.settled(ended)
+
+    def _sweep_for(self, decisions: Iterable[Decision]) -> None:
+        """What is due again before the next poll is promoted when it is due."""
+        later = (Status.RETRYING, Status.SCHEDULED)
+        soon = min((one.delay for one in decisions if one.path[-1] in later), default=None)
+        if soon is not None:
+            self._next_sweep = min(self._next_sweep, time.monotonic() + max(SWEEP_SECONDS, soon))
 
     def _hand_out(self) -> None:
         """Give the claims of the last turn to their runners; the database may be busy with the next by now."""

@@ -253,6 +253,21 @@ def test_a_failing_job_is_retried_and_dies_after_its_budget(jobs: Jobs, start: S
     assert events(jobs, job.id) == [(None, "queued"), *once, *once, *once[:2], ("failed", "dead")]
 
 
+def test_a_job_that_is_due_again_at_once_does_not_wait_for_the_next_poll(
+    jobs: Jobs, start: Start, eventually: Eventually
+) -> None:
+    @jobs.define("fail", retry=NO_WAIT)
+    def fail(ctx: Any, payload: Any) -> str:
+        if ctx.attempt == 1:
+            raise ValueError("no")
+        return "done"
+
+    worker = start(poll_interval=300)
+    # The first sweep has found nothing, so that the next one is as far away as the next poll.
+    eventually(lambda: worker._turnstile._next_sweep > time.monotonic() + 200)
+    assert jobs.wait(jobs.enqueue("fail").id, 60).result == "done"
+
+
 def test_give_up_on_kills_at_once(jobs: Jobs, start: Start) -> None:
     @jobs.define("fail", retry=Retry(max_attempts=5, give_up_on=(LookupError,)))
     def fail(ctx: Any, payload: Any) -> None:

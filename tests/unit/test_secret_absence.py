@@ -1,0 +1,125 @@
+"""The quick proof that a text holds no secret is never wrong, and works for the texts for which it was made."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from redaction_cases import HIDDEN_TEXTS, OTHER_NAMES, SECRET_NAMES, SECRETS, SHOWN_TEXTS, TOKENS
+
+from sloppyjobs import redact, secret_absence
+from sloppyjobs.redact import Redactor
+from sloppyjobs.secret_absence import Absence
+from sloppyjobs.secret_names import NAME_ENDS, NAME_WORDS, is_secret_key
+
+TRACEBACK = """Traceback (most recent call last):
+  File "/srv/app/orders/shipping.py", line 9, in ship
+    answer = carrier.send(order)
+             ^^^^^^^^^^^^^^^^^^^
+orders.errors.CarrierFailed: order {} was not shipped: the carrier answered 503
+"""
+MADE_TOKENS = [
+    prefix + (alphabet * length)[:length] + ("@host/x" if prefix == "https://" else "")
+    for prefix, alphabet, length in TOKENS
+]
+KEYS = ("tracking", "card.number", "note-text")
+
+_PIECES = (
+    *SECRET_NAMES, *OTHER_NAMES, *NAME_ENDS, *NAME_WORDS, *SECRETS, *MADE_TOKENS, *KEYS,
+    *["name", "key", "value", "val", "header", "type", "id", "var", "input", "data", "loc", "'loc'", "user", "b", "B"],
+    "=", ": ", ":", " = ", "=>", "%3D", "%", "%77", "\\n", "\\", "\\u0077", "\n", "\n   ", "\n    ", " ", ", ", ",",
+    ";",
+    "'", '"', "&quot;", "(", ")", "[", "]", "{", "}", "<", ">", "</", "-", "--", " -p", " -u ", "-a ", "--user ", "@",
+    "://", "/", ".", "mysql ", "docker login ", "redis-cli ", "ldapsearch ", "sqlcmd ", "Basic ", "bearer ",
+    "Failing row contains (", "The duplicate key value is (", "insert into t (", ") values (", "Key (", ")=(",
+    ") already exists", "Duplicate entry '", "' for key '", "[SQL: ", "[parameters: ", "input_value=", ", input_type=",
+    "...", "'input': ", "identified by ", "key '", "password for x=", "FlyV1 ", "eyJ", "-----BEGIN PRIVATE KEY-----",
+    "https://hooks.slack.com/services/", "chat.googleapis.com/v1/spaces/", "[redacted]", "1", "12345678", "x", "word",
+    "Abc", "a" * 40, "a/" * 63,
+)  # fmt: skip
+
+
+def alternating(text: str) -> str:
+    return "".join(letter.upper() if place % 2 else letter.lower() for place, letter in enumerate(text))
+
+
+CASES = (str, str, str.upper, str.lower, str.title, str.swapcase, alternating)
+PIECES = st.builds(lambda piece, case: case(piece), st.sampled_from(_PIECES), st.sampled_from(CASES))
+TEXTS = st.lists(PIECES | st.text(string.printable, max_size=4), max_size=10).map("".join)
+
+
+def full(text: str, keys: tuple[str, ...]) -> str:
+    """The text as the patterns leave it, without the quick proof."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redact, "absence", lambda _names: NeverProven())
+        return Redactor(keys).text(text)
+
+
+class NeverProven:
+    def proven(self, _text: str) -> bool:
+        return False
+
+
+@given(TEXTS, st.sampled_from(((), KEYS)))
+@example("name=bpin value=xyzzy", ())
+@example("name=BPIN value=xyzzy", ())
+@example("name=userPin value=xyzzy", ())
+@example("note text: xyzzy", KEYS)
+@example("bEARER xyzzy1234567", ())
+@example("BaSiC xyzzy1234567=", ())
+@example("<pass:word>xyzzy</pass:word>", ())
+@example("12345678:AA" + "x" * 35, ())
+@example(f"name={'a/' * 62}/pinvalue=xyzzy", ())
+def test_the_quick_way_and_the_full_way_agree(text: str, keys: tuple[str, ...]) -> None:
+    assert Redactor(keys).text(text) == full(text, keys)
+
+
+@pytest.mark.parametrize("text", [*HIDDEN_TEXTS, *SHOWN_TEXTS, *MADE_TOKENS])
+def test_they_agree_on_every_text_of_the_redaction_tests(text: str) -> None:
+    for secret in SECRETS:
+        for around in ("{}", "x {}", "{}\nx", TRACEBACK):
+            given = around.format(text.replace("§", secret))
+            assert Redactor().text(given) == full(given, ())
+
+
+@pytest.mark.parametrize("text", HIDDEN_TEXTS)
+def test_a_text_with_a_secret_is_never_proven_to_have_none(text: str) -> None:
+    assert not any(Absence(frozenset()).proven(text.replace("§", secret)) for secret in SECRETS)
+
+
+@pytest.mark.parametrize("token", MADE_TOKENS, ids=[one[0] for one in TOKENS])
+def test_a_token_is_seen_wherever_it_stands(token: str) -> None:
+    assert not any(Absence(frozenset()).proven(around.format(token)) for around in ("{}", "x {} y", "('{}')", "a\n{}"))
+
+
+@given(PIECES | st.text(string.ascii_letters + string.digits + "_-", max_size=12))
+def test_a_name_of_a_secret_is_seen(name: str) -> None:
+    if is_secret_key(name):
+        assert not Absence(frozenset()).proven(f"x {name}: 1")
+
+
+def test_a_traceback_is_proven_for_every_message_of_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    find = redact.secret_shapes.find
+    monkeypatch.setattr(redact.secret_shapes, "find", lambda text: seen.append(text) or find(text))
+    for number in range(10):
+        assert Redactor().text(TRACEBACK.format(number)) == TRACEBACK.format(number)
+    assert seen == []
+
+
+def test_a_definitions_own_names_are_seen_in_any_spelling() -> None:
+    own = Redactor(("trackingCode",))
+    assert own.text("tracking_code: xyzzy") == "tracking_code: [redacted]"
+    assert Redactor().text("tracking_code: xyzzy") == "tracking_code: xyzzy"
+
+
+def test_parts_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret_absence, "MOST_PARTS", 3)
+    found = Absence(frozenset())
+    for number in range(20):
+        assert found.proven(f"order {number} was not shipped")
+        assert len(found._harmless) <= 3
+    assert not found.proven("token: xyzzy")
+    assert "token: xyzzy" not in found._harmless
