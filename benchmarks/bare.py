@@ -15,9 +15,9 @@ from typing import Any
 import psycopg
 
 from benchmarks.stopwatch import Stopwatch
-from sloppyjobs.storage import rows
-from sloppyjobs.storage.dialects import postgres_sql
-from sloppyjobs.storage.tables import Tables
+from sloppyjobs.storage.dialects.postgres import statements
+from sloppyjobs.storage.jobs import rows
+from sloppyjobs.storage.schema.tables import Tables
 
 WORKER = "worker_bare"
 THREADS = 16
@@ -30,7 +30,7 @@ class Turnstile:
 
     def __init__(self, url: str) -> None:
         self._connection = psycopg.connect(url, autocommit=True)
-        self._sql = postgres_sql.statements(Tables(dialect="postgresql"), None)
+        self._sql = statements.statements(Tables(dialect="postgresql"), None)
 
     def turn(self, finished: list[tuple[str, int]], room: int) -> list[tuple[str, int, str]]:
         """Settle ``finished`` as succeeded; claim up to ``room`` jobs: id, attempt number and payload."""
@@ -38,7 +38,7 @@ class Turnstile:
         execute = self._connection.execute
         with self._connection.pipeline():
             execute("BEGIN")
-            execute(postgres_sql.PLAN_BY_INDEX, prepare=True)
+            execute(statements.PLAN_BY_INDEX, prepare=True)
             if finished:
                 execute(self._sql.settle, settle_values(finished), prepare=True)
             if room:
@@ -96,7 +96,7 @@ def finish(url: str, jobs: int, watch: Stopwatch) -> dict[str, Any]:
 
 def statement_times(url: str, jobs: int, batch: int = BATCH) -> dict[str, Any]:
     """Seconds in each statement of the turns, when they are run one after the other without a pipeline."""
-    sql = postgres_sql.statements(Tables(dialect="postgresql"), None)
+    sql = statements.statements(Tables(dialect="postgresql"), None)
     seconds = dict.fromkeys(("begin", "settle", "claim", "commit"), 0.0)
     turns, finished = 0, []
     with psycopg.connect(url, autocommit=True) as connection:
@@ -111,7 +111,7 @@ def statement_times(url: str, jobs: int, batch: int = BATCH) -> dict[str, Any]:
         while jobs or finished:
             turns += 1
             timed("begin", "BEGIN")
-            timed("begin", postgres_sql.PLAN_BY_INDEX)
+            timed("begin", statements.PLAN_BY_INDEX)
             if finished:
                 timed("settle", sql.settle, settle_values(finished))
             claimed = timed("claim", sql.claim, claim_values(batch)) if jobs else []

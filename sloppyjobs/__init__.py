@@ -10,19 +10,20 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "admin": "Admin",
-    "definitions": "Cancel Definition RetryLater Snooze",
-    "enqueue_options": "EnqueueOptions",
+    "domain.model": "Attempt Claim Event Job",
+    "domain.redaction": "Redactor",
+    "domain.retry": "NO_RETRY Retry",
+    "domain.states": "AttemptStatus Status",
+    "enqueue.definitions": "Cancel Definition RetryLater Snooze",
+    "enqueue.option_types": "EnqueueOptions",
     "errors": "DriverMissing DuplicateJob HandlerFailed InvalidOption InvalidPayload InvalidSchedule InvalidTransition"
     " JobAborted JobsError JobTimeout LeaseExpired LockConflict ReadTimeout SchemaMissing SchemaVersionMismatch"
     " StaleLease StorageUnavailable UnknownJob UnknownQueue UnknownSchedule WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",
-    "model": "Attempt Claim Event Job",
-    "occurrences": "Recurring",
     "retention": "Retention",
-    "retry": "NO_RETRY Retry",
-    "states": "AttemptStatus Status",
+    "schedules.occurrences": "Recurring",
     "storage.clock": "FakeClock",
     "views": "Page",
     "worker": "Context Signal Worker",

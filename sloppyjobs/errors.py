@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from sloppyjobs.states import Status
+    from sloppyjobs.domain.states import Status
 
 PREFIX = "SLOPPY_E_JOBS_"
 

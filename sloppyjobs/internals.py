@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sloppyjobs.hooks import Hooks, Observer
 from sloppyjobs.ids import Ids
+from sloppyjobs.observe.hooks import Hooks, Observer
 
 if TYPE_CHECKING:
-    from sloppyjobs.worker.finding import Find
+    from sloppyjobs.worker.runners.find_jobs import Find
 
 
 @dataclass(frozen=True, slots=True)

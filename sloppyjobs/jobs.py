@@ -10,35 +10,36 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from sqlalchemy import URL, Connection, Engine
 
-from sloppyjobs import failures, options, payload, telemetry
-from sloppyjobs.asynchronous import AsyncJobs
-from sloppyjobs.defining import Defining
-from sloppyjobs.definitions import Definitions
-from sloppyjobs.enqueue_options import DelayedOptions, Duration, Item, Moment
-from sloppyjobs.hooks import F, Hooks
+from sloppyjobs.domain import failures, options, payload
+from sloppyjobs.domain.model import Claim, Ended, Job, NewJob, Settlement
+from sloppyjobs.domain.retry import Retry
+from sloppyjobs.domain.states import Failed, Outcome, Succeeded, decide
+from sloppyjobs.enqueue.asynchronous import AsyncJobs
+from sloppyjobs.enqueue.defining import Defining
+from sloppyjobs.enqueue.definitions import Definitions
+from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, Item, Moment
+from sloppyjobs.enqueue.request import NewJobs, connection_of
+from sloppyjobs.enqueue.waiting import Waiting, id_of
 from sloppyjobs.ids import Ids
 from sloppyjobs.internals import Internals
 from sloppyjobs.locks import Locks, held_lock
-from sloppyjobs.model import Claim, Ended, Job, NewJob, Settlement
-from sloppyjobs.newjobs import NewJobs, connection_of
-from sloppyjobs.occurrences import Recurring
-from sloppyjobs.recurring import Schedules, ScheduleSettings
+from sloppyjobs.observe import traces
+from sloppyjobs.observe.hooks import F, Hooks
 from sloppyjobs.retention import Retention
-from sloppyjobs.retry import Retry
-from sloppyjobs.states import Failed, Outcome, Succeeded, decide
+from sloppyjobs.schedules.occurrences import Recurring
+from sloppyjobs.schedules.registry import Schedules, ScheduleSettings
 from sloppyjobs.storage import SqlStorage, from_url
-from sloppyjobs.storage.claims import ClaimRequest
+from sloppyjobs.storage.jobs.claim import ClaimRequest
 from sloppyjobs.storage.ports import EnqueuePort
 from sloppyjobs.views import Page
-from sloppyjobs.waiting import Waiting, id_of
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session, scoped_session
 
     from sloppyjobs.admin import Admin
     from sloppyjobs.worker import Worker
-    from sloppyjobs.worker.aftermath import Aftermath
-    from sloppyjobs.worker.finding import Find
+    from sloppyjobs.worker.observe.settlement_hooks import Aftermath
+    from sloppyjobs.worker.runners.find_jobs import Find
 
 R = TypeVar("R")
 
@@ -189,7 +190,7 @@ class Jobs(Defining, AsyncJobs):
 
     def get(self, job_id: str) -> Job:
         """The job with this id, as it is now, or ``UnknownJob``."""
-        return telemetry.without_trace(self.storage.get_job(job_id))
+        return traces.without_trace(self.storage.get_job(job_id))
 
     @overload
     def wait(self, job: Job[R], /, timeout: Duration = 10) -> Job[R]: ...
@@ -211,7 +212,7 @@ class Jobs(Defining, AsyncJobs):
 
     def _insert(self, new: Sequence[NewJob], session: Any, connection: Connection | None) -> list[Job]:
         caller = self._connection_of(session, connection)
-        storage, tracer = self.storage, telemetry.tracer()
+        storage, tracer = self.storage, traces.tracer()
         if caller is not None:
             storage = storage.callers.storage_for(caller)
         if not self.definitions.redactions <= storage.redactions.written:
@@ -219,7 +220,7 @@ class Jobs(Defining, AsyncJobs):
         if tracer is None:
             written = storage.insert_jobs(new, caller)
         else:
-            new, written = telemetry.produce(tracer, new, lambda traced: storage.insert_jobs(traced, caller))
+            new, written = traces.produce(tracer, new, lambda traced: storage.insert_jobs(traced, caller))
         for observer in list(self._internals.observers):
             for source, job in zip(new, written, strict=True):
                 observer(source, job, caller is None)
@@ -267,7 +268,7 @@ class Jobs(Defining, AsyncJobs):
         return Worker(self, **settings)
 
     def _find_again(self) -> Find | None:
-        from sloppyjobs.worker.finding import by_name  # noqa: PLC0415 - producers never need it
+        from sloppyjobs.worker.runners.find_jobs import by_name  # noqa: PLC0415 - producers never need it
 
         return by_name(self)
 
@@ -335,11 +336,11 @@ class Jobs(Defining, AsyncJobs):
         settlement = Settlement(claim.id, claim.attempt, claim.worker_id, decision)
         accepted = claim.id in self.storage.settle([settlement])
         if accepted:
-            self._aftermath().settled([Ended(telemetry.without_trace(claim.job), settlement)], wait=True)
+            self._aftermath().settled([Ended(traces.without_trace(claim.job), settlement)], wait=True)
         return accepted
 
     def _aftermath(self) -> Aftermath:
-        from sloppyjobs.worker.aftermath import Aftermath  # noqa: PLC0415 - producers never need it
+        from sloppyjobs.worker.observe.settlement_hooks import Aftermath  # noqa: PLC0415 - producers never need it
 
         return Aftermath(self._internals.hooks, self.storage, self.definitions)
 

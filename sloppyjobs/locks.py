@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from sloppyjobs import errors, options
+from sloppyjobs import errors
+from sloppyjobs.domain import options
 from sloppyjobs.storage import SqlStorage
 
 

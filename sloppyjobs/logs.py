@@ -14,10 +14,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Protocol
 
-from sloppyjobs import errors, payload
-from sloppyjobs.log_lines import one_line
-from sloppyjobs.model import Claim, Job
-from sloppyjobs.redact import Redactor
+from sloppyjobs import errors
+from sloppyjobs.domain import payload
+from sloppyjobs.domain.log_lines import one_line
+from sloppyjobs.domain.model import Claim, Job
+from sloppyjobs.domain.redaction.redactor import Redactor
 
 FIELDS = ("job_id", "job_name", "queue", "attempt", "correlation_id")
 """The fields of a record that is written inside a handler."""

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sloppyjobs import options
+from sloppyjobs.domain import options
+from sloppyjobs.domain.states import Status
 from sloppyjobs.errors import InvalidOption
 from sloppyjobs.internals import internals
-from sloppyjobs.states import Status
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.ports.operators import Moved, Order
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import psycopg
 from sqlalchemy import make_url
 
-from sloppyjobs.storage.tables import Tables
+from sloppyjobs.storage.schema.tables import Tables
 
 _VERSION_TABLE = Tables(dialect="postgresql").schema_name
 _OURS = sorted({table.name for table in Tables(dialect="postgresql").metadata.tables.values()} | {_VERSION_TABLE})

@@ -8,11 +8,11 @@ from flask import Blueprint
 from flask.blueprints import BlueprintSetupState
 from flask.typing import ResponseReturnValue
 
-from webui import api, compression, failures, gate, metrics, names, once, rendering, security
+from webui import api, compression, failures, gate, metrics, names, rendering, security, sent_forms
 from webui.policy import Policy
 from webui.routes import Route
 from webui.ui import JobsLike, Ui
-from webui.views import bulk, cause, dead, find, frame, job, jobs, observing, overview, queues, recurring, signing_out
+from webui.views import activity, bulk, cause, dead, find, frame, job, jobs, overview, queues, recurring, signing_out
 
 ROUTES: tuple[Route, ...] = (
     *overview.ROUTES,
@@ -24,7 +24,7 @@ ROUTES: tuple[Route, ...] = (
     *cause.ROUTES,
     *queues.ROUTES,
     *recurring.ROUTES,
-    *observing.ROUTES,
+    *activity.ROUTES,
     *frame.ROUTES,
     *metrics.ROUTES,
     *api.ROUTES,
@@ -74,7 +74,7 @@ def build(ui: Ui, *, owns_root: bool = False) -> Blueprint:
     blueprint.after_request(security.protect)
     blueprint.after_request(rendering.sign)
     failures.register(blueprint, ui)
-    for route in map(once.guard, (*ROUTES, *(signing_out.ROUTES if ui.signs_out else ()))):
+    for route in map(sent_forms.guard, (*ROUTES, *(signing_out.ROUTES if ui.signs_out else ()))):
         ui.routes[route.endpoint] = route
         blueprint.add_url_rule(route.rule, route.endpoint, route.bound(ui), methods=route.methods)
     return blueprint

@@ -11,7 +11,7 @@ from typing import Any
 from flask import Response, current_app, g, request
 from flask.typing import ResponseReturnValue
 
-from webui import gate, returning, security
+from webui import gate, return_address, security
 from webui.policy import COMMANDS
 from webui.rendering import KEY_FIELD, Flash, Look, is_htmx, keep, render
 from webui.routes import Route
@@ -58,12 +58,12 @@ def _page(ui: Ui) -> ResponseReturnValue:
         route, values = asks
         return ui.admin.together(lambda: route.view(ui, **values))
     route, values = ui.current_route(), dict(request.view_args or {})
-    ours = (KEY_FIELD, security.token_field(), returning.FIELD, "reason")
+    ours = (KEY_FIELD, security.token_field(), return_address.FIELD, "reason")
     fields = [(name, value) for name, value in request.form.items(multi=True) if name not in ours]
     told = [(name.replace("_", " ").capitalize(), value) for name, value in fields if value and name != "from"]
     return render(
         ui, "resend.html", title="Send the form again", words=_words(route, values), fields=fields, told=told[:SHOWN],
-        action=Look(ui, visit_or_none()).url(route.endpoint, **values), back=returning.origin(ui),
+        action=Look(ui, visit_or_none()).url(route.endpoint, **values), back=return_address.origin(ui),
         reasoned="reason" in request.form,
     )  # fmt: skip
 
@@ -74,7 +74,7 @@ def _asks(ui: Ui) -> tuple[Route, dict[str, Any]] | None:
     preview = ui.routes.get(sent.endpoint.replace("_act", "_preview"))
     if preview is not None and preview.dry:
         return preview, dict(request.view_args or {})
-    found = returning.page_of(ui, request.script_root + request.path)
+    found = return_address.page_of(ui, request.script_root + request.path)
     return found if found is not None and found[0].rule == sent.rule else None
 
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from sloppyjobs import errors
 from sloppyjobs.admin.filters import CHECKS
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 
 RANGES = {"1h": "Last hour", "24h": "Last 24 hours", "7d": "Last 7 days", "30d": "Last 30 days"}
 DATE = "write a date and a time, such as 2026-03-27T14:02"

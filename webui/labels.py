@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sloppyjobs.states import AttemptStatus
+from sloppyjobs.domain.states import AttemptStatus
 
 COMMAND_ICONS: Mapping[str, str] = {
     "retry": "retrying",

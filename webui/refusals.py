@@ -6,7 +6,7 @@ The core raises ``InvalidTransition`` with a sentence for a log: both states, th
 from __future__ import annotations
 
 from sloppyjobs import errors
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 
 CHANGED = "This job changed before your action. Nothing was done."
 NOT_DONE = "Nothing was done."

@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 
 from sloppyjobs import errors
 from sloppyjobs.admin.schedules import LAST
-from sloppyjobs.cron_words import cron_in_words, interval_in_words
-from sloppyjobs.occurrences import Recurring
-from sloppyjobs.states import Status
-from sloppyjobs.storage.schedule_rows import PassedOver
+from sloppyjobs.domain.states import Status
+from sloppyjobs.schedules.cron_words import cron_in_words, interval_in_words
+from sloppyjobs.schedules.occurrences import Recurring
+from sloppyjobs.storage.schedules.rows import PassedOver
 from sloppyjobs.views import Occurrence, Page
 from webui import preferences
 from webui.times import Times, duration

@@ -15,8 +15,8 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from sloppyjobs import InvalidOption, Jobs
 from webui import failures, secret_key, security
+from webui.application_path import locate
 from webui.blueprint import build
-from webui.locating import locate
 from webui.loopback import LoopbackOnly
 from webui.policy import AllowAll, BasicAuthPolicy, Policy, TokenPolicy
 from webui.ui import JobsLike, Ui

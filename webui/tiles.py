@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 from sloppyjobs.views import CappedCount, Overview, Stats, StatusCount
 from webui.spans import Span
 

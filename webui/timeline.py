@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sloppyjobs.states import FINISHED
+from sloppyjobs.domain.states import FINISHED
 from sloppyjobs.views import EventView
 
 WIDTH = 300

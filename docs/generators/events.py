@@ -1,7 +1,7 @@
 """The page on events: ``python docs/generators/events.py > docs/reference/events.md``.
 
-The edges come from ``sloppyjobs/states.py`` and ``sloppyjobs/admin/actions.py``; only the sentences stand here, and one
-that is missing or left over is an error.
+The edges come from ``sloppyjobs/domain/states.py`` and ``sloppyjobs/admin/actions.py``; only the sentences stand here,
+and one that is missing or left over is an error.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 
 from sloppyjobs.admin.actions import ACTIONS
-from sloppyjobs.states import EDGES, FINISHED, INITIAL, Status, event_type
+from sloppyjobs.domain.states import EDGES, FINISHED, INITIAL, Status, event_type
 
 INTRODUCTION = """\
 # Events

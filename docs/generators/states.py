@@ -1,7 +1,7 @@
 """The picture of the state machine: ``python docs/generators/states.py > docs/explanation/states.svg``.
 
-The edges come from ``sloppyjobs/states.py``; only their ways across the picture stand here, and one that is missing or
-left over is an error.
+The edges come from ``sloppyjobs/domain/states.py``; only their ways across the picture stand here, and one that is
+missing or left over is an error.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sloppyjobs.states import EDGES, Status
+from sloppyjobs.domain.states import EDGES, Status
 
 WIDTH, HEIGHT = 1000, 480
 BOX_WIDTH, BOX_HEIGHT = 112, 40

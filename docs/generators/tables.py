@@ -1,7 +1,7 @@
 """The page on the tables: ``python docs/generators/tables.py > docs/reference/tables.md``.
 
-Names, types, keys and indexes come from ``sloppyjobs/storage/tables.py``; only the sentences stand here, and one that
-is missing or left over is an error.
+Names, types, keys and indexes come from ``sloppyjobs/storage/schema/tables.py``; only the sentences stand here, and one
+that is missing or left over is an error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from sqlalchemy import Dialect, Index, Table
 from sqlalchemy.dialects import postgresql
 
-from sloppyjobs.storage.tables import Tables
+from sloppyjobs.storage.schema.tables import Tables
 
 POSTGRESQL: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 

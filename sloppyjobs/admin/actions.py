@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from sloppyjobs import errors, options
-from sloppyjobs.definitions import Definitions
-from sloppyjobs.model import DEFAULT_RETRY
-from sloppyjobs.retry import Retry
-from sloppyjobs.states import EDGES, FINISHED, Status, allowed
+from sloppyjobs import errors
+from sloppyjobs.domain import options
+from sloppyjobs.domain.model import DEFAULT_RETRY
+from sloppyjobs.domain.retry import Retry
+from sloppyjobs.domain.states import EDGES, FINISHED, Status, allowed
+from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.storage.ports.operators import Decide, JobState, Step
 
 _MOST_ATTEMPTS = 2**31 - 1

@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sloppyjobs import errors, options
+from sloppyjobs import errors
 from sloppyjobs.admin.actions import Action, action_named, decision
 from sloppyjobs.admin.bulk_progress import Progress, digest_of, read_cursor, tally_of
 from sloppyjobs.admin.filters import job_query, order_given
-from sloppyjobs.admin.showing import Showing
-from sloppyjobs.definitions import Definitions
-from sloppyjobs.model import Job
-from sloppyjobs.states import Status
+from sloppyjobs.admin.presenter import Showing
+from sloppyjobs.domain import options
+from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.states import Status
+from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.ports.operators import Decide, JobState, Order, Outcome, Step
 from sloppyjobs.storage.ports.reads import JobQuery

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from sloppyjobs import options
+from sloppyjobs.domain import options
 from sloppyjobs.storage.ports.operators import Outcome
 
 _LONGEST = 4_000

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sloppyjobs import options
-from sloppyjobs.payload import clean_text
-from sloppyjobs.states import Status
+from sloppyjobs.domain import options
+from sloppyjobs.domain.payload import clean_text
+from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.ports.operators import AuditFilter, Order
 from sloppyjobs.storage.ports.reads import TIMED, JobQuery
 

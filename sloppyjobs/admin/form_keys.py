@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sloppyjobs import options
+from sloppyjobs.domain import options
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.ports.operators import SentForm
 

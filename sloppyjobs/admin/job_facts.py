@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from sloppyjobs import errors
 from sloppyjobs.admin.workers import live_workers, worker_view
-from sloppyjobs.model import Job
-from sloppyjobs.states import Status
+from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.states import Status
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.ports.reads import Count
 from sloppyjobs.views import CappedCount, WorkerView

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sloppyjobs import options
 from sloppyjobs.admin.attention import FEW, Found, Late, Pause, Waiting, attention
-from sloppyjobs.admin.showing import Showing
+from sloppyjobs.admin.presenter import Showing
 from sloppyjobs.admin.summaries import MOST_MINUTES, capped, dead_group, is_paused
 from sloppyjobs.admin.workers import live_workers, within, worker_view, works_on
-from sloppyjobs.definitions import Definitions
-from sloppyjobs.occurrences import effective_queue
-from sloppyjobs.states import FINISHED, Status
+from sloppyjobs.domain import options
+from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.enqueue.definitions import Definitions
+from sloppyjobs.schedules.occurrences import effective_queue
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.instants import EARLIEST
 from sloppyjobs.storage.ports.reads import SCHEDULES, Count, Loads, QueueInUse, StatusLoad
+from sloppyjobs.storage.schema.instants import EARLIEST
 from sloppyjobs.views import CappedCount, Fire, Overview, StatusCount, Unhandled, WorkerView
 
 MANY = 50

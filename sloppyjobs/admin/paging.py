@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from sloppyjobs import options
+from sloppyjobs.domain import options
 from sloppyjobs.errors import InvalidOption
 from sloppyjobs.views import Page
 

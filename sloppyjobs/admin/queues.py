@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sloppyjobs import errors, options
+from sloppyjobs import errors
 from sloppyjobs.admin.filters import moment, order_given
 from sloppyjobs.admin.summaries import queue_views
 from sloppyjobs.admin.workers import live_workers, workers_of
-from sloppyjobs.definitions import Definitions
+from sloppyjobs.domain import options
+from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.views import QueueView, WorkerView
 

@@ -8,10 +8,10 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from sloppyjobs.admin.filters import order_given, scope_of
-from sloppyjobs.model import Job
-from sloppyjobs.occurrences import Recurring
-from sloppyjobs.recurring import Schedules
-from sloppyjobs.states import Status
+from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.states import Status
+from sloppyjobs.schedules.occurrences import Recurring
+from sloppyjobs.schedules.registry import Schedules
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.ports.operators import Order
 from sloppyjobs.storage.ports.reads import Ran

@@ -12,27 +12,27 @@ import msgspec
 from sloppyjobs import errors
 from sloppyjobs.admin.actions import ACTIONS, actions_for, decision
 from sloppyjobs.admin.bulk import Bulk
-from sloppyjobs.admin.causes import CauseAdmin
-from sloppyjobs.admin.explaining import explain
+from sloppyjobs.admin.dead_groups import CauseAdmin
+from sloppyjobs.admin.explain import explain
 from sloppyjobs.admin.filters import audit_filter, job_query, order_given, order_of, scope_of
-from sloppyjobs.admin.finding import FindAdmin
 from sloppyjobs.admin.form_keys import FormAdmin
 from sloppyjobs.admin.job_facts import facts_about
+from sloppyjobs.admin.login_throttle import ThrottleAdmin
 from sloppyjobs.admin.overview import overview, unhandled
 from sloppyjobs.admin.paging import Paging
 from sloppyjobs.admin.paging import page_size as checked_size
+from sloppyjobs.admin.presenter import Showing, status_of
 from sloppyjobs.admin.queues import QueueAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
+from sloppyjobs.admin.search import FindAdmin
 from sloppyjobs.admin.sentences import Write, plain
-from sloppyjobs.admin.showing import Showing, status_of
 from sloppyjobs.admin.summaries import queue_views, stats
-from sloppyjobs.admin.throttling import ThrottleAdmin
 from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
-from sloppyjobs.definitions import Definitions
+from sloppyjobs.domain.states import Status
+from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import parts_of_short
-from sloppyjobs.recurring import Schedules
-from sloppyjobs.states import Status
+from sloppyjobs.schedules.registry import Schedules
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.views import (
     AttemptView,

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from sloppyjobs import options
-from sloppyjobs.admin.showing import Showing
+from sloppyjobs.admin.presenter import Showing
 from sloppyjobs.admin.workers import live_workers, works_on
-from sloppyjobs.causes import cause_id
+from sloppyjobs.domain import options
+from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.ports.reads import WINDOW, CauseSummary, Count
 from sloppyjobs.views import (

@@ -17,12 +17,12 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from sloppyjobs import demo as shop
-from sloppyjobs import demo_history
 from sloppyjobs.cli import output
 from sloppyjobs.cli.overview import render_status
 from sloppyjobs.cli.params import Span
 from sloppyjobs.cli.target import Target, pass_target, sqlite_file
 from sloppyjobs.cli.web import server_command, web_factory
+from sloppyjobs.demo import history
 from sloppyjobs.errors import JobsError
 from sloppyjobs.jobs import Jobs
 
@@ -80,9 +80,9 @@ def _fill(jobs: Jobs, count: int) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=out, disable=not out.is_terminal, transient=True) as bar:
         task = bar.add_task("sample jobs", total=count)
-        demo_history.add_history(jobs)
+        history.add_history(jobs)
         shop.fill(jobs, count, advance=lambda number: bar.advance(task, number))
-        demo_history.add_trouble(jobs)
+        history.add_trouble(jobs)
     click.echo(f"filled with about {count:,} jobs of every state, and {len(jobs.admin.list_recurring())} schedules")
 
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from sloppyjobs.cli import output
 from sloppyjobs.cli.params import as_json
 from sloppyjobs.cli.target import Target, pass_target
-from sloppyjobs.storage.diagnosis import diagnose
-from sloppyjobs.storage.findings import FAIL, OK, WARN, Finding
+from sloppyjobs.storage.checks import FAIL, OK, WARN, Finding
+from sloppyjobs.storage.doctor import diagnose
 
 
 @click.command()

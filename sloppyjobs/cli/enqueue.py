@@ -13,7 +13,7 @@ import msgspec
 from sloppyjobs.cli import output
 from sloppyjobs.cli.params import Moment, Span, as_json, at, os_user
 from sloppyjobs.cli.target import Target, pass_target
-from sloppyjobs.model import Job
+from sloppyjobs.domain.model import Job
 
 _SHOWN = ("id", "name", "queue", "status", "priority", "run_at", "created_at", "existing")
 

@@ -15,7 +15,7 @@ from sloppyjobs.cli import output
 from sloppyjobs.cli.paging import more
 from sloppyjobs.cli.params import as_json, filtered, paged, settled
 from sloppyjobs.cli.target import Target, pass_target
-from sloppyjobs.redact import Preview
+from sloppyjobs.domain.redaction.redactor import Preview
 from sloppyjobs.views import AttemptView, EventView, Explanation, JobRow, JobView, LogView, Page
 
 WIDE = 100

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]

@@ -7,13 +7,13 @@ from datetime import datetime
 import click
 from rich.console import Console
 
-from sloppyjobs import schedule
 from sloppyjobs.cli import output
 from sloppyjobs.cli.paging import listing_group
 from sloppyjobs.cli.params import as_json, signed
 from sloppyjobs.cli.target import Target, pass_target
-from sloppyjobs.cron import find_zone
-from sloppyjobs.occurrences import Recurring
+from sloppyjobs.schedules import timetable
+from sloppyjobs.schedules.cron import find_zone
+from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.views import Page
 
 
@@ -128,7 +128,7 @@ def preview(target: Target, name: str | None, cron: str | None, timezone: str, c
     if cron is not None:
         # Asked of the host's clock, because it needs no database.
         now = datetime.now().astimezone()
-        found = schedule.preview(schedule.parse(cron=cron, timezone=timezone, now=now), now, count)
+        found = timetable.preview(timetable.parse(cron=cron, timezone=timezone, now=now), now, count)
     else:
         assert name is not None
         one = target.admin.get_recurring(name)

@@ -13,8 +13,8 @@ import click
 
 from sloppyjobs import __version__
 from sloppyjobs.cli.target import Target, as_typed
+from sloppyjobs.domain.log_lines import one_line
 from sloppyjobs.errors import JobsError, StorageUnavailable
-from sloppyjobs.log_lines import one_line
 
 
 class Entry(NamedTuple):

@@ -69,7 +69,7 @@ class Target:
     def where(self) -> str:
         """The database in words, without its password."""
         if self.given is not None:
-            from sloppyjobs.storage.addresses import shown  # noqa: PLC0415
+            from sloppyjobs.storage.shown_urls import shown  # noqa: PLC0415
 
             return shown(self.given.storage.engine.url)
         return "the database"
@@ -77,10 +77,10 @@ class Target:
     def harmless(self, text: str) -> str:
         """What the database says, without the secrets that it may repeat."""
         if self.given is None:
-            from sloppyjobs.redact import Redactor  # noqa: PLC0415
+            from sloppyjobs.domain.redaction.redactor import Redactor  # noqa: PLC0415
 
             return Redactor().text(text)
-        from sloppyjobs.storage.addresses import without_secrets  # noqa: PLC0415
+        from sloppyjobs.storage.shown_urls import without_secrets  # noqa: PLC0415
 
         return without_secrets(text, self.given.storage.engine.url)
 

@@ -124,7 +124,7 @@ def worker(
 
 def _check_schema(target: Target, *, wait: bool) -> None:
     """Refuse missing tables here, once and not by every process; an outage is left to those, which wait."""
-    from sloppyjobs.worker.arrival import is_unavailable  # noqa: PLC0415
+    from sloppyjobs.worker.startup import is_unavailable  # noqa: PLC0415
 
     try:
         target.jobs.storage.ensure_schema()

@@ -13,17 +13,18 @@ from flask import Flask
 from flask.cli import ScriptInfo
 from sqlalchemy import Connection
 
-from sloppyjobs import errors, options
+from sloppyjobs import errors
+from sloppyjobs.domain import options
 from sloppyjobs.flask.embedded import EmbeddedWorker
-from sloppyjobs.hooks import F, Hooks, JobHook, Middleware
 from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.recurring import Schedules
+from sloppyjobs.observe.hooks import F, Hooks, JobHook, Middleware
+from sloppyjobs.schedules.registry import Schedules
 from sloppyjobs.storage import SqlStorage, from_url
 
 if TYPE_CHECKING:
     from sloppyjobs.flask.extension import SloppyJobs
-    from sloppyjobs.worker.finding import Find
+    from sloppyjobs.worker.runners.find_jobs import Find
 
 NAME = "sloppyjobs"
 """The key in ``app.extensions`` under which an application keeps its jobs."""
@@ -178,7 +179,7 @@ class AppJobs(Jobs):
 
         ``SLOPPYJOBS_APP`` in its configuration, as in ``shop:create_app('prod')``, says where to find it instead.
         """
-        from sloppyjobs.worker.finding import Find, by_name  # noqa: PLC0415 - producers never need it
+        from sloppyjobs.worker.runners.find_jobs import Find, by_name  # noqa: PLC0415 - producers never need it
 
         app = self.binding.app
         location = app.config.get(LOCATION) or self.location
@@ -196,7 +197,7 @@ class AppJobs(Jobs):
 
 
 def _jobs_by_name(module: str, name: str) -> Jobs:
-    from sloppyjobs.worker.finding import imported  # noqa: PLC0415 - producers never need it
+    from sloppyjobs.worker.runners.find_jobs import imported  # noqa: PLC0415 - producers never need it
 
     return _jobs_of(imported(module, name))
 

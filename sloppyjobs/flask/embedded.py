@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask
 
-from sloppyjobs import options
+from sloppyjobs.domain import options
 from sloppyjobs.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class EmbeddedWorker:
 
     def _begin(self) -> None:
         """Try until it works; a request never waits for the database of the jobs, nor fails with it."""
-        from sloppyjobs.worker.background import Outage  # noqa: PLC0415
+        from sloppyjobs.worker.threads import Outage  # noqa: PLC0415
 
         outage, stopping = Outage("starting the embedded worker"), self._stopping
         while not stopping.is_set():
@@ -168,7 +168,7 @@ def serves_elsewhere() -> bool:
 
 def _runs_handlers() -> bool:
     """A process that was started for handlers makes the application again, and is no place for a worker."""
-    child: Any = sys.modules.get("sloppyjobs.worker.child")
+    child: Any = sys.modules.get("sloppyjobs.worker.runners.child")
     return child is not None and child.in_child()
 
 

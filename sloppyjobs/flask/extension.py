@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, current_app, has_app_context
 from sqlalchemy import Connection
 
-from sloppyjobs import errors, options, payload
+from sloppyjobs import errors
 from sloppyjobs.autogenerate import register_where_migrations_may_run
+from sloppyjobs.domain import options, payload
 from sloppyjobs.flask.binding import NAME, AppJobs, Binding
 from sloppyjobs.flask.commands import FlaskCommands
 from sloppyjobs.flask.embedded import enabled_settings

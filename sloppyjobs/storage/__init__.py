@@ -8,12 +8,12 @@ from sqlalchemy import URL, Engine
 
 from sloppyjobs.storage import urls
 from sloppyjobs.storage.clock import Clock, FakeClock
-from sloppyjobs.storage.dialects.postgres_drivers import sqlstate
-from sloppyjobs.storage.storage import SqlStorage
+from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
+from sloppyjobs.storage.store import SqlStorage
 
 if TYPE_CHECKING:
-    from sloppyjobs.storage.dialects.postgres import PlainPostgresStorage
-    from sloppyjobs.storage.dialects.sqlite import SqliteStorage
+    from sloppyjobs.storage.dialects.postgres.storage import PlainPostgresStorage
+    from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage
 
 __all__ = ["Clock", "FakeClock", "SqlStorage", "from_url", "postgres", "sqlite", "sqlstate"]
 
@@ -22,7 +22,7 @@ Target = str | URL | Engine
 
 def sqlite(target: Target, **options: Any) -> SqliteStorage:
     """Jobs in a SQLite file: ``clock``, ``prefix``, ``synchronous`` ("FULL", "NORMAL", "EXTRA")."""
-    from sloppyjobs.storage.dialects.sqlite import SqliteStorage  # noqa: PLC0415
+    from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage  # noqa: PLC0415
 
     return SqliteStorage(urls.checked(target), **options)
 
@@ -34,11 +34,11 @@ def postgres(target: Target, **options: Any) -> PlainPostgresStorage:
     the library's own making waits for a sign of life (10; None: for ever) before the connection is given up; by
     psycopg 3 only.
     """
-    from sloppyjobs.storage.dialects import postgres_drivers  # noqa: PLC0415
-    from sloppyjobs.storage.dialects.postgres import PlainPostgresStorage, PostgresStorage  # noqa: PLC0415
+    from sloppyjobs.storage.dialects.postgres import drivers  # noqa: PLC0415
+    from sloppyjobs.storage.dialects.postgres.storage import PlainPostgresStorage, PostgresStorage  # noqa: PLC0415
 
     checked = urls.checked(target)
-    fast = postgres_drivers.driver_name(checked) == postgres_drivers.FAST
+    fast = drivers.driver_name(checked) == drivers.FAST
     return PostgresStorage(checked, **options) if fast else PlainPostgresStorage(checked, **options)
 
 

@@ -6,7 +6,7 @@ import threading
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from sloppyjobs import options
+from sloppyjobs.domain import options
 
 
 class Clock(Protocol):

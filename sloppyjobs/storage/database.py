@@ -21,14 +21,15 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from sloppyjobs import errors
-from sloppyjobs.storage import reading, schema_version
+from sloppyjobs.storage import read_snapshot
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.forking import forget_connections_after_fork
-from sloppyjobs.storage.instants import Instant
-from sloppyjobs.storage.outages import StorageUnavailable
-from sloppyjobs.storage.watch import Watcher
+from sloppyjobs.storage.schema import version
+from sloppyjobs.storage.schema.instants import Instant
+from sloppyjobs.storage.unavailable import StorageUnavailable
+from sloppyjobs.storage.watcher import Watcher
 
 T = TypeVar("T")
 
@@ -115,7 +116,7 @@ class Database:
         """What time it is, by the clock in force."""
         if self._test_clock is not None:
             return self._test_clock.now()
-        together = reading.in_force(self.engine)
+        together = read_snapshot.in_force(self.engine)
         if together is not None and (taken := together.now(connection)) is not None:
             return taken
         with self.translating(connection):
@@ -146,13 +147,13 @@ class Database:
 
     def schema_version(self, connection: Connection | None = None) -> int | None:
         """The version of the tables that are there, or None."""
-        return self.read(lambda c: schema_version.read(self.tables, c), connection)
+        return self.read(lambda c: version.read(self.tables, c), connection)
 
     def ensure_schema(self, connection: Connection | None = None) -> None:
         """Raise unless the tables have exactly the version of this code. Asked of the database once."""
         if self.schema_checked:
             return
-        schema_version.refuse(self.engine.url, self.schema_version(connection))
+        version.refuse(self.engine.url, self.schema_version(connection))
         self.schema_checked = True
 
     # Transactions
@@ -169,7 +170,7 @@ class Database:
         if connection is not None:
             with self.naming_outages(), self.translating(connection):
                 return work(connection)
-        together = reading.in_force(self.engine)
+        together = read_snapshot.in_force(self.engine)
         with self._stopping_in_words():
             if together is not None:
                 return together.run(lambda shared: self.read(work, shared))
@@ -180,13 +181,13 @@ class Database:
 
         ``work`` writes nothing.
         """
-        if reading.in_force(self.engine) is not None:
+        if read_snapshot.in_force(self.engine) is not None:
             return work()
         return self._again(lambda: self._snapshot_once(work))
 
     def bounded(self, connection: Connection) -> Connection:
         """The connection, whose reads have bounded plans and give up after 3 s, until the end of its transaction."""
-        together = reading.in_force(self.engine)
+        together = read_snapshot.in_force(self.engine)
         settings = self.dialect.read_settings
         if settings and (together is None or together.now(connection) is None):
             connection.exec_driver_sql(f"SELECT {settings}")
@@ -202,11 +203,11 @@ class Database:
 
     def seen(self) -> dict[Any, Any]:
         """What the reads of one page remember for each other; forgotten at once outside of ``together``."""
-        together = reading.in_force(self.engine)
+        together = read_snapshot.in_force(self.engine)
         return {} if together is None else together.seen
 
     def _snapshot_once(self, work: Callable[[], T]) -> T:
-        with reading.opened(reading.Reading(self.engine, self.begin_reading)):
+        with read_snapshot.opened(read_snapshot.Reading(self.engine, self.begin_reading)):
             return work()
 
     @contextmanager

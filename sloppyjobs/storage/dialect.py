@@ -16,8 +16,8 @@ from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table, Text,
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
-from sloppyjobs.storage.findings import Check
-from sloppyjobs.storage.tables import Tables
+from sloppyjobs.storage.checks import Check
+from sloppyjobs.storage.schema.tables import Tables
 
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, msgspec.MsgspecError)
 

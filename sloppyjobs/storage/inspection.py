@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import Column, Table, func, insert, select, update
 
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.records import (
     ArchiveRecord,
     AttemptRecord,
@@ -21,7 +21,7 @@ from sloppyjobs.storage.records import (
 )
 
 if TYPE_CHECKING:
-    from sloppyjobs.storage.storage import SqlStorage
+    from sloppyjobs.storage.store import SqlStorage
 
 R = TypeVar("R", bound=NamedTuple)
 

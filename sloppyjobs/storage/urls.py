@@ -8,7 +8,7 @@ from sqlalchemy import URL, Engine
 from sqlalchemy.exc import NoSuchModuleError
 
 from sloppyjobs import errors
-from sloppyjobs.storage.addresses import parsed
+from sloppyjobs.storage.shown_urls import parsed
 
 SUPPORTED = ("sqlite", "postgresql")
 

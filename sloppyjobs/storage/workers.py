@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from sqlalchemy import Connection, delete, insert, update
 
-from sloppyjobs.model import WorkerInfo
+from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.storage.database import Database
 
 

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from sloppyjobs import errors
-from sloppyjobs import payload as payloads
-from sloppyjobs.definitions import Definitions
+from sloppyjobs.domain import payload as payloads
+from sloppyjobs.domain.model import Job, NewJob
+from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Job, NewJob
 
 SHOWN_JOBS = 20
 SHOWN_LENGTH = 200

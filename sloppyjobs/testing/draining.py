@@ -6,10 +6,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sloppyjobs import errors, options
+from sloppyjobs import errors
+from sloppyjobs.domain import options
+from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Job, NewJob
 
 LIMIT = 1_000
 SHOWN_JOBS = 5

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from sloppyjobs.model import Attempt, EventFacts, JobFacts
-from sloppyjobs.redact import Preview
-from sloppyjobs.states import Status
+from sloppyjobs.domain.model import Attempt, EventFacts, JobFacts
+from sloppyjobs.domain.redaction.redactor import Preview
+from sloppyjobs.domain.states import Status
 
 
 class JobRow(JobFacts, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 from sloppyjobs.views.cause import DeadGroup
 from sloppyjobs.views.page import CappedCount
 from sloppyjobs.views.place import WorkerView

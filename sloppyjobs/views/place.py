@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 from sloppyjobs.views.page import CappedCount
 
 

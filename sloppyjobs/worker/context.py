@@ -9,10 +9,11 @@ from typing import Any, Protocol, Unpack
 
 import msgspec
 
-from sloppyjobs import errors, options, payload
-from sloppyjobs.enqueue_options import CallOptions
-from sloppyjobs.model import Claim, Job
-from sloppyjobs.payload import clean_text
+from sloppyjobs import errors
+from sloppyjobs.domain import options, payload
+from sloppyjobs.domain.model import Claim, Job
+from sloppyjobs.domain.payload import clean_text
+from sloppyjobs.enqueue.option_types import CallOptions
 
 MESSAGE_LIMIT = 4_000
 PROGRESS_LIMIT = 8_192

@@ -10,12 +10,13 @@ from typing import Any, cast
 
 import msgspec
 
-from sloppyjobs import errors, failures, options, payload
-from sloppyjobs.definitions import Cancel, Definition, RetryLater, Snooze
+from sloppyjobs import errors
+from sloppyjobs.domain import failures, options, payload
+from sloppyjobs.domain.model import DEFAULT_RETRY, Claim
+from sloppyjobs.domain.retry import Retry
+from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Snoozed, Succeeded
+from sloppyjobs.enqueue.definitions import Cancel, Definition, RetryLater, Snooze
 from sloppyjobs.logs import running
-from sloppyjobs.model import DEFAULT_RETRY, Claim
-from sloppyjobs.retry import Retry
-from sloppyjobs.states import Cancelled, Failed, Failure, Outcome, Snoozed, Succeeded
 from sloppyjobs.worker.task import Task
 
 log = logging.getLogger("sloppyjobs.worker")

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 
 from sloppyjobs import errors
-from sloppyjobs.model import WorkerInfo
+from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.storage.answer_timeout import answer_timeout
+from sloppyjobs.worker.loop import Turnstile
 from sloppyjobs.worker.task import Task
-from sloppyjobs.worker.turnstile import Turnstile
 
 LOOK_SECONDS = 1.0
 """How soon a handler learns that its job was cancelled."""

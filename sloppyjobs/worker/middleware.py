@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sloppyjobs import telemetry
-from sloppyjobs.definitions import Definition, Handler
-from sloppyjobs.hooks import Hooks, Middleware, is_async
+from sloppyjobs.enqueue.definitions import Definition, Handler
 from sloppyjobs.logs import running
+from sloppyjobs.observe import traces
+from sloppyjobs.observe.hooks import Hooks, Middleware, is_async
 
 
 class Surroundings:
@@ -22,7 +22,7 @@ class Surroundings:
 
     def around(self) -> Callable[[Definition], Handler] | None:
         """Finds what to call for a definition; None where nothing surrounds handlers. Asked once a turn."""
-        tracer = telemetry.tracer() if self._traced else None
+        tracer = traces.tracer() if self._traced else None
         middlewares = self.hooks.middlewares
         if tracer is None and not middlewares:
             return None
@@ -73,7 +73,7 @@ def _async_layer(middleware: Middleware, inner: Handler) -> Handler:
 def _span(tracer: Any, inner: Handler) -> Handler:
     def traced(ctx: Any, payload: Any) -> Any:
         task = running.get()
-        with telemetry.consuming(tracer, task.claim, task.trace, task.definition.redact):
+        with traces.consuming(tracer, task.claim, task.trace, task.definition.redact):
             return inner(ctx, payload)
 
     return traced
@@ -82,7 +82,7 @@ def _span(tracer: Any, inner: Handler) -> Handler:
 def _async_span(tracer: Any, inner: Handler) -> Handler:
     async def traced(ctx: Any, payload: Any) -> Any:
         task = running.get()
-        with telemetry.consuming(tracer, task.claim, task.trace, task.definition.redact):
+        with traces.consuming(tracer, task.claim, task.trace, task.definition.redact):
             return await inner(ctx, payload)
 
     return traced

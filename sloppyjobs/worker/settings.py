@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sloppyjobs import options
+from sloppyjobs.domain import options
 
 Duration = float | timedelta
 

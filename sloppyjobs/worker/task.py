@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from sloppyjobs import telemetry
-from sloppyjobs.definitions import Definition, Handler
-from sloppyjobs.model import Claim
-from sloppyjobs.storage.settlement import Fence
+from sloppyjobs.domain.model import Claim
+from sloppyjobs.enqueue.definitions import Definition, Handler
+from sloppyjobs.observe import traces
+from sloppyjobs.storage.jobs.settle import Fence
 from sloppyjobs.worker.context import Context, Reports, Signal
 
 _taking = threading.Lock()
@@ -36,9 +36,9 @@ class Task(msgspec.Struct, eq=False, gc=False):
     def hold(cls, claim: Claim, definition: Definition, reports: Reports) -> Task:
         """The task of a claim."""
         trace: Mapping[str, str] | None = None
-        if claim.job.metadata and telemetry.TRACE in claim.job.metadata:
-            trace = telemetry.carried(claim.job.metadata)
-            claim = msgspec.structs.replace(claim, job=telemetry.without_trace(claim.job))
+        if claim.job.metadata and traces.TRACE in claim.job.metadata:
+            trace = traces.carried(claim.job.metadata)
+            claim = msgspec.structs.replace(claim, job=traces.without_trace(claim.job))
         signal = Signal()
         return cls(claim, definition, definition.handler, signal, Context(claim, signal, reports), trace)
 

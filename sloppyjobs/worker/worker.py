@@ -11,23 +11,24 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from sloppyjobs import errors, options
-from sloppyjobs.admin.causes import advance_retry_runs
+from sloppyjobs import errors
+from sloppyjobs.admin.dead_groups import advance_retry_runs
+from sloppyjobs.domain import options
+from sloppyjobs.domain.log_lines import get_logger
+from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.internals import internals
-from sloppyjobs.log_lines import get_logger
-from sloppyjobs.model import WorkerInfo
 from sloppyjobs.retention import maintain
 from sloppyjobs.storage.answer_timeout import MAINTENANCE, answer_timeout
 from sloppyjobs.worker import signals
-from sloppyjobs.worker.arrival import ToldToStop, is_unavailable, wait_for_database
-from sloppyjobs.worker.background import Background, Outage
 from sloppyjobs.worker.leases import Leases
+from sloppyjobs.worker.loop import Turnstile
 from sloppyjobs.worker.middleware import Surroundings
-from sloppyjobs.worker.observation import Observation
-from sloppyjobs.worker.once import run_once
+from sloppyjobs.worker.observe.observation import Observation
 from sloppyjobs.worker.reports import WorkerReports
+from sloppyjobs.worker.run_once import run_once
 from sloppyjobs.worker.settings import Duration, Settings
-from sloppyjobs.worker.turnstile import Turnstile
+from sloppyjobs.worker.startup import ToldToStop, is_unavailable, wait_for_database
+from sloppyjobs.worker.threads import Background, Outage
 
 if TYPE_CHECKING:
     from sloppyjobs.jobs import Jobs

@@ -16,9 +16,9 @@ from proxy import FaultyProxy
 from sqlalchemy import create_engine, make_url, text
 
 from sloppyjobs import Jobs, StorageUnavailable, storage
-from sloppyjobs.storage.diagnosis import diagnose
-from sloppyjobs.storage.dialects.postgres_connections import CONNECT_ARGS, connect_args
-from sloppyjobs.storage.findings import Finding
+from sloppyjobs.storage.checks import Finding
+from sloppyjobs.storage.dialects.postgres.connections import CONNECT_ARGS, connect_args
+from sloppyjobs.storage.doctor import diagnose
 
 BOUND = 1.0
 """Seconds that the producers of these tests wait for an answer; ten unless one says otherwise."""

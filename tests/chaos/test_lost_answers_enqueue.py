@@ -12,8 +12,8 @@ from sqlalchemy import create_engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import Jobs, storage
+from sloppyjobs.domain.model import Job
 from sloppyjobs.internals import internals
-from sloppyjobs.model import Job
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -9,8 +9,8 @@ import pytest
 from proxy import FaultyProxy
 
 from sloppyjobs import Jobs, storage
+from sloppyjobs.domain.model import Job
 from sloppyjobs.internals import internals
-from sloppyjobs.model import Job
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -13,10 +13,10 @@ from proxy import FaultyProxy
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import Jobs, Retry, storage
-from sloppyjobs.model import Claim, Job, Settlement
-from sloppyjobs.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Succeeded, decide
+from sloppyjobs.domain.model import Claim, Job, Settlement
+from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Succeeded, decide
 from sloppyjobs.storage import SqlStorage, database
-from sloppyjobs.storage.claims import ClaimRequest
+from sloppyjobs.storage.jobs.claim import ClaimRequest
 
 pytestmark = pytest.mark.timeout(90)
 

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import inspect
 
 from sloppyjobs import Jobs, storage
-from sloppyjobs.storage.schema_version import VERSION
+from sloppyjobs.storage.schema.version import VERSION
 
 
 def init(url: str, number: int, begin: Callable[[], object]) -> int:

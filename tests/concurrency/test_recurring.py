@@ -19,9 +19,9 @@ import pytest
 from sqlalchemy import select
 
 from sloppyjobs import storage as storages
+from sloppyjobs.domain.model import Job
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Job
-from sloppyjobs.schedule import Misfire, Schedule, preview
+from sloppyjobs.schedules.timetable import Misfire, Schedule, preview
 from sloppyjobs.storage import FakeClock, SqlStorage
 
 START = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)

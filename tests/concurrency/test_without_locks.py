@@ -14,16 +14,16 @@ from kept_database import url_by
 from sqlalchemy import Connection, Select, make_url, select
 
 from sloppyjobs import Jobs
-from sloppyjobs.model import Settlement
-from sloppyjobs.states import Failed, Failure, Outcome, Status, Succeeded, decide
+from sloppyjobs.domain.model import Settlement
+from sloppyjobs.domain.states import Failed, Failure, Outcome, Status, Succeeded, decide
 from sloppyjobs.storage import FakeClock, SqlStorage
-from sloppyjobs.storage.commands import Taken
 from sloppyjobs.storage.database import Prepared
-from sloppyjobs.storage.dialects.postgres import PlainPostgresStorage
-from sloppyjobs.storage.dialects.sqlite import SqliteStorage
-from sloppyjobs.storage.settlement import Settling
-from sloppyjobs.storage.settlement_sql import Columns
-from sloppyjobs.storage.transitions import JobState, Step
+from sloppyjobs.storage.dialects.postgres.storage import PlainPostgresStorage
+from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage
+from sloppyjobs.storage.jobs.commands import Taken
+from sloppyjobs.storage.jobs.settle import Settling
+from sloppyjobs.storage.jobs.settlement_sql import Columns
+from sloppyjobs.storage.jobs.transitions import JobState, Step
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_state import State, moved
 
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.records import (
     AttemptRecord,
     CounterRecord,

@@ -1,4 +1,4 @@
-"""What the store in memory keeps, and its records as the values of ``sloppyjobs.model``."""
+"""What the store in memory keeps, and its records as the values of ``sloppyjobs.domain.model``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Self
 
 import msgspec
 
-from sloppyjobs.model import Claim, Job
-from sloppyjobs.states import Status, event_type
+from sloppyjobs.domain.model import Claim, Job
+from sloppyjobs.domain.states import Status, event_type
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.records import (
     AttemptRecord,

@@ -15,10 +15,12 @@ from memory_state import State, as_claim, as_job, moved
 from memory_workers import MemoryLogs, MemoryRedactions, MemoryWatcher, MemoryWorkers
 
 from sloppyjobs import errors
-from sloppyjobs.model import Claim, Ended, Job, NewJob, Settlement
-from sloppyjobs.states import FINISHED, Failure, Lost, Status, decide
-from sloppyjobs.storage.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest, Sweep
+from sloppyjobs.domain.model import Claim, Ended, Job, NewJob, Settlement
+from sloppyjobs.domain.states import FINISHED, Failure, Lost, Status, decide
 from sloppyjobs.storage.clock import Clock
+from sloppyjobs.storage.jobs.claim import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest, Sweep
+from sloppyjobs.storage.jobs.settle import Fence
+from sloppyjobs.storage.jobs.turns import TogetherTurns, Turns
 from sloppyjobs.storage.records import (
     AttemptRecord,
     CounterRecord,
@@ -27,8 +29,6 @@ from sloppyjobs.storage.records import (
     LockRecord,
     QueueRecord,
 )
-from sloppyjobs.storage.settlement import Fence
-from sloppyjobs.storage.turning import TogetherTurns, Turns
 
 
 class SystemClock:

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from memory_state import State
 
-from sloppyjobs.model import WorkerInfo
+from sloppyjobs.domain.model import WorkerInfo
+from sloppyjobs.storage.jobs.settle import Fence
 from sloppyjobs.storage.records import LogRecord, WorkerRecord
-from sloppyjobs.storage.settlement import Fence
 
 
 class MemoryWorkers:

@@ -16,11 +16,11 @@ from kept_database import url_by
 from sqlalchemy import Connection, Select, make_url
 
 from sloppyjobs.storage.clock import Clock
-from sloppyjobs.storage.dialects.postgres import PlainPostgresStorage
-from sloppyjobs.storage.dialects.postgres_dialect import PostgresDialect
-from sloppyjobs.storage.dialects.sqlite import SqliteStorage
-from sloppyjobs.storage.dialects.sqlite_dialect import SqliteDialect
-from sloppyjobs.storage.storage import SqlStorage
+from sloppyjobs.storage.dialects.postgres.dialect import PostgresDialect
+from sloppyjobs.storage.dialects.postgres.storage import PlainPostgresStorage
+from sloppyjobs.storage.dialects.sqlite.dialect import SqliteDialect
+from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage
+from sloppyjobs.storage.store import SqlStorage
 
 FASTER = {"prepare", "_insert_rows", "_open_attempts", "_write_settled"}
 """Methods of a dialect that do what the common code does, only faster."""

@@ -17,8 +17,8 @@ from plain_stores import (
 )
 
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.dialects.postgres import PlainPostgresStorage
-from sloppyjobs.storage.dialects.sqlite import SqliteStorage
+from sloppyjobs.storage.dialects.postgres.storage import PlainPostgresStorage
+from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage
 from sloppyjobs.testing.conformance.admin_commands import *  # noqa: F403
 from sloppyjobs.testing.conformance.claim import *  # noqa: F403
 from sloppyjobs.testing.conformance.enqueue import *  # noqa: F403

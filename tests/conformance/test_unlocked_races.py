@@ -13,7 +13,7 @@ from plain_stores import PostgresUnlocked, SqliteUnlocked
 from sqlalchemy import make_url
 
 from sloppyjobs import Jobs
-from sloppyjobs.states import Outcome, Released, Succeeded
+from sloppyjobs.domain.states import Outcome, Released, Succeeded
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.outcomes import claimed, decided

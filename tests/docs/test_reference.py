@@ -18,9 +18,9 @@ from pages import DOCS, ROOT, generated_pages
 import sloppyjobs
 from sloppyjobs import Jobs, Retention, Worker
 from sloppyjobs.cli.worker import worker as worker_command
-from sloppyjobs.definitions import Settings
-from sloppyjobs.storage.dialects.postgres import PostgresStorage
-from sloppyjobs.storage.dialects.sqlite import SqliteStorage
+from sloppyjobs.enqueue.definitions import Settings
+from sloppyjobs.storage.dialects.postgres.storage import PostgresStorage
+from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage
 
 GENERATED = generated_pages()
 API = "\n".join(page.read_text() for page in (DOCS / "reference" / "api").glob("*.md"))

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from kept_database import url_by
 
 from sloppyjobs import Jobs, Retry, errors, storage
-from sloppyjobs.model import Job
+from sloppyjobs.domain.model import Job
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.storage.dialects import postgres_enqueue
+from sloppyjobs.storage.dialects.postgres import insert
 from sloppyjobs.testing.conformance.records import row, walked
 
 Item = tuple[str, Any, dict[str, Any]]
@@ -114,14 +114,14 @@ def one_by_one(jobs: Jobs, items: list[Item]) -> list[Job]:
 @example(items=[("mail", {}, {"retry": Retry(max_attempts=2), "max_attempts": m}) for m in (4, 5)])
 @example(items=[("greet", {}, {"idempotency_key": "a", "queue": "x"}), ("mail", {}, {"idempotency_key": "a"})])
 def test_a_bulk_call_writes_what_single_calls_write(jobs: Jobs, rows: str, items: list[Item]) -> None:
-    inserted = postgres_enqueue.INSERTED
-    postgres_enqueue.INSERTED = 0 if rows == "copy" else inserted
+    inserted = insert.INSERTED
+    insert.INSERTED = 0 if rows == "copy" else inserted
     number = next(numbers)
     alone, together = f"alone {number}", f"together {number}"
     try:
         many = jobs.enqueue_many(with_own_keys(items, together))
     finally:
-        postgres_enqueue.INSERTED = inserted
+        insert.INSERTED = inserted
     single = one_by_one(jobs, with_own_keys(items, alone))
     assert seen(jobs, many, together) == seen(jobs, single, alone)
 

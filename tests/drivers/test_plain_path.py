@@ -20,7 +20,7 @@ from sloppyjobs import errors
 from sloppyjobs.cli import main
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage import sqlstate
-from sloppyjobs.storage.dialects.postgres import PostgresStorage
+from sloppyjobs.storage.dialects.postgres.storage import PostgresStorage
 
 MakeJobs = Callable[..., Jobs]
 

@@ -39,7 +39,7 @@ def test_the_wheel_has_all_of_the_packages_and_nothing_else(archives: Path) -> N
     assert modules | pages | typed <= wheel
     assert {name.split("/")[0] for name in wheel} == {"sloppyjobs", "webui", f"{NAME}-{_version()}.dist-info"}
     assert f"{NAME}-{_version()}.dist-info/licenses/LICENSE" in wheel
-    assert any(name.startswith("sloppyjobs/storage/migrations/versions/") for name in wheel)
+    assert any(name.startswith("sloppyjobs/storage/schema/migrations/versions/") for name in wheel)
     assert not [name for name in wheel if name.startswith("tests/") or "__pycache__" in name]
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event, insert
 
+from sloppyjobs.domain.states import Status
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.states import Status
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.walking import SCAN_LIMIT
+from sloppyjobs.storage.reads.keyset import SCAN_LIMIT
 
 ROWS = 50_000
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -13,8 +13,8 @@ from sqlalchemy import create_engine
 from sloppyjobs import storage
 from sloppyjobs.cli import main
 from sloppyjobs.cli.target import Target
+from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import WorkerInfo
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 from sloppyjobs import InvalidOption, Jobs, Retry, storage
 from sloppyjobs.cli import main
 from sloppyjobs.cli.target import Target
-from sloppyjobs.storage.addresses import shown, without_secrets
+from sloppyjobs.storage.shown_urls import shown, without_secrets
 
 SECRET = "hunter2-cAnArY"
 COMMANDS = ("init", "status", "list", "doctor", "doctor --json", "sql", "tick", "dead", "workers", "queues", "audit")

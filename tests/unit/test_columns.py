@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
-from sloppyjobs.model import Attempt, Event, Job, NewJob, Terms
-from sloppyjobs.states import Status
-from sloppyjobs.storage import rows
-from sloppyjobs.storage.columns import (
+from sloppyjobs.domain.model import Attempt, Event, Job, NewJob, Terms
+from sloppyjobs.domain.states import Status
+from sloppyjobs.storage.dialects.postgres import statements as postgres
+from sloppyjobs.storage.dialects.postgres.copy import CopiedRows
+from sloppyjobs.storage.dialects.sqlite import statements as sqlite
+from sloppyjobs.storage.jobs import rows
+from sloppyjobs.storage.jobs.new_rows import JOB_INSERT, NewRows
+from sloppyjobs.storage.schema.columns import (
     ATTEMPT_COLUMNS,
     EVENT_COLUMNS,
     JOB_COLUMNS,
@@ -21,10 +25,7 @@ from sloppyjobs.storage.columns import (
     names,
     told,
 )
-from sloppyjobs.storage.dialects import postgres_sql, sqlite_sql
-from sloppyjobs.storage.dialects.postgres_copy import CopiedRows
-from sloppyjobs.storage.new_rows import JOB_INSERT, NewRows
-from sloppyjobs.storage.tables import Tables
+from sloppyjobs.storage.schema.tables import Tables
 
 NOW = datetime(2030, 1, 2, tzinfo=UTC)
 WITHOUT = tuple(column for column in JOB_COLUMNS if column.name != "principal")
@@ -66,8 +67,8 @@ def test_a_line_in_the_list_is_all_that_reading_needs(made: Any) -> None:
 
 def test_every_insert_fills_every_column_of_the_list() -> None:
     tables = Tables(dialect="postgresql")
-    of_postgres = postgres_sql.statements(tables, "channel")
-    of_sqlite, _ = sqlite_sql.insert_jobs("jobs", "events", ("id", "payload", "priority"))
+    of_postgres = postgres.statements(tables, "channel")
+    of_sqlite, _ = sqlite.insert_jobs("jobs", "events", ("id", "payload", "priority"))
     filled = f"({', '.join(JOB_INSERT)})"
     for statement in (of_postgres.insert_one, of_postgres.insert_in_known, of_postgres.insert_many, of_sqlite):
         assert filled in statement

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sloppyjobs import cron, errors
-from sloppyjobs.cron_words import cron_in_words, interval_in_words
+from sloppyjobs import errors
+from sloppyjobs.schedules import cron
+from sloppyjobs.schedules.cron_words import cron_in_words, interval_in_words
 
 WORDS = {
     "* * * * *": "Every minute",

@@ -16,10 +16,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from sloppyjobs import demo, demo_history
+from sloppyjobs import demo
 from sloppyjobs.cli import main
 from sloppyjobs.cli.document import document
-from sloppyjobs.states import Status
+from sloppyjobs.demo import history
+from sloppyjobs.domain.states import Status
 
 SECRETS = (
     "demo-smtp-password",
@@ -55,16 +56,16 @@ def test_the_shop_has_jobs_of_every_state_and_dead_ones_of_several_causes(shop) 
 
 
 def test_the_past_of_the_shop_has_something_for_every_page(shop) -> None:
-    demo_history.add_history(shop)
+    history.add_history(shop)
     demo.fill(shop, 5, seed=1)
-    demo_history.add_trouble(shop)
+    history.add_trouble(shop)
     admin = shop.admin
     assert {one.status for one in admin.list_jobs(schedule="nightly-import")} == {Status.SUCCEEDED, Status.DEAD}
     assert admin.get_recurring("nightly-import").missed
     assert len(admin.dead_groups()) >= 5
     [lost] = admin.overview().stale_workers
-    assert lost.id == demo_history.LOST
-    held = [one for one in admin.list_jobs("processing") if one.locked_by == demo_history.LOST]
+    assert lost.id == history.LOST
+    held = [one for one in admin.list_jobs("processing") if one.locked_by == history.LOST]
     assert {admin.explain(one.id).reasons[0].code for one in held} == {"lease_expired", "worker_gone"}
     assert {one.name for one in admin.list_locks()} == {"stock-count", "catalog-import"}
     assert set(admin.overview().paused_queues) == {"newsletters", "returns"}
@@ -72,8 +73,8 @@ def test_the_past_of_the_shop_has_something_for_every_page(shop) -> None:
 
 def test_the_past_can_be_added_again(shop) -> None:
     for _ in range(2):
-        demo_history.add_history(shop)
-        demo_history.add_trouble(shop)
+        history.add_history(shop)
+        history.add_trouble(shop)
     assert len(shop.admin.overview().stale_workers) == 1
 
 
@@ -153,7 +154,7 @@ def test_serving_stops_cleanly_when_it_is_told_to(tmp_path: Path, eventually: Ca
         rest = serving.communicate(timeout=60)[0]
     assert serving.returncode == 0, "".join(lines) + rest
     assert "stopping" in rest and "Traceback" not in rest
-    assert {worker.id == demo_history.LOST: worker.liveness for worker in jobs.admin.list_workers()} == {
+    assert {worker.id == history.LOST: worker.liveness for worker in jobs.admin.list_workers()} == {
         False: "stopped",
         True: "stale",
     }

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from sloppyjobs import errors
-from sloppyjobs.admin.explaining import explain
+from sloppyjobs.admin.explain import explain
 from sloppyjobs.admin.job_facts import Command, Facts, LastAttempt, QueuePause
 from sloppyjobs.admin.sentences import At, Relative, Sentence, Since, plain
-from sloppyjobs.model import Job
-from sloppyjobs.states import Status
+from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.states import Status
 from sloppyjobs.views import CappedCount, Reason, WorkerView
 from webui.labels import REASON_ICONS
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from sloppyjobs import errors, failures
-from sloppyjobs.states import Failure
+from sloppyjobs import errors
+from sloppyjobs.domain import failures
+from sloppyjobs.domain.states import Failure
 
 
 class SilentError(Exception):

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import Connection, event, select, text
 
 from sloppyjobs import Jobs
-from sloppyjobs.model import Settlement
-from sloppyjobs.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Status, Succeeded, decide
+from sloppyjobs.domain.model import Settlement
+from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Status, Succeeded, decide
 from sloppyjobs.storage import FakeClock, SqlStorage, from_url
-from sloppyjobs.storage.followups import Edge, Followup
+from sloppyjobs.storage.jobs.followups import Edge, Followup
 from sloppyjobs.storage.ports.operators import Order
 
 MakeStorage = Callable[..., SqlStorage]

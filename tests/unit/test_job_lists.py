@@ -13,7 +13,7 @@ from sqlalchemy import event, text, update
 
 from sloppyjobs import Jobs
 from sloppyjobs.admin.filters import job_query
-from sloppyjobs.payload_summary import START
+from sloppyjobs.domain.payload_summary import START
 from sloppyjobs.storage import FakeClock, SqlStorage
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

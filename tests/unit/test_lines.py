@@ -13,8 +13,8 @@ from sqlalchemy import create_engine, make_url
 from sqlalchemy.exc import DBAPIError, TimeoutError
 
 from sloppyjobs import Jobs, storage
-from sloppyjobs.storage.dialects.postgres import PostgresStorage
-from sloppyjobs.storage.dialects.postgres_lines import KEPT, MOST, OwnLines, PooledLines
+from sloppyjobs.storage.dialects.postgres.autocommit_pool import KEPT, MOST, OwnLines, PooledLines
+from sloppyjobs.storage.dialects.postgres.storage import PostgresStorage
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_of_many_at_once_few_stay_and_none_when_the_engine_is_disposed_of(jobs: 
 def test_lines_have_a_bound_and_a_thread_waits_for_one_in_vain_only_so_long(
     jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.dialects.postgres_lines.PATIENCE", 0.05)
+    monkeypatch.setattr("sloppyjobs.storage.dialects.postgres.autocommit_pool.PATIENCE", 0.05)
     with ExitStack() as stack:
         for _ in range(MOST):
             stack.enter_context(lines_of(jobs.storage).lent())

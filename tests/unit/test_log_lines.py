@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from sloppyjobs import Jobs
 from sloppyjobs.cli import main
-from sloppyjobs.log_lines import get_logger
+from sloppyjobs.domain.log_lines import get_logger
 
 FORGED = "w\n2026-01-01 ERROR forged\r\x1b[2J\x9b31m\u2028\u202e"
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e]")

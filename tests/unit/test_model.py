@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sloppyjobs.model import Claim, Job
-from sloppyjobs.retry import Retry
-from sloppyjobs.states import Status
+from sloppyjobs.domain.model import Claim, Job
+from sloppyjobs.domain.retry import Retry
+from sloppyjobs.domain.states import Status
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)

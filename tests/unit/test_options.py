@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sloppyjobs import Retry, Status, options, payload, retention, schedule
+from sloppyjobs import Retry, Status, retention
+from sloppyjobs.domain import options, payload
+from sloppyjobs.domain.states import check
 from sloppyjobs.errors import InvalidOption, InvalidPayload, InvalidSchedule, InvalidTransition, JobsError
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.states import check
+from sloppyjobs.schedules import timetable
 
 
 def test_a_refusal_names_the_option_the_value_and_what_works() -> None:
@@ -40,9 +42,9 @@ REFUSALS: list[tuple[Callable[[], object], str, str]] = [
     (lambda: options.instant("run_at", "1: 2"), "run_at", "is not ISO 8601 text, such as 2030-01-31T09:00:00+01:00"),
     (lambda: Retry(max_attempts=0), "max_attempts", "expected"),
     (lambda: retention._ages({"queued": 1}), "ages", "only finished jobs are deleted"),
-    (lambda: schedule.parse(cron="99 * * * *", now=NOW), "cron", "0 to 59"),
-    (lambda: schedule.parse(every=0, now=NOW), "every", "seconds or a timedelta"),
-    (lambda: schedule.parse(cron="* * * * *", timezone="Mars", now=NOW), "timezone", "an IANA name"),
+    (lambda: timetable.parse(cron="99 * * * *", now=NOW), "cron", "0 to 59"),
+    (lambda: timetable.parse(every=0, now=NOW), "every", "seconds or a timedelta"),
+    (lambda: timetable.parse(cron="* * * * *", timezone="Mars", now=NOW), "timezone", "an IANA name"),
     (lambda: payload.encode({"a": [1, object()]}), "payload.a[1]", "a value of type object"),
     (lambda: payload.convert({"n": "1"}, dict[str, int]), "payload[...]", "Expected `int`"),
     (lambda: payload.encode("x" * 20, 10), "payload", "too large"),

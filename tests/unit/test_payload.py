@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sloppyjobs.domain.payload import clean_text, convert, decode, encode, encode_flat, validate_input
 from sloppyjobs.errors import InvalidOption, InvalidPayload
-from sloppyjobs.payload import clean_text, convert, decode, encode, encode_flat, validate_input
 
 TEXT = st.text(st.characters(exclude_characters="\x00", codec="utf-8"))
 SCALARS = (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sloppyjobs.payload_summary import LENGTH, START, summary
-from sloppyjobs.redact import Redactor
+from sloppyjobs.domain.payload_summary import LENGTH, START, summary
+from sloppyjobs.domain.redaction.redactor import Redactor
 
 SECRET = "hunter2-canary-9f31"
 

@@ -20,8 +20,8 @@ from redaction_cases import (
     TOKENS,
 )
 
-from sloppyjobs.redact import REDACTED, Redactor, preview
-from sloppyjobs.secret_names import is_secret_key
+from sloppyjobs.domain.redaction.redactor import REDACTED, Redactor, preview
+from sloppyjobs.domain.redaction.secret_names import is_secret_key
 
 CANARY = "cAnArY7xQ9z"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 from redaction_cases import HIDDEN_TEXTS
 
-from sloppyjobs.redact import REDACTED, Redactor, preview
+from sloppyjobs.domain.redaction.redactor import REDACTED, Redactor, preview
 
 SMALL = 8 * 1024
 TIMES = 4

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sloppyjobs.domain.retry import NO_RETRY, Retry
 from sloppyjobs.errors import InvalidOption
-from sloppyjobs.retry import NO_RETRY, Retry
 
 DURATIONS = st.floats(min_value=0, max_value=1e308, allow_nan=False)
 RANDOM = st.floats(min_value=0, max_value=1, exclude_max=True)

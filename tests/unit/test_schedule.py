@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sloppyjobs.errors import InvalidOption, InvalidSchedule
-from sloppyjobs.schedule import (
+from sloppyjobs.schedules.timetable import (
     MAX_SKIPPED_COUNT,
     MISFIRE_GRACE,
     Misfire,

@@ -23,7 +23,7 @@ from cronsim import CronSim, CronSimError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sloppyjobs.schedule import Schedule, preview
+from sloppyjobs.schedules.timetable import Schedule, preview
 
 REACH = timedelta(hours=5)
 MOST = 100

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from sloppyjobs import storage as storages
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.occurrences import occurrence_key, occurrence_keys
+from sloppyjobs.schedules.occurrences import occurrence_key, occurrence_keys
 from sloppyjobs.storage import FakeClock
 
 START = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)

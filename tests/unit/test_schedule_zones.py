@@ -15,7 +15,7 @@ from clock_changes import HISTORIC, MINUTE, changes, changing_zones, every_chang
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sloppyjobs.schedule import MAX_CATCH_UP, Schedule, after, plan, preview
+from sloppyjobs.schedules.timetable import MAX_CATCH_UP, Schedule, after, plan, preview
 
 REACH = timedelta(hours=5)
 FREE = ("*", "*/1")

@@ -16,8 +16,9 @@ from sqlalchemy import create_engine, inspect, make_url, select, text
 
 from sloppyjobs import DriverMissing, InvalidOption, Jobs, SchemaMissing, SchemaVersionMismatch, storage
 from sloppyjobs.internals import internals
-from sloppyjobs.storage import SqlStorage, schema_version
-from sloppyjobs.storage.schema_version import VERSION
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.schema import version as schema_version
+from sloppyjobs.storage.schema.version import VERSION
 
 SEEDED = ("job_schema", "jobs", "job_attempts", "recurring_jobs", "job_workers", "job_locks", "job_events")
 

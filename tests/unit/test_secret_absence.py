@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from redaction_cases import HIDDEN_TEXTS, OTHER_NAMES, SECRET_NAMES, SECRETS, SHOWN_TEXTS, TOKENS
 
-from sloppyjobs import redact, secret_absence
-from sloppyjobs.redact import Redactor
-from sloppyjobs.secret_absence import Absence
-from sloppyjobs.secret_names import NAME_ENDS, NAME_WORDS, is_secret_key
+from sloppyjobs.domain.redaction import redactor, secret_absence
+from sloppyjobs.domain.redaction.redactor import Redactor
+from sloppyjobs.domain.redaction.secret_absence import Absence
+from sloppyjobs.domain.redaction.secret_names import NAME_ENDS, NAME_WORDS, is_secret_key
 
 TRACEBACK = """Traceback (most recent call last):
   File "/srv/app/orders/shipping.py", line 9, in ship
@@ -53,7 +53,7 @@ TEXTS = st.lists(PIECES | st.text(string.printable, max_size=4), max_size=10).ma
 def full(text: str, keys: tuple[str, ...]) -> str:
     """The text as the patterns leave it, without the quick proof."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(redact, "absence", lambda _names: NeverProven())
+        patch.setattr(redactor, "absence", lambda _names: NeverProven())
         return Redactor(keys).text(text)
 
 
@@ -102,8 +102,8 @@ def test_a_name_of_a_secret_is_seen(name: str) -> None:
 
 def test_a_traceback_is_proven_for_every_message_of_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    find = redact.secret_shapes.find
-    monkeypatch.setattr(redact.secret_shapes, "find", lambda text: seen.append(text) or find(text))
+    find = redactor.secret_shapes.find
+    monkeypatch.setattr(redactor.secret_shapes, "find", lambda text: seen.append(text) or find(text))
     for number in range(10):
         assert Redactor().text(TRACEBACK.format(number)) == TRACEBACK.format(number)
     assert seen == []

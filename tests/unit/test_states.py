@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sloppyjobs import errors
-from sloppyjobs.states import (
+from sloppyjobs.domain.states import (
     EDGES,
     FINISHED,
     INITIAL,

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from sloppyjobs import Jobs, failures, storage
-from sloppyjobs.states import Failure
+from sloppyjobs import Jobs, storage
+from sloppyjobs.domain import failures
+from sloppyjobs.domain.states import Failure
 from sloppyjobs.testing import drain
 
 Install = Callable[[str, str], ModuleType]

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from sloppyjobs import Jobs
-from sloppyjobs.model import Claim, Settlement
-from sloppyjobs.states import Failed, Failure, Outcome, Succeeded, decide
-from sloppyjobs.storage.claims import ClaimRequest
-from sloppyjobs.storage.turning import TogetherTurns
+from sloppyjobs.domain.model import Claim, Settlement
+from sloppyjobs.domain.states import Failed, Failure, Outcome, Succeeded, decide
+from sloppyjobs.storage.jobs.claim import ClaimRequest
+from sloppyjobs.storage.jobs.turns import TogetherTurns
 
 REQUEST = ClaimRequest("worker", limit=2)
 

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from sloppyjobs.domain.payload import encode, validate_input
+from sloppyjobs.enqueue.typed_payloads import encode_typed
 from sloppyjobs.errors import InvalidPayload
-from sloppyjobs.payload import encode, validate_input
-from sloppyjobs.typed_payloads import encode_typed
 
 
 class Level(enum.IntEnum):

@@ -14,10 +14,10 @@ import pytest
 from sqlalchemy import Engine, create_engine, event
 
 from sloppyjobs import Jobs
-from sloppyjobs.model import Claim, Settlement
-from sloppyjobs.states import Cancelled, Failed, Failure, Outcome, Succeeded, decide
+from sloppyjobs.domain.model import Claim, Settlement
+from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Succeeded, decide
 from sloppyjobs.storage import SqlStorage, from_url
-from sloppyjobs.storage.claims import ClaimRequest
+from sloppyjobs.storage.jobs.claim import ClaimRequest
 
 BACKLOG = 20_000
 TAKEN = 100

@@ -129,7 +129,7 @@ def checked_out(reference: str, folder: Path) -> Iterator[Path]:
 
 def schema_version(tree: Path) -> str:
     """The version of the tables that the code in a folder wants."""
-    told = "from sloppyjobs.storage.schema_version import VERSION; print(VERSION)"
+    told = "from sloppyjobs.storage.schema.version import VERSION; print(VERSION)"
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     return subprocess.run(
         [sys.executable, "-c", told], env=environment, cwd=tree, check=True, capture_output=True, text=True

@@ -80,8 +80,8 @@ def fill(jobs: Jobs, count: int) -> None:
 
 
 def _settle(jobs: Jobs, count: int) -> None:
-    from sloppyjobs.model import Settlement
-    from sloppyjobs.states import Failed, Failure, Succeeded, decide
+    from sloppyjobs.domain.model import Settlement
+    from sloppyjobs.domain.states import Failed, Failure, Succeeded, decide
 
     while count > 0:
         claims = jobs.claim("filler", queues=QUEUES, limit=min(500, count), lease=600)

@@ -10,8 +10,8 @@ from flask import Flask
 from hosts import PREFIX, Client, make_app
 
 from sloppyjobs import Jobs
+from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.ids import shortened
-from sloppyjobs.model import WorkerInfo
 
 
 def found(client: Client, text: str) -> str:

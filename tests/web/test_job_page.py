@@ -12,7 +12,7 @@ import pytest
 from hosts import PREFIX, Client, RolePolicy, make_app
 
 from sloppyjobs import Jobs, Retry, Snooze, storage
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 from sloppyjobs.storage import FakeClock
 from sloppyjobs.testing.conformance import admin_scenes as scenes
 from sloppyjobs.views import EventView

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from served_site import Site
 
-from sloppyjobs.model import WorkerInfo
+from sloppyjobs.domain.model import WorkerInfo
 
 SOON = 60_000
 """Milliseconds in which an update has come, on any machine."""

@@ -20,7 +20,7 @@ from sqlalchemy import update
 import webui
 from sloppyjobs import Jobs
 from sloppyjobs.admin import Admin
-from webui import once
+from webui import sent_forms
 
 KEY = re.compile(r'name="form_key" value="([^"]+)"')
 GIVEN = "0123456789abcdef01234567"
@@ -128,7 +128,7 @@ def test_the_second_of_two_at_the_same_time_waits_for_the_first(
 
     monkeypatch.setattr(Admin, "trigger_recurring", slow)
     monkeypatch.setattr(Admin, "sent_form", waits)
-    monkeypatch.setattr(once, "WAIT_SECONDS", 60.0)
+    monkeypatch.setattr(sent_forms, "WAIT_SECONDS", 60.0)
     operator = Client(host.test_client())
     form = {"csrf_token": operator.token(), "form_key": GIVEN}
     cookie = operator.client.get_cookie("session")
@@ -161,7 +161,7 @@ def test_one_that_waits_too_long_is_told_that_it_is_being_done(
     operator: Client, nightly: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _claimed_by_somebody(operator, nightly, monkeypatch)
-    monkeypatch.setattr(once, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(sent_forms, "WAIT_SECONDS", 0.0)
     sent = operator.post("/recurring/nightly/trigger", {"form_key": GIVEN})
     assert sent.status_code == 303
     assert "This was sent already and is still being done." in operator.get("/recurring/nightly").text

@@ -13,9 +13,9 @@ from hosts import PREFIX, Client, make_app
 from sqlalchemy import event
 
 from sloppyjobs import Jobs, Retry, storage
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 from sloppyjobs.storage import FakeClock
-from sloppyjobs.storage.schedule_rows import PassedOver
+from sloppyjobs.storage.schedules.rows import PassedOver
 from sloppyjobs.views import JobRow, Page
 from webui.security import CONTENT_SECURITY_POLICY
 from webui.views.recurring import entries

@@ -15,7 +15,7 @@ from hosts import PREFIX, Client, RolePolicy, make_app
 
 import webui
 from sloppyjobs import Jobs
-from sloppyjobs.model import WorkerInfo
+from sloppyjobs.domain.model import WorkerInfo
 
 HTMX = {"HX-Request": "true"}
 HOUR = timedelta(hours=1)

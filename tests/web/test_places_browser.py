@@ -11,7 +11,7 @@ from served_site import Site
 from table_layout import broken_words, misplaced, overflow
 
 from sloppyjobs import Jobs
-from sloppyjobs.model import WorkerInfo
+from sloppyjobs.domain.model import WorkerInfo
 
 WIDTHS = (700, 1024, 1366, 1920)
 PHONE = 390

@@ -21,7 +21,7 @@ from sloppyjobs import Cancel, InvalidOption, Jobs, Retry, Snooze, Worker
 from sloppyjobs.errors import HandlerFailed
 from sloppyjobs.logs import JsonFormatter, TextFormatter
 from sloppyjobs.testing import drain
-from sloppyjobs.worker import attempt_log
+from sloppyjobs.worker.observe import attempt_log
 
 Start = Callable[..., Worker]
 Eventually = Callable[..., Any]

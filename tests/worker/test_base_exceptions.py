@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sloppyjobs import Jobs, Retry, RetryLater, Snooze, Worker
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 
 Start = Callable[..., Worker]
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sloppyjobs import InvalidOption, Job, Jobs, Retry, Snooze, Worker
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 from sloppyjobs.testing import drain
 
 Start = Callable[..., Worker]

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import select
 
 from sloppyjobs import Jobs
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 from sloppyjobs.worker.signals import SAME_SIGNAL_SECONDS
 
 SERVICE = Path(__file__).with_name("service.py")

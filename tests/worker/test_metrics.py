@@ -21,8 +21,8 @@ from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
 from sloppyjobs import InvalidOption, Jobs, JobsError, Retry, Snooze, Worker
-from sloppyjobs.worker import metrics as worker_metrics
-from sloppyjobs.worker import observation
+from sloppyjobs.worker.observe import metrics as worker_metrics
+from sloppyjobs.worker.observe import observation
 
 Start = Callable[..., Worker]
 Eventually = Callable[..., Any]

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import select
 
 from sloppyjobs import Cancel, InvalidOption, Jobs, Retry, RetryLater, Snooze, Worker
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 
 Start = Callable[..., Worker]
 Eventually = Callable[..., Any]

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import func, select
 
 from sloppyjobs import Jobs, Retry, Worker
-from sloppyjobs.states import Status
+from sloppyjobs.domain.states import Status
 
 Start = Callable[..., Worker]
 Eventually = Callable[..., Any]

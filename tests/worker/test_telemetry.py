@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from sloppyjobs import InvalidOption, Jobs, Retry, Worker
-from sloppyjobs.telemetry import TRACE
+from sloppyjobs.observe.traces import TRACE
 from sloppyjobs.testing import drain
 
 Start = Callable[..., Worker]

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Response
 
 from sloppyjobs import errors
-from webui import hiding
+from webui import hidden_details
 from webui.api.answers import answer, body, text
 from webui.api.reads import get_recurring
 from webui.ui import Ui, visit
@@ -26,7 +26,7 @@ def job(ui: Ui, id: str, command: str) -> Response:
     method: Any = getattr(ui.admin, METHODS.get(command, command))
     done = method(id, **_by(body()))
     ui.snapshots.forget()
-    return answer(hiding.commanded(done))
+    return answer(hidden_details.commanded(done))
 
 
 def bulk(ui: Ui, command: str) -> Response:
@@ -50,7 +50,7 @@ def bulk(ui: Ui, command: str) -> Response:
         **_by(given),
     )
     ui.snapshots.forget()
-    return answer(hiding.bulk(tally))
+    return answer(hidden_details.bulk(tally))
 
 
 def queue(ui: Ui, name: str, command: str) -> Response:
@@ -70,4 +70,4 @@ def recurring(ui: Ui, name: str, command: str) -> Response:
     method: Any = getattr(ui.admin, f"{command}_recurring")
     done = method(name, **_by(body()))
     ui.snapshots.forget()
-    return answer(hiding.commanded(done) if command == "trigger" else hiding.schedule(done))
+    return answer(hidden_details.commanded(done) if command == "trigger" else hidden_details.schedule(done))

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from sloppyjobs.occurrences import Recurring
+from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.views import (
     AttemptView,
     AuditEntry,

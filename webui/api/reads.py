@@ -7,7 +7,7 @@ from typing import Any
 from flask import Response, request
 
 from sloppyjobs import errors
-from webui import hiding
+from webui import hidden_details
 from webui.api.answers import answer, whole
 from webui.ui import Ui, visit
 from webui.views.job import visible
@@ -37,7 +37,7 @@ def paging(most: int = 500) -> dict[str, Any]:
 
 def overview(ui: Ui) -> Response:
     """The state of everything that the token sees."""
-    return answer(hiding.overview(ui.snapshots.overview(visit().scope)))
+    return answer(hidden_details.overview(ui.snapshots.overview(visit().scope)))
 
 
 def list_jobs(ui: Ui) -> Response:
@@ -98,7 +98,7 @@ def get_queue(ui: Ui, name: str) -> Response:
 
 def list_recurring(ui: Ui) -> Response:
     """Schedules, by name."""
-    return answer(hiding.schedules(ui.admin.list_recurring(**paging(), queues=visit().scope)))
+    return answer(hidden_details.schedules(ui.admin.list_recurring(**paging(), queues=visit().scope)))
 
 
 def get_recurring(ui: Ui, name: str) -> Response:
@@ -106,12 +106,12 @@ def get_recurring(ui: Ui, name: str) -> Response:
     found = ui.admin.get_recurring(name)
     if not visit().sees(found.queue):
         raise errors.UnknownSchedule(name)
-    return answer(hiding.schedule(found))
+    return answer(hidden_details.schedule(found))
 
 
 def list_workers(ui: Ui) -> Response:
     """Worker processes."""
-    return answer(hiding.workers(ui.admin.list_workers(**paging(), queues=visit().scope)))
+    return answer(hidden_details.workers(ui.admin.list_workers(**paging(), queues=visit().scope)))
 
 
 def list_locks(ui: Ui) -> Response:
@@ -122,7 +122,7 @@ def list_locks(ui: Ui) -> Response:
 def audit(ui: Ui) -> Response:
     """Who commanded what."""
     given: dict[str, Any] = {name: request.args.get(name) for name in AUDIT_OPTIONS}
-    return answer(hiding.audit(ui.admin.audit(**given, **paging())))
+    return answer(hidden_details.audit(ui.admin.audit(**given, **paging())))
 
 
 def stats(ui: Ui) -> Response:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from flask import Response, request, url_for
 
 from sloppyjobs import errors
-from sloppyjobs.causes import cause_id
+from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.views import BulkResult
-from webui import filters, hiding, numbers, preferences
-from webui.acting import Show, answer, who
+from webui import filters, hidden_details, numbers, preferences
+from webui.command_response import Show, answer, who
 from webui.policy import COMMANDS
 from webui.rendering import Flash, is_htmx, keep, render
 from webui.routes import Route
@@ -157,7 +157,7 @@ def preview(ui: Ui, command: str) -> Response:
         meant = chosen(ui)
     except BadLimit:
         return _refused(ui)
-    outcome = hiding.bulk(_run(ui, command, meant, dry_run=True))
+    outcome = hidden_details.bulk(_run(ui, command, meant, dry_run=True))
     return render(
         ui,
         "confirm-bulk.html",

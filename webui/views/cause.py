@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from flask import Response, request, url_for
 
-from sloppyjobs.admin.causes import HIGHEST_RATE
-from sloppyjobs.causes import DIED_AGAIN
+from sloppyjobs.admin.dead_groups import HIGHEST_RATE
+from sloppyjobs.domain.causes import DIED_AGAIN
 from sloppyjobs.views import CauseView, RetryRun
 from webui import charts, numbers
-from webui.acting import answer, attempt, who
+from webui.command_response import answer, attempt, who
 from webui.numbers import Refused
 from webui.rendering import Flash, is_htmx, keep, render
 from webui.routes import Route

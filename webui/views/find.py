@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from flask import redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
-from sloppyjobs.admin.finding import Part
+from sloppyjobs.admin.search import Part
 from sloppyjobs.views import DeadGroup, JobRow
 from webui.rendering import render
 from webui.routes import Route

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from sloppyjobs.errors import JobsError
-from webui import preferences, returning
+from webui import preferences, return_address
 from webui.rendering import Flash, is_htmx, keep
 from webui.routes import ANY, OTHERS, PUBLIC, SIGNED_IN, Route
 from webui.ui import Ui
@@ -34,7 +34,7 @@ def choose(ui: Ui) -> Response:
     if is_htmx():
         response = Response(status=204, headers={"HX-Refresh": "true"})
     else:
-        response = Response(status=303, headers={"Location": returning.origin(ui)})
+        response = Response(status=303, headers={"Location": return_address.origin(ui)})
     if zone and not preferences.known_zone(zone):
         keep(ui, Flash("warn", "There is no such time zone.", "Use a name such as Europe/Paris or UTC."))
     preferences.write(response, chosen, cookie=ui.cookie, path=url_for(".overview"), secure=request.is_secure)

@@ -8,12 +8,12 @@ from typing import Any
 from flask import Response, request
 
 from sloppyjobs import errors
-from sloppyjobs.admin.explaining import NO_ERRORS
-from sloppyjobs.causes import cause_id
-from sloppyjobs.states import AttemptStatus
+from sloppyjobs.admin.explain import NO_ERRORS
+from sloppyjobs.domain.causes import cause_id
+from sloppyjobs.domain.states import AttemptStatus
 from sloppyjobs.views import AttemptView, JobView
 from webui import labels, sentences, timeline
-from webui.acting import answer, attempt, who
+from webui.command_response import answer, attempt, who
 from webui.policy import COMMANDS
 from webui.rendering import Flash, Look, render
 from webui.routes import Route

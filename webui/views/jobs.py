@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from flask import Response, request, url_for
 
 from sloppyjobs import errors
-from sloppyjobs.admin.names import like
-from sloppyjobs.states import Status
+from sloppyjobs.admin.known_names import like
+from sloppyjobs.domain.states import Status
 from sloppyjobs.views import JobRow, Page
 from webui import filters, preferences
 from webui.filters import JobFilters

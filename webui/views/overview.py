@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Response, request
 
-from sloppyjobs.states import Status
-from webui import charts, hiding, tiles
+from sloppyjobs.domain.states import Status
+from webui import charts, hidden_details, tiles
 from webui.attention import items
 from webui.navigation import COUNTED
 from webui.rendering import Flash, counts_of, render
@@ -31,7 +31,7 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
     """Everything at a glance; for who sees some queues only, these queues."""
     span = span_named(request.args.get("range"))
     whole, stats = ui.snapshots.page(visit().scope, span.minutes)
-    overview = hiding.overview(whole)
+    overview = hidden_details.overview(whole)
     counts = {one.status: one for one in overview.statuses}
     shown = TILES if not counts[Status.WAITING].count else (Status.WAITING, *TILES)
     return render(

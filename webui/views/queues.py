@@ -9,8 +9,8 @@ from flask import Response, request
 
 from sloppyjobs import errors
 from sloppyjobs.views import Page, QueueView
-from webui import charts, filters, hiding, preferences
-from webui.acting import REASON_LENGTH, answer, attempt, who
+from webui import charts, filters, hidden_details, preferences
+from webui.command_response import REASON_LENGTH, answer, attempt, who
 from webui.rendering import Flash, Look, render
 from webui.routes import Route
 from webui.ui import Ui, visit, visit_or_none
@@ -63,8 +63,8 @@ def show_one(
     """One queue, with who works on it and what it did lately."""
     queue = _visible(ui, name)
     stats = ui.admin.stats(minutes=60, queue=name)
-    page = ui.admin.list_jobs(queue=name, page_size=10, scope=visit().scope) if hiding.sees_jobs() else None
-    workers = hiding.workers(Page(ui.admin.queue_workers(name))) if visit().may("worker.view") else ()
+    page = ui.admin.list_jobs(queue=name, page_size=10, scope=visit().scope) if hidden_details.sees_jobs() else None
+    workers = hidden_details.workers(Page(ui.admin.queue_workers(name))) if visit().may("worker.view") else ()
     return render(
         ui, "queue.html", title=f"{name} queue", nav="queues", live=True, status=status, flashes=flashes, queue=queue,
         chart=charts.throughput(stats), page=page, workers=workers, pauses=PAUSES, form=form, rate=rate,

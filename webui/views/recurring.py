@@ -10,11 +10,11 @@ from flask import Response, request, url_for
 from werkzeug.exceptions import NotFound
 
 from sloppyjobs import errors
-from sloppyjobs.occurrences import Recurring
-from sloppyjobs.storage.schedule_rows import PassedOver
+from sloppyjobs.schedules.occurrences import Recurring
+from sloppyjobs.storage.schedules.rows import PassedOver
 from sloppyjobs.views import JobRow, Occurrence, Page
-from webui import hiding, preferences, schedule_lines
-from webui.acting import answer, attempt, who
+from webui import hidden_details, preferences, schedule_lines
+from webui.command_response import answer, attempt, who
 from webui.rendering import Flash, Look, render
 from webui.routes import Route
 from webui.ui import Ui, visit
@@ -39,7 +39,7 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
 
 def show_one(ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """One schedule: next fires in its zone and in UTC, and the jobs it has made."""
-    schedule = hiding.schedule(_visible(ui, name))
+    schedule = hidden_details.schedule(_visible(ui, name))
     history = _history(ui, name, request.args.get("cursor") or None, HISTORY)
     following = _history(ui, name, history.next_cursor, 1) if history.next_cursor and schedule.missed else None
     [(_, ran)] = _with_runs(ui, [schedule])
@@ -53,7 +53,7 @@ def show_one(ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int 
 
 def _with_runs(ui: Ui, schedules: Sequence[Recurring]) -> list[tuple[Recurring, tuple[Occurrence, ...]]]:
     """Schedules with their last jobs, latest first; without these for who may not see jobs."""
-    if not hiding.sees_jobs():
+    if not hidden_details.sees_jobs():
         return [(one, ()) for one in schedules]
     found = ui.admin.last_occurrences(schedules, queues=visit().scope)
     return [(one, found[one.name]) for one in schedules]
@@ -68,7 +68,7 @@ class Entry(NamedTuple):
 
 
 def _history(ui: Ui, name: str, cursor: str | None, size: int) -> Page[JobRow]:
-    if not hiding.sees_jobs():
+    if not hidden_details.sees_jobs():
         return Page(())
     return ui.admin.list_jobs(schedule=name, page_size=size, scope=visit().scope, cursor=cursor)
 
@@ -110,7 +110,7 @@ def act(ui: Ui, name: str, command: str) -> Response:
         admin, by = ui.admin, who()
         if command == "trigger":
             job = admin.trigger_recurring(name, **by)
-            link = (f"Triggered: {job.id}", url_for(".job", id=job.id)) if hiding.sees_jobs() else None
+            link = (f"Triggered: {job.id}", url_for(".job", id=job.id)) if hidden_details.sees_jobs() else None
             return Flash("ok", f"{name} triggered.", "Its next fire has not changed.", link)
         if command == "delete":
             admin.delete_recurring(name, **by)

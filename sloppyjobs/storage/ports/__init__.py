@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from sloppyjobs.model import Claim, Job, NewJob, Settlement, WorkerInfo
+from sloppyjobs.domain.model import Claim, Job, NewJob, Settlement, WorkerInfo
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.records import (
     ArchiveRecord,
@@ -22,15 +22,15 @@ from sloppyjobs.storage.records import (
     QueueRecord,
     WorkerRecord,
 )
-from sloppyjobs.storage.watch import Watcher
+from sloppyjobs.storage.watcher import Watcher
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from sloppyjobs.storage.claims import ClaimRequest, Sweep
+    from sloppyjobs.storage.jobs.claim import ClaimRequest, Sweep
+    from sloppyjobs.storage.jobs.settle import Fence
+    from sloppyjobs.storage.jobs.turns import Turns
     from sloppyjobs.storage.redactions import Redaction
-    from sloppyjobs.storage.settlement import Fence
-    from sloppyjobs.storage.turning import Turns
 
 
 class SchemaPort(Protocol):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from sloppyjobs import errors
-from sloppyjobs.causes import Fates
-from sloppyjobs.states import Status
+from sloppyjobs.domain.causes import Fates
+from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.ports.reads import Cause
 
 

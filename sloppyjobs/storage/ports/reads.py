@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sloppyjobs.model import Job
-from sloppyjobs.states import Status
+from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.states import Status
 
 WINDOW = 1_000
 """Entries that are looked at where the index does not know the queue."""

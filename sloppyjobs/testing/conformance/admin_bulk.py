@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sloppyjobs import errors
+from sloppyjobs.domain.retry import Retry
+from sloppyjobs.domain.states import Status
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.retry import Retry
-from sloppyjobs.states import Status
 from sloppyjobs.testing.conformance import admin_scenes as scene
 from sloppyjobs.testing.conformance.admin_commands import COMMANDS, LEADS
 

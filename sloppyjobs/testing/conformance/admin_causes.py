@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from sloppyjobs import errors
-from sloppyjobs.causes import cause_id
+from sloppyjobs.domain.causes import cause_id
+from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.retry import NO_RETRY
+from sloppyjobs.domain.states import Status
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Job
 from sloppyjobs.retention import purge
-from sloppyjobs.retry import NO_RETRY
-from sloppyjobs.states import Status
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance import admin_scenes as scene
 from sloppyjobs.views import RetryRun

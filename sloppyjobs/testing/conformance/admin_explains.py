@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sloppyjobs.definitions import Cancel, Snooze
+from sloppyjobs.domain.retry import Retry
+from sloppyjobs.domain.states import Status
+from sloppyjobs.enqueue.definitions import Cancel, Snooze
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.retry import Retry
-from sloppyjobs.states import Status
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance import admin_scenes as scene
 from sloppyjobs.views import Explanation

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sloppyjobs import errors
+from sloppyjobs.domain.states import Status
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.states import Status
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance import admin_scenes as scene
 

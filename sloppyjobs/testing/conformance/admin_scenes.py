@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
+from sloppyjobs.domain.model import Claim, Job, WorkerInfo
+from sloppyjobs.domain.states import Status
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Claim, Job, WorkerInfo
-from sloppyjobs.states import Status
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.storage.records import JobRecord
 from sloppyjobs.views import Page

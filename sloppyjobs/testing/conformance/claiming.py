@@ -7,8 +7,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
+from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Claim, Job
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.records import attempts, count, events, pause_queue, walked
 

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from sloppyjobs import errors
+from sloppyjobs.domain.model import NewJob, Terms
+from sloppyjobs.domain.retry import Retry
 from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import NewJob, Terms
-from sloppyjobs.retry import Retry
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.records import count, events, row, walked
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from sloppyjobs.domain.model import Claim
+from sloppyjobs.domain.states import Outcome, Released, Succeeded
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Claim
-from sloppyjobs.states import Outcome, Released, Succeeded
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.outcomes import Settle, cancel, claimed, decided
 from sloppyjobs.testing.conformance.records import ends, walked

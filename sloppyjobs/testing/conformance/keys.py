@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from sloppyjobs.enqueue_options import Item
+from sloppyjobs.domain.model import Job
+from sloppyjobs.enqueue.option_types import Item
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Job
 from sloppyjobs.testing.conformance.records import count, walked
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from sloppyjobs.domain.model import Claim, Settlement
+from sloppyjobs.domain.states import Failed, Failure, Outcome, decide
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Claim, Settlement
-from sloppyjobs.states import Failed, Failure, Outcome, decide
 
 Settle = Callable[[Sequence[Settlement]], set[str]]
 

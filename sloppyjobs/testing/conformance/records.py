@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from sloppyjobs.domain.states import INITIAL, Status, allowed
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.states import INITIAL, Status, allowed
 from sloppyjobs.storage.records import AttemptRecord, EventRecord, JobRecord
 
 

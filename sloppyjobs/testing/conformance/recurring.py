@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sloppyjobs import errors
+from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.retry import Retry
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Job
-from sloppyjobs.retry import Retry
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.records import count
 from sloppyjobs.testing.conformance.scheduling import damage, occurrences, utc

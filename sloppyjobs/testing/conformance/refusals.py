@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from sloppyjobs import errors
+from sloppyjobs.domain.retry import Retry
 from sloppyjobs.errors import InvalidOption, InvalidPayload
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.retry import Retry
 from sloppyjobs.testing.conformance.records import count
 
 _inside_itself: list[Any] = []

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from sloppyjobs import errors
+from sloppyjobs.domain.model import Job, WorkerInfo
+from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Job, WorkerInfo
 from sloppyjobs.retention import LOCK, Retention, maintain
-from sloppyjobs.states import FINISHED, Status
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.records import count
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from sloppyjobs import errors
-from sloppyjobs.definitions import RetryLater, Snooze
+from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.retry import NO_RETRY, Retry
+from sloppyjobs.enqueue.definitions import RetryLater, Snooze
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Job
-from sloppyjobs.retry import NO_RETRY, Retry
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.records import ends, walked
 

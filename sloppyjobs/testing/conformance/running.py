@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from sloppyjobs import errors
-from sloppyjobs.definitions import Cancel
+from sloppyjobs.domain.retry import NO_RETRY, Retry
+from sloppyjobs.enqueue.definitions import Cancel
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.retry import NO_RETRY, Retry
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.records import attempts, count, damage, ends, pause_queue, walked
 

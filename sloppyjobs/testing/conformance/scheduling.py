@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from sloppyjobs.domain.model import Job
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Job
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from sloppyjobs.testing.conformance import admin_scenes as scene
 
 
 def test_a_rare_job_among_many_is_found_by_going_on(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.walking.SCAN_LIMIT", 40)
+    monkeypatch.setattr("sloppyjobs.storage.reads.keyset.SCAN_LIMIT", 40)
     scene.many_rows(jobs, 200, "succeeded")
     scene.many_rows(jobs, 3, "dead", 500, queue="rare")
     scene.many_rows(jobs, 2, "succeeded", 700, queue="rare")
@@ -29,7 +29,7 @@ def test_a_rare_job_among_many_is_found_by_going_on(jobs: Jobs, monkeypatch: pyt
 
 
 def test_going_back_over_a_sifted_list_finds_the_same(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.walking.SCAN_LIMIT", 20)
+    monkeypatch.setattr("sloppyjobs.storage.reads.keyset.SCAN_LIMIT", 20)
     scene.many_rows(jobs, 120, "succeeded", queue=lambda place: "rare" if place % 25 == 0 else "default")
     page = jobs.admin.list_jobs(queue="rare", page_size=1)
     forward = list(page.items)
@@ -46,7 +46,7 @@ def test_going_back_over_a_sifted_list_finds_the_same(jobs: Jobs, monkeypatch: p
 
 
 def test_counts_stop_at_their_cap(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.counting.CAP", 5)
+    monkeypatch.setattr("sloppyjobs.storage.reads.counts.CAP", 5)
     scene.many_rows(jobs, 8, "queued")
     scene.many_rows(jobs, 8, "dead", 100)
     jobs.admin.pause_queue("default")
@@ -58,8 +58,8 @@ def test_counts_stop_at_their_cap(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -
 def test_counts_of_a_page_share_a_bound_and_the_deepest_get_the_rest(
     jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.counting.LEAST", 1)
-    monkeypatch.setattr("sloppyjobs.storage.observing.DEPTHS", 30)
+    monkeypatch.setattr("sloppyjobs.storage.reads.counts.LEAST", 1)
+    monkeypatch.setattr("sloppyjobs.storage.reads.overview.DEPTHS", 30)
     scene.many_rows(jobs, 40, "queued")
     for name in ("default", "few", "none"):
         jobs.admin.pause_queue(name, create=True)
@@ -69,7 +69,7 @@ def test_counts_of_a_page_share_a_bound_and_the_deepest_get_the_rest(
 
 
 def test_the_audit_trail_is_latest_first_and_can_be_narrowed(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.walking.SCAN_LIMIT", 4)
+    monkeypatch.setattr("sloppyjobs.storage.reads.keyset.SCAN_LIMIT", 4)
     ids = [scene.queued(jobs).id for _ in range(9)]
     for place, id in enumerate(ids):
         jobs.admin.pause(id, actor="ada" if place % 4 == 0 else "bob", reason=str(place))
@@ -85,7 +85,7 @@ def test_the_audit_trail_is_latest_first_and_can_be_narrowed(jobs: Jobs, monkeyp
 def test_the_audit_trail_is_narrowed_by_action_and_time(
     jobs: Jobs, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.walking.SCAN_LIMIT", 4)
+    monkeypatch.setattr("sloppyjobs.storage.reads.keyset.SCAN_LIMIT", 4)
     job = scene.queued(jobs)
     start = clock.now()
     for _ in range(6):
@@ -103,7 +103,7 @@ def test_the_audit_trail_is_narrowed_by_action_and_time(
 
 
 def test_a_range_that_lies_behind_ends_the_trail(jobs: Jobs, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.walking.SCAN_LIMIT", 3)
+    monkeypatch.setattr("sloppyjobs.storage.reads.keyset.SCAN_LIMIT", 3)
     job = scene.queued(jobs)
     for _ in range(5):
         jobs.admin.pause(job.id)

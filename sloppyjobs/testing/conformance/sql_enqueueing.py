@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from sloppyjobs.domain.model import Job
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Job
 from sloppyjobs.testing.conformance.records import count
 
 

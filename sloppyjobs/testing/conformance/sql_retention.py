@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import update
 
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.storage import retention as steps
-from sloppyjobs.storage import walking
 from sloppyjobs.storage.clock import FakeClock
+from sloppyjobs.storage.reads import keyset
+from sloppyjobs.storage.upkeep import retention as steps
 from sloppyjobs.testing.conformance import admin_scenes as scene
 
 DAY = timedelta(days=1)
@@ -21,7 +21,7 @@ DAY = timedelta(days=1)
 def test_old_jobs_that_finished_lately_do_not_hide_the_others(
     jobs: Jobs, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walking, "SCAN_LIMIT", 4)
+    monkeypatch.setattr(keyset, "SCAN_LIMIT", 4)
     monkeypatch.setattr(steps, "LOOKS", 2)
     jobs.declare("work")
     late = [jobs.enqueue("work", queue="late") for _ in range(20)]

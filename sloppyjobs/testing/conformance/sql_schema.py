@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import text
 
 from sloppyjobs import errors
+from sloppyjobs.domain.model import Claim
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.model import Claim
-from sloppyjobs.storage.schema_version import VERSION
+from sloppyjobs.storage.schema.version import VERSION
 from sloppyjobs.testing.conformance.fixtures import MakeStorage
 from sloppyjobs.testing.conformance.records import count
 

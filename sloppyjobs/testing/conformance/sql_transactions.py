@@ -10,7 +10,7 @@ from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, inser
 from sqlalchemy.orm import Session
 
 from sloppyjobs import errors
-from sloppyjobs.enqueue_options import Item
+from sloppyjobs.enqueue.option_types import Item
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.testing.conformance.records import count
 

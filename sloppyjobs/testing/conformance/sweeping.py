@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from sloppyjobs import errors
+from sloppyjobs.domain.retry import Retry
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.retry import Retry
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.records import attempts, count, ends, events, walked
 

@@ -1,0 +1,264 @@
+"""Why is it not running? Facts are read first; the sentences are a pure function of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sloppyjobs import errors
+from sloppyjobs.admin.job_facts import Facts
+from sloppyjobs.admin.sentences import At, Part, Relative, Sentence, Since, Write, plain, span
+from sloppyjobs.admin.workers import works_on
+from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status
+from sloppyjobs.views import CappedCount, Explanation, Reason, WorkerView
+
+OVERRUN_SECONDS = 5.0
+"""How much longer than its timeout a job may have been held before it counts as overrun.
+
+An attempt begins with its claim, its timeout with the handler; the worker ends it a moment after that.
+"""
+NO_ERRORS = frozenset({errors.SNOOZED, errors.RELEASED, errors.CANCELLED})
+"""Codes that are stored like those of errors, though nothing has failed."""
+
+
+class Told(NamedTuple):
+    """A reason before somebody has written it down."""
+
+    code: str
+    sentence: Sentence
+    until: datetime | None = None
+
+
+def explain(job: Job, error: str | None, facts: Facts, write: Write = plain) -> Explanation:
+    """The answer for a job; ``error`` is its redacted error message."""
+    reasons = tuple(Reason(one.code, write(one.sentence, facts.now), one.until) for one in _told(job, error, facts))
+    return Explanation(job.id, job.status, reasons[0].text, reasons)
+
+
+def _told(job: Job, error: str | None, facts: Facts) -> Iterable[Told]:
+    if job.status in FINISHED:
+        yield _ended(job, error, facts)
+    elif job.status is Status.PROCESSING:
+        yield _running(job, facts)
+    elif job.status is Status.PAUSED:
+        yield _paused(job, facts)
+    elif job.status is Status.WAITING:
+        yield Told("waiting", ("It waits for other jobs to finish.",))
+    elif job.status in (Status.SCHEDULED, Status.RETRYING):
+        yield _not_due(job, facts)
+        yield from _obstacles(job, facts)
+    else:
+        obstacles = list(_obstacles(job, facts))
+        yield from obstacles
+        yield from _in_line(job, facts, free=not obstacles)
+    yield from _stuck(job, facts)
+    if job.attempt_count and job.status not in FINISHED:
+        yield _attempts(job, error)
+
+
+# How it ended
+
+
+def _ended(job: Job, error: str | None, facts: Facts) -> Told:
+    if job.status is Status.DEAD:
+        return _dead(job, error)
+    if job.status is Status.SUCCEEDED:
+        attempt = "" if job.attempt_count == 1 else f" on attempt {job.attempt_count}"
+        when: Sentence = (" at ", At(job.finished_at)) if job.finished_at else ()
+        return Told("finished", (f"It succeeded{attempt}", *when, "."))
+    code = job.status.value
+    how = _by_whom(code.capitalize(), job, facts)
+    ran = facts.attempt is not None and facts.attempt.error_code == errors.CANCELLED
+    if ran and facts.holder is not None and _may_still_run(job, facts.holder):
+        text = (
+            f" It was running then: its handler may still be running on {facts.holder.id} until it returns. "
+            "Its result will be ignored, and no new attempt will start."
+        )
+        return Told(code, (*how, text))
+    purge = "" if job.status is Status.CANCELLED else " A purge will remove it for good."
+    return Told(code, (*how, f" It will not run{' again' if ran else ''}.{purge}"))
+
+
+def _dead(job: Job, error: str | None) -> Told:
+    kind = job.error_type or job.error_code or "an unknown error"
+    number = f"attempt {job.attempt_count} of {job.max_attempts}"
+    if job.attempt_count >= job.max_attempts:
+        text = f"It is dead: {number} failed with {kind}"
+        return Told("dead", (f"{text}: {error}" if error else f"{text}.",))
+    text = f"It died on {number}: {_why_no_more(job, kind)}."
+    return Told("dead", (f"{text} Error: {error}" if error else text,))
+
+
+def _why_no_more(job: Job, kind: str) -> str:
+    """Why a job died although it had attempts left."""
+    if job.error_code == errors.RowUnreadable.code:
+        return "its row is damaged, so it cannot be run"
+    if job.error_code == errors.InvalidPayload.code:
+        return "its payload is invalid, and an invalid payload is not retried"
+    if job.error_type is None:
+        return f"it failed with {kind} and was not retried"
+    return f"{kind} is not retried by this job's retry policy"
+
+
+def _by_whom(verb: str, job: Job, facts: Facts) -> Sentence:
+    """``Cancelled by ada at …: superseded.``"""
+    command, moment = facts.command, job.finished_at
+    actor = reason = None
+    if command is not None and command.event_type == job.status.value:
+        actor, reason, moment = command.actor, command.message, command.created_at
+    if actor is None and _by_handler(job, facts):
+        actor = "its handler"
+    by = f"{verb} by {actor}" if actor else verb
+    when: Sentence = (" at ", At(moment)) if moment else ()
+    return (by, *when, f": {_closed(reason)}" if reason else ".")
+
+
+def _by_handler(job: Job, facts: Facts) -> bool:
+    # This code is written where somebody else cancelled a running job.
+    last = facts.attempt
+    ended = last is not None and last.status == AttemptStatus.CANCELLED and last.error_code != errors.CANCELLED
+    return ended and job.status is Status.CANCELLED
+
+
+def _closed(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def _may_still_run(job: Job, worker: WorkerView) -> bool:
+    """Whether the worker lives, and has not said since the job ended that it runs nothing.
+
+    By the first heartbeat after the end it learns of it; by the second, or a second later, it knows whether the
+    handler has returned.
+    """
+    if job.finished_at is None or not worker.live:
+        return worker.live
+    knows = worker.heartbeat_at > job.finished_at + timedelta(seconds=2 * worker.heartbeat_seconds + 2)
+    return worker.running + worker.stuck > 0 or not knows
+
+
+def _stuck(job: Job, facts: Facts) -> Iterable[Told]:
+    """A handler that was told to stop at its timeout, and may not have."""
+    worker = facts.holder
+    if facts.attempt is None or facts.attempt.error_code != errors.JobTimeout.code:
+        return
+    if worker is not None and worker.trouble is not None:
+        text = (
+            f"Attempt {job.attempt_count} was told to stop at its timeout. Its handler may still be running on "
+            f"{worker.id}: {worker.trouble}."
+        )
+        yield Told("still_running", (text,))
+
+
+# What keeps it
+
+
+def _running(job: Job, facts: Facts) -> Told:
+    holder = facts.holder
+    if job.locked_until is None:
+        return Told("running", (f"It is running: {job.locked_by} holds it.",))
+    until = job.locked_until
+    if until < facts.now:
+        lease: Sentence = (f"The lease of {job.locked_by} ended ", Relative(until), ", at ", At(until))
+        return Told("lease_expired", (*lease, f", and was not renewed. {_taken_over(job, facts)}"), until)
+    if holder is not None and not holder.live:
+        return Told("worker_gone", (*_gone(holder), *_lease(until), f". {_then(job, facts)}"), until)
+    started = None if facts.attempt is None else facts.attempt.started_at
+    if started is None:
+        return Told("running", (f"It is running on {job.locked_by}.", *_lease_kept(until, holder)), until)
+    if job.timeout is not None and (facts.now - started).total_seconds() > job.timeout + OVERRUN_SECONDS:
+        text = f", longer than its timeout of {span(job.timeout)}, and {job.locked_by} has not ended it."
+        return Told("overrun", ("It has run for ", Since(started), text, *_lease_kept(until, holder)), until)
+    begun: Sentence = (f"It is running on {job.locked_by}, started ", Relative(started), ".")
+    return Told("running", (*begun, *_lease_kept(until, holder)), until)
+
+
+def _gone(worker: WorkerView) -> Sentence:
+    if worker.liveness == "stopped":
+        when: Sentence = (" ", Relative(worker.stopped_at)) if worker.stopped_at else ()
+        return (f"Worker {worker.id} stopped", *when, ", but this job was not finished.")
+    return (f"Worker {worker.id} stopped responding ", Relative(worker.heartbeat_at), ".")
+
+
+def _lease(until: datetime) -> Sentence:
+    return (" Its lease ends ", Relative(until), ", at ", At(until))
+
+
+def _lease_kept(until: datetime, holder: WorkerView | None) -> Sentence:
+    if holder is None:
+        return (" Its lease ends at ", At(until), " unless it is renewed.")
+    closing = " The worker is shutting down." if holder.liveness == "draining" else ""
+    return (" The worker renews its lease, which now ends at ", At(until), f".{closing}")
+
+
+def _then(job: Job, facts: Facts) -> str:
+    """What follows when a lease ends."""
+    if job.attempt_count >= job.max_attempts:
+        return f"Then the job is dead: this is attempt {job.attempt_count} of {job.max_attempts}."
+    who = "another worker" if facts.workers else "the next worker that starts"
+    return f"Then {who} takes the job over as attempt {job.attempt_count + 1} of {job.max_attempts}."
+
+
+def _taken_over(job: Job, facts: Facts) -> str:
+    what = "returns the job to its queue"
+    if job.attempt_count >= job.max_attempts:
+        what = f"makes the job dead: this was attempt {job.attempt_count} of {job.max_attempts}"
+    return f"{_next_check(facts)} {what}."
+
+
+def _next_check(facts: Facts) -> str:
+    return "The next check by a worker" if facts.workers else "No worker is live now; the first one that starts"
+
+
+def _paused(job: Job, facts: Facts) -> Told:
+    back = (job.paused_from or Status.QUEUED).value.capitalize()
+    how: Sentence = ("Paused.",)
+    if facts.command is not None and facts.command.event_type == "paused" and facts.command.actor:
+        how = _by_whom("Paused", job, facts)
+    return Told("paused", (*how, f" Resuming returns it to {back}."))
+
+
+def _not_due(job: Job, facts: Facts) -> Told:
+    due = job.run_at
+    if due <= facts.now:
+        return Told("next", ("It was due at ", At(due), f". {_next_check(facts)} moves it to its queue."), due)
+    # Due, not "runs": its queue may be paused, or have no worker.
+    what = f"attempt {job.attempt_count + 1}" if job.status is Status.RETRYING else "it"
+    return Told("not_due", (f"It is not due yet: {what} is due ", Relative(due), ", at ", At(due), "."), due)
+
+
+def _obstacles(job: Job, facts: Facts) -> Iterable[Told]:
+    if facts.pause is not None:
+        until = facts.pause.until
+        end: Part = At(until) if until else "somebody resumes it"
+        by = f" (by {facts.pause.by})" if facts.pause.by else ""
+        why = f" Reason: {_closed(facts.pause.reason)}" if facts.pause.reason else ""
+        yield Told("queue_paused", (f"Its queue {job.queue!r} is paused until ", end, f"{by}.{why}"), until)
+    on_queue = [worker for worker in facts.workers if works_on(worker, job.queue)]
+    if not on_queue:
+        number = len(facts.workers)
+        others = f" {number} live worker{'s take' if number > 1 else ' takes'} jobs from other queues only."
+        yield Told("no_worker", (f"No live worker for its queue {job.queue!r}.{others if number else ''}",))
+    elif not any(job.name in worker.names for worker in on_queue):
+        one = len(on_queue) == 1
+        who = "The live worker" if one else f"None of the {len(on_queue)} live workers"
+        has = "has no handler" if one else "has a handler"
+        yield Told("no_handler", (f"{who} of its queue {job.queue!r} {has} for {job.name!r}.",))
+
+
+def _in_line(job: Job, facts: Facts, *, free: bool) -> Iterable[Told]:
+    """Its place in the queue; ``free`` when nothing else keeps it from running."""
+    if facts.ahead:
+        noun = "job is" if facts.ahead == CappedCount(1) else "jobs are"
+        yield Told("jobs_ahead", (f"{facts.ahead} {noun} ahead of it in its queue {job.queue!r}.",))
+    elif free:
+        yield Told("next", (f"It is next in its queue {job.queue!r}: the next free worker takes it.",))
+
+
+def _attempts(job: Job, error: str | None) -> Told:
+    text = f"Attempts used: {job.attempt_count} of {job.max_attempts}."
+    if error is None:
+        return Told("attempts", (text,))
+    what = "Last attempt" if job.error_code in NO_ERRORS else "Last error"
+    return Told("attempts", (f"{text} {what}: {error}",))

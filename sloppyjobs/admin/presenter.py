@@ -1,0 +1,183 @@
+"""From stored values to what may be shown. The one place through which everything passes that leaves the admin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Row
+
+from sloppyjobs.admin.actions import actions_for
+from sloppyjobs.domain.model import Attempt, Event, Job
+from sloppyjobs.domain.payload_summary import summary
+from sloppyjobs.domain.redaction.redactor import Redactor
+from sloppyjobs.domain.states import Status
+from sloppyjobs.enqueue.definitions import Definitions
+from sloppyjobs.observe import traces
+from sloppyjobs.storage.ports.reads import Details, LastAttempt
+from sloppyjobs.views import AttemptView, AuditEntry, EventView, JobRow, JobView, LogView
+
+FIELDS_LIMIT = 4_096
+"""Characters of a log line's fields, or of an audit entry's detail, that are shown."""
+
+
+class Showing:
+    """Redaction by the common rules, and by the secret keys of the job: those of its definition, and those stored."""
+
+    def __init__(self, definitions: Definitions, secret: Mapping[str, tuple[str, ...]]) -> None:
+        self._definitions = definitions
+        self._secret = secret
+        self._redactors: dict[str | None, Redactor] = {}
+
+    def redactor(self, name: str | None) -> Redactor:
+        """What hides the secrets of the job of that name."""
+        found = self._redactors.get(name)
+        if found is None:
+            found = self._redactors[name] = Redactor(() if name is None else self._keys(name))
+        return found
+
+    def _keys(self, name: str) -> tuple[str, ...]:
+        definition = self._definitions.get(name)
+        return (*self._secret.get(name, ()), *(() if definition is None else definition.redact))
+
+    def text(self, name: str | None, value: str | None) -> str | None:
+        """A text without its secrets."""
+        return None if value is None else self.redactor(name).text(value)
+
+    def mapping(self, name: str | None, stored: str | None) -> Mapping[str, Any]:
+        """A stored JSON object without its secrets, cut to a bound; empty where there is none."""
+        value = None if stored is None else self.redactor(name).json(stored, limit=FIELDS_LIMIT).value
+        return value if isinstance(value, dict) else {}
+
+    def row(self, job: Job, details: Details | None = None) -> JobRow:
+        """A job for a list."""
+        if details is None:
+            return JobRow(**self._fields(job))
+        return JobRow(
+            **self._fields(job),
+            payload_preview=summary(self.redactor(job.name), details.payload_start),
+            **details.last._asdict(),
+        )
+
+    def view(
+        self,
+        job: Job,
+        payload: str,
+        result: str | None,
+        schedule_name: str | None,
+        last: LastAttempt,
+    ) -> JobView:
+        """A job with previews of what it carries."""
+        redactor = self.redactor(job.name)
+        metadata = redactor.bounded(traces.without_trace(job).metadata)
+        progress = redactor.bounded(job.progress_fields)
+        return JobView(
+            **self._fields(job),
+            **last._asdict(),
+            payload_preview=redactor.json(payload),
+            result_preview=None if result is None else redactor.json(result),
+            metadata=metadata if isinstance(metadata, dict) else {},
+            progress_fields=progress if isinstance(progress, dict) else {},
+            schedule_name=schedule_name,
+        )
+
+    def _fields(self, job: Job) -> dict[str, Any]:
+        fields = {name: getattr(job, name) for name in _SHOWN_AS_IS}
+        fields |= {name: self.text(job.name, getattr(job, name)) for name in _SHOWN_REDACTED}
+        return {**fields, "actions": actions_for(job.status)}
+
+    def attempt(self, name: str, attempt: Attempt) -> AttemptView:
+        """An attempt with its error redacted."""
+        return AttemptView(
+            id=f"attempt_{attempt.job_id.removeprefix('job_')}_{attempt.attempt_number}",
+            job_id=attempt.job_id,
+            attempt_number=attempt.attempt_number,
+            worker_id=attempt.worker_id,
+            status=attempt.status,
+            started_at=attempt.started_at,
+            finished_at=attempt.finished_at,
+            duration=attempt.duration,
+            error_code=attempt.error_code,
+            error_type=attempt.error_type,
+            error_message=self.text(name, attempt.error_message),
+            error_frame=attempt.error_frame,
+            traceback=self.text(name, attempt.traceback),
+        )
+
+    def event(self, name: str, event: Event) -> EventView:
+        """An event with its message redacted."""
+        return EventView(
+            id=f"event_{event.id}",
+            job_id=event.job_id,
+            event_type=event.event_type,
+            from_status=event.from_status,
+            to_status=event.to_status,
+            created_at=event.created_at,
+            attempt_number=event.attempt_number,
+            worker_id=event.worker_id,
+            actor=self.text(name, event.actor),
+            message=self.text(name, event.message),
+        )
+
+    def log(self, name: str, row: Row[Any]) -> LogView:
+        """A log line, redacted."""
+        return LogView(
+            id=f"log_{row.id}",
+            job_id=row.job_id,
+            attempt_number=row.attempt_number,
+            level=row.level,
+            message=self.redactor(name).text(row.message),
+            created_at=row.created_at,
+            fields=self.mapping(name, row.fields),
+        )
+
+    def audit(self, row: Row[Any]) -> AuditEntry:
+        """An entry of the audit trail, redacted."""
+        return AuditEntry(
+            id=f"audit_{row.id}",
+            created_at=row.created_at,
+            action=row.action,
+            target_type=row.target_type,
+            target=row.target,
+            actor=self.text(None, row.actor),
+            reason=self.text(None, row.reason),
+            detail=self.mapping(None, row.detail),
+        )
+
+
+_SHOWN_AS_IS = (
+    "id",
+    "name",
+    "queue",
+    "status",
+    "priority",
+    "run_at",
+    "created_at",
+    "updated_at",
+    "attempt_count",
+    "max_attempts",
+    "timeout",
+    "locked_by",
+    "locked_until",
+    "schedule_id",
+    "occurrence_at",
+    "progress",
+    "error_code",
+    "error_type",
+    "error_frame",
+    "paused_from",
+    "finished_at",
+)
+_SHOWN_REDACTED = (
+    "idempotency_key",
+    "correlation_id",
+    "principal",
+    "progress_message",
+    "error_message",
+    "damage",
+)
+
+
+def status_of(job: JobRow | Job | Status | str) -> Status:
+    """The status of a job, or the one of that name."""
+    return job.status if isinstance(job, JobRow | Job) else Status(job)

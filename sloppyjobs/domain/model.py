@@ -1,0 +1,232 @@
+"""The values that pass between the layers. Frozen, and free of behaviour that needs a database.
+
+Pure: no I/O, no clock. Structs and not dataclasses, because thousands are built per second; those of the hot path hold
+no cycles, and the garbage collector need not look at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+
+import msgspec
+
+from sloppyjobs.domain.retry import Retry
+from sloppyjobs.domain.states import AttemptStatus, Decision, Status
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    # A plain ``Job`` is a ``Job[Any]``.
+    R = TypeVar("R", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R", covariant=True)
+
+DEFAULT_RETRY = Retry()
+
+
+# A struct looks up each keyword among all of its fields. With so many fields that takes longer than everything else, so
+# where rows become jobs they are given by position.
+class JobFacts(msgspec.Struct, frozen=True, gc=False):
+    """What is told of a job wherever it is told of: everything but what it carries."""
+
+    id: str
+    name: str
+    queue: str
+    status: Status
+    priority: int
+    run_at: datetime
+    created_at: datetime
+    updated_at: datetime
+    attempt_count: int
+    max_attempts: int
+    timeout: float | None = None
+    locked_by: str | None = None
+    locked_until: datetime | None = None
+    idempotency_key: str | None = None
+    correlation_id: str | None = None
+    schedule_id: str | None = None
+    occurrence_at: datetime | None = None
+    principal: str | None = None
+    progress: float | None = None
+    progress_message: str | None = None
+    error_code: str | None = None
+    error_type: str | None = None
+    error_message: str | None = None
+    error_frame: str | None = None
+    paused_from: Status | None = None
+    finished_at: datetime | None = None
+
+
+class Job(JobFacts, Generic[R], frozen=True, gc=False):
+    """A durable job as its row says. It never carries the payload: that goes to the handler alone.
+
+    ``Job[R]`` has a result of type ``R``, for type checkers.
+    """
+
+    metadata: Mapping[str, Any] = {}
+    result: R = None  # type: ignore[assignment]
+    """What the handler returned, as JSON keeps it; None unless the job has succeeded."""
+    progress_fields: Mapping[str, Any] = {}
+    """The fields of the last ``ctx.progress``."""
+    existing: bool = False
+    """True where an idempotency key matched, so that this is the job that was there before."""
+    damage: str | None = None
+    """What of the row cannot be read, and is shown as something else here; None for every row that is whole."""
+
+
+class Terms(msgspec.Struct, frozen=True, gc=False):
+    """All that is asked for of a new job but its payload. Jobs that are enqueued together mostly share theirs."""
+
+    name: str
+    queue: str
+    priority: int = 0
+    run_at: datetime | None = None
+    delay: float | None = None
+    max_attempts: int = 3
+    retry_policy: str | None = None
+    timeout: float | None = None
+    idempotency_key: str | None = None
+    correlation_id: str | None = None
+    schedule_id: str | None = None
+    occurrence_at: datetime | None = None
+    principal: str | None = None
+    metadata: str | None = None
+
+
+class NewJob(msgspec.Struct, frozen=True, gc=False):
+    """A validated job on its way into the table. Storage decides ``queued`` or ``scheduled`` by its clock."""
+
+    id: str
+    payload: str
+    terms: Terms
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    """One attempt that is ours until ``locked_until``: everything that is needed to run and to settle it.
+
+    It survives JSON (``to_json`` / ``from_json``), so that a broker can hand it to a worker elsewhere.
+    """
+
+    job: Job
+    attempt: int
+    worker_id: str
+    locked_until: datetime
+    payload_json: str
+    retry_json: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of the claimed job."""
+        return self.job.id
+
+    @property
+    def payload(self) -> Any:
+        """The payload as it was enqueued."""
+        return msgspec.json.decode(self.payload_json)
+
+    @property
+    def retry(self) -> Retry:
+        """The retry policy that was stored with the job; the default where that is damaged."""
+        if self.retry_json is None:
+            return DEFAULT_RETRY
+        try:
+            return Retry.from_json(self.retry_json)
+        except (ValueError, TypeError, msgspec.MsgspecError):
+            return DEFAULT_RETRY
+
+    def to_json(self) -> str:
+        """This claim as JSON text."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Claim:
+        """The claim that ``to_json`` wrote."""
+        return msgspec.json.decode(text, type=cls)
+
+
+class Settlement(msgspec.Struct, frozen=True, gc=False):
+    """A decided attempt on its way into the tables, fenced by job, owner and attempt number."""
+
+    job_id: str
+    attempt: int
+    worker_id: str
+    decision: Decision
+    run_seconds: float | None = None
+
+
+class Ended(NamedTuple):
+    """An attempt that was settled: the job as it was held, and what was decided about it."""
+
+    job: Job
+    settlement: Settlement
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of a job."""
+
+    job_id: str
+    attempt_number: int
+    worker_id: str
+    status: AttemptStatus
+    started_at: datetime
+    finished_at: datetime | None = None
+    duration: float | None = None
+    """Seconds in the handler where the worker measured them, else from claim to settlement."""
+    error_code: str | None = None
+    error_type: str | None = None
+    error_message: str | None = None
+    error_frame: str | None = None
+    traceback: str | None = None
+
+
+class EventFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is told of an edge of the state machine that a job walked."""
+
+    job_id: str
+    event_type: str
+    from_status: Status | None
+    to_status: Status
+    created_at: datetime
+    attempt_number: int | None = None
+    worker_id: str | None = None
+    actor: str | None = None
+    message: str | None = None
+
+
+class Event(EventFacts, frozen=True, kw_only=True):
+    """One edge that a job walked, as its row says. ``id`` orders a job's events."""
+
+    id: int
+
+
+class Lock(msgspec.Struct, frozen=True, kw_only=True):
+    """A named lock and who holds it until when."""
+
+    name: str
+    owner: str
+    locked_until: datetime
+    updated_at: datetime
+
+
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker process says of itself."""
+
+    id: str
+    hostname: str
+    pid: int
+    queues: tuple[str, ...]
+    names: tuple[str, ...]
+    concurrency: int
+    heartbeat: float
+    version: str
+    status: str = "running"
+    started_at: datetime | None = None
+    heartbeat_at: datetime | None = None
+    stopped_at: datetime | None = None
+    running: int = 0
+    stuck: int = 0
+    """Slots that are held by handlers whose attempt has ended."""

@@ -1,0 +1,203 @@
+"""The state machine as data, and ``decide``: what the end of an attempt means for its job.
+
+Pure: no I/O, no clock. Storage executes what is decided here and decides nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sloppyjobs import errors
+from sloppyjobs.domain.tracebacks import Frame
+
+
+class Status(StrEnum):
+    """Where a job is in its life."""
+
+    SCHEDULED = "scheduled"
+    WAITING = "waiting"
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    RETRYING = "retrying"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+    PAUSED = "paused"
+    DELETED = "deleted"
+
+
+class AttemptStatus(StrEnum):
+    """How one execution of a job ended, or that it has not."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+    SNOOZED = "snoozed"
+    RELEASED = "released"
+
+
+EDGES: Mapping[Status, frozenset[Status]] = {
+    Status.SCHEDULED: frozenset({Status.QUEUED, Status.CANCELLED, Status.PAUSED}),
+    Status.WAITING: frozenset({Status.QUEUED, Status.SCHEDULED, Status.CANCELLED}),
+    Status.QUEUED: frozenset({Status.PROCESSING, Status.CANCELLED, Status.DELETED, Status.PAUSED}),
+    Status.PROCESSING: frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}),
+    Status.SUCCEEDED: frozenset({Status.DELETED}),
+    Status.FAILED: frozenset({Status.RETRYING, Status.DEAD, Status.QUEUED}),
+    Status.RETRYING: frozenset({Status.QUEUED, Status.CANCELLED, Status.PAUSED}),
+    Status.DEAD: frozenset({Status.QUEUED, Status.DELETED}),
+    Status.CANCELLED: frozenset({Status.DELETED}),
+    Status.PAUSED: frozenset({Status.SCHEDULED, Status.QUEUED, Status.RETRYING, Status.CANCELLED}),
+    Status.DELETED: frozenset(),
+}
+
+FINISHED = frozenset({Status.SUCCEEDED, Status.DEAD, Status.CANCELLED, Status.DELETED})
+"""Nothing happens to such a job any more unless an operator acts."""
+
+INITIAL = frozenset({Status.SCHEDULED, Status.QUEUED, Status.WAITING})
+
+
+def allowed(source: Status, target: Status) -> bool:
+    """Whether the state machine has this edge."""
+    return target in EDGES[source]
+
+
+def check(source: Status, target: Status, what: str) -> None:
+    """Raise ``InvalidTransition``, naming both states, unless the edge exists."""
+    if target not in EDGES[source]:
+        accepted = ", ".join(sorted(EDGES[source])) or "nothing: it is final"
+        raise errors.InvalidTransition(
+            f"{what} is {source} and cannot become {target}; from {source} it can become {accepted}",
+            status=source,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt did not succeed, as it is stored: already cleaned and truncated. ``frames`` are only logged."""
+
+    code: str
+    message: str
+    type: str | None = None
+    frame: str | None = None
+    traceback: str | None = None
+    frames: tuple[Frame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The handler returned. ``result`` is JSON text."""
+
+    result: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The handler raised or ran out of time; ``delay`` is what its retry policy answered."""
+
+    failure: Failure
+    delay: float
+    retryable: bool = True
+    timed_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The lease ran out: the worker died, hung, or lost its network."""
+
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A worker that shuts down gives the job back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snoozed:
+    """The handler asks to be called again later; this attempt does not count."""
+
+    delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The handler found that the job is not wanted any more."""
+
+    reason: str
+
+
+Outcome = Succeeded | Failed | Lost | Released | Snoozed | Cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to write for a finished attempt: the edges to walk from ``processing`` and the values to set."""
+
+    path: tuple[Status, ...]
+    attempt: AttemptStatus
+    counts: bool = True
+    delay: float = 0.0
+    result: str | None = None
+    failure: Failure | None = None
+    message: str | None = None
+
+
+_RELEASED = Failure(errors.RELEASED, "released by a worker that was shutting down")
+_SUCCEEDED = Decision((Status.SUCCEEDED,), AttemptStatus.SUCCEEDED)
+
+
+def decide(attempt: int, max_attempts: int, outcome: Outcome) -> Decision:
+    """Decide what becomes of a job in ``processing`` whose attempt number ``attempt`` ended with ``outcome``."""
+    match outcome:
+        case Succeeded(result):
+            if result is None:
+                return _SUCCEEDED
+            return Decision((Status.SUCCEEDED,), AttemptStatus.SUCCEEDED, result=result)
+        case Failed(failure, delay, retryable, timed_out):
+            ended = AttemptStatus.TIMED_OUT if timed_out else AttemptStatus.FAILED
+            if retryable and attempt < max_attempts:
+                return Decision((Status.FAILED, Status.RETRYING), ended, delay=delay, failure=failure)
+            return Decision((Status.FAILED, Status.DEAD), ended, failure=failure)
+        case Lost(failure):
+            after = Status.QUEUED if attempt < max_attempts else Status.DEAD
+            return Decision((Status.FAILED, after), AttemptStatus.LOST, failure=failure)
+        case Released():
+            return Decision((Status.FAILED, Status.QUEUED), AttemptStatus.RELEASED, counts=False, failure=_RELEASED)
+        case Snoozed(delay):
+            return Decision(
+                (Status.FAILED, Status.RETRYING),
+                AttemptStatus.SNOOZED,
+                counts=False,
+                delay=delay,
+                failure=Failure(errors.SNOOZED, f"the handler asked to be called again in {delay:g} s"),
+            )
+        case Cancelled(reason):
+            return Decision((Status.CANCELLED,), AttemptStatus.CANCELLED, message=reason)
+
+
+# The name of the event that records an edge. An operator's commands name their own.
+_EVENT_OF_EDGE: Mapping[tuple[Status, Status], str] = {
+    (Status.SCHEDULED, Status.QUEUED): "due",
+    (Status.RETRYING, Status.QUEUED): "due",
+    (Status.WAITING, Status.QUEUED): "unblocked",
+    (Status.WAITING, Status.SCHEDULED): "unblocked",
+    (Status.QUEUED, Status.PROCESSING): "claimed",
+    (Status.FAILED, Status.RETRYING): "retry_scheduled",
+    (Status.FAILED, Status.QUEUED): "requeued",
+    (Status.DEAD, Status.QUEUED): "retried",
+}
+
+
+def event_type(source: Status | None, target: Status) -> str:
+    """The ``event_type`` under which an edge is recorded; ``created`` for a new job."""
+    if source is None:
+        return "created"
+    if source is Status.PAUSED and target is not Status.CANCELLED:
+        return "resumed"
+    return _EVENT_OF_EDGE.get((source, target), target.value)

@@ -1,0 +1,252 @@
+"""Tracebacks within bounds: the application's own frames are kept, and library frames are left out in the middle.
+
+Pure: no clock. Source lines are read by ``linecache``, as for every traceback.
+"""
+
+from __future__ import annotations
+
+import site
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+from typing import Any, NamedTuple
+
+from sloppyjobs.domain.payload import clean_text
+
+MOST_FRAMES = 40
+"""Frames of one exception that are shown whole; of more, some in the middle are left out."""
+FIRST, LAST, OWN = 3, 12, 20
+"""Of too many frames: the outermost, the innermost, and so many of the application's are kept."""
+PART_LIMIT = 2_000
+"""Characters of one frame, or of one message, inside a traceback."""
+GROUP_WIDTH, GROUP_DEPTH = 10, 5
+
+_APPLICATION, _STDLIB, _SLOPPYJOBS = "application", "standard library", "sloppyjobs"
+_HERE = Path(__file__).parents[1].as_posix()
+_OF_USERS = (f"{_HERE}/testing/", f"{_HERE}/demo/")
+"""What lies in our package and holds handlers, as applications do."""
+
+
+class Frame(NamedTuple):
+    """A place in the code that an exception went through."""
+
+    file: str
+    line: int
+    function: str
+    module: str
+
+
+class ShownError(NamedTuple):
+    """What is kept of an exception: its traceback as text, the frames in it, and ``module:function`` of its cause."""
+
+    text: str
+    frames: tuple[Frame, ...]
+    place: str | None
+
+
+def shown(error: BaseException, limit: int) -> ShownError:
+    """The traceback of an exception, with causes, contexts and groups, in at most ``limit`` characters."""
+    try:
+        known = _stack_of(error)
+    except BaseException:
+        known = None
+    place = raising_place(error.__traceback__) if known is None else known.place
+    try:
+        if known is not None:
+            text, frames = known.text + _last_lines(error), known.frames
+        else:
+            text, frames = _described(error)
+    except BaseException:
+        return ShownError("the traceback could not be formatted", (), place)
+    return ShownError(shortened(clean_text(text, sys.maxsize), limit), frames, place)
+
+
+def _described(error: BaseException) -> tuple[str, tuple[Frame, ...]]:
+    described = traceback.TracebackException.from_exception(
+        error, lookup_lines=False, compact=True, max_group_width=GROUP_WIDTH, max_group_depth=GROUP_DEPTH
+    )
+    frames = _frames(described.stack, error.__traceback__)
+    for one in _with_causes(described):
+        one.stack = _ShortStack.of(one.stack)
+    return "".join(shortened(part, PART_LIMIT) for part in described.format()), frames
+
+
+def raising_place(trace: TracebackType | None) -> str | None:
+    """Where an error comes from, as ``module:function``; without a line number, which changes with every edit.
+
+    That is the innermost frame of the application: neither of the standard library, nor of an installed package, nor of
+    sloppyjobs. An application that is an installed package itself is known by its outermost frame. Where the
+    application had no part in it, it is the innermost frame.
+    """
+    if trace is None:
+        return None
+    home: str | None = None
+    found: FrameType | None = None
+    while True:
+        frame = trace.tb_frame
+        origin = _origin(frame.f_code.co_filename)
+        if origin == _STDLIB and frame.f_globals.get("__name__") == "__main__":
+            origin = _APPLICATION
+        if home is None and origin not in (_STDLIB, _SLOPPYJOBS):
+            home = origin
+        if origin in (_APPLICATION, home):
+            found = frame
+        if trace.tb_next is None:
+            break
+        trace = trace.tb_next
+    named = found or trace.tb_frame
+    return f"{named.f_globals.get('__name__', '?')}:{named.f_code.co_qualname}"
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text with its middle left out where it is longer than ``limit``, and a mark that says how much is missing."""
+    if len(text) <= limit:
+        return text
+    marker = f"\n… ({len(text) - limit:,} characters left out) …\n"
+    kept = limit - len(marker)
+    head = kept // 3
+    return text[:head] + marker + text[len(text) - (kept - head) :]
+
+
+# Stacks that were shown before: where many jobs fail, they fail in few places
+
+
+def _stack_of(error: BaseException) -> ShownError | None:
+    """The traceback down to the exception's own lines; None where it has causes or parts, which are shown as well."""
+    hidden = error.__context__ is None or error.__suppress_context__
+    if error.__cause__ is not None or not hidden or isinstance(error, BaseExceptionGroup):
+        return None
+    codes: list[CodeType] = []
+    key = []
+    trace = error.__traceback__
+    while trace is not None and len(codes) <= MOST_FRAMES:
+        code = trace.tb_frame.f_code
+        codes.append(code)
+        # By identity: code that is equal may be of another file.
+        key.append((id(code), trace.tb_lasti, trace.tb_frame.f_globals.get("__name__", "?")))
+        trace = trace.tb_next
+    if not codes or len(codes) > MOST_FRAMES:
+        return None
+    places = tuple(key)
+    known, _ = _stacks.get(places, (None, ()))
+    if known is None:
+        trace = error.__traceback__
+        described = traceback.TracebackException(type(error), error, trace, lookup_lines=False, compact=True)
+        frames = _frames(described.stack, trace)
+        parts = [_HEADER, *_ShortStack.of(described.stack).format()]
+        text = "".join(shortened(part, PART_LIMIT) for part in parts)
+        known = ShownError(text, frames, raising_place(trace))
+        if len(_stacks) >= MOST_STACKS:
+            _stacks.clear()
+        _stacks[places] = known, tuple(codes)
+    return known
+
+
+def _last_lines(error: BaseException) -> str:
+    """What follows the frames: class, message, notes, suggestions."""
+    described = traceback.TracebackException(
+        type(error), error, error.__traceback__, limit=0, lookup_lines=False, compact=True
+    )
+    return "".join(shortened(part, PART_LIMIT) for part in described.format_exception_only())
+
+
+_HEADER = "Traceback (most recent call last):\n"
+MOST_STACKS = 256
+"""Stacks that are remembered; then it begins anew."""
+_stacks: dict[tuple[tuple[int, int, str], ...], tuple[ShownError, tuple[CodeType, ...]]] = {}
+"""By the places in the code; with the code, so that no other takes its identity."""
+
+
+# Frames
+
+
+def _frames(stack: Sequence[traceback.FrameSummary], trace: TracebackType | None) -> tuple[Frame, ...]:
+    modules = [str(frame.f_globals.get("__name__", "?")) for frame, _ in traceback.walk_tb(trace)]
+    named = zip(stack, modules, strict=True)
+    frames = [Frame(one.filename, one.lineno or 0, one.name, module) for one, module in named]
+    return tuple(frames[index] for index in _kept(stack))
+
+
+_GAP = "<left out>"
+
+
+class _ShortStack(traceback.StackSummary):
+    """Frames of which some in the middle may be left out; a line stands in their place."""
+
+    @classmethod
+    def of(cls, frames: Sequence[traceback.FrameSummary]) -> _ShortStack:
+        short = cls()
+        before = -1
+        for index in [*_kept(frames), len(frames)]:
+            if left_out := index - before - 1:
+                short.append(traceback.FrameSummary(_GAP, left_out, "", lookup_line=False, line=""))
+            if index < len(frames):
+                short.append(frames[index])
+            before = index
+        return short
+
+    def format_frame_summary(self, frame_summary: traceback.FrameSummary, **options: Any) -> str:
+        """The lines of a frame, or how many were left out."""
+        if frame_summary.filename == _GAP:
+            number = frame_summary.lineno
+            return f"  … {number} {'frame was' if number == 1 else 'frames were'} left out …\n"
+        return super().format_frame_summary(frame_summary, **options)
+
+
+def _kept(frames: Sequence[traceback.FrameSummary]) -> list[int]:
+    """Which frames are kept, by their places."""
+    if len(frames) <= MOST_FRAMES:
+        return list(range(len(frames)))
+    origins = [_origin(one.filename) for one in frames]
+    home = next((one for one in origins if one not in (_STDLIB, _SLOPPYJOBS)), _APPLICATION)
+    own = [index for index, origin in enumerate(origins) if origin in (_APPLICATION, home)]
+    if len(own) > OWN:
+        own = own[: OWN // 2] + own[-OWN // 2 :]
+    return sorted({*range(FIRST), *range(len(frames) - LAST, len(frames)), *own})
+
+
+def _with_causes(described: traceback.TracebackException) -> Iterable[traceback.TracebackException]:
+    found = [described]
+    for one in found:
+        further = (one.__cause__, one.__context__, *(one.exceptions or ()))
+        found += [each for each in further if each is not None]
+    return found
+
+
+# Origins
+
+
+def _library_paths() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Where this environment keeps the standard library, and where installed packages."""
+    paths = sysconfig.get_paths()
+    packages = {paths["purelib"], paths["platlib"], *site.getsitepackages(), site.getusersitepackages()}
+    return (
+        tuple(f"{Path(one).as_posix()}/" for one in {paths["stdlib"], paths["platstdlib"]}),
+        tuple(f"{Path(one).as_posix()}/" for one in packages if one),
+    )
+
+
+_STDLIB_PATHS, _PACKAGE_PATHS = _library_paths()
+
+
+@lru_cache(maxsize=4_096)
+def _origin(file: str) -> str:
+    """Who wrote a file: the application, the standard library, sloppyjobs, or the installed package of that name."""
+    if file.startswith("<"):
+        # Frozen modules, and code that a library generated.
+        return _STDLIB
+    file = file.replace("\\", "/")
+    if file.startswith(f"{_HERE}/") and not file.startswith(_OF_USERS):
+        return _SLOPPYJOBS
+    for path in _PACKAGE_PATHS:
+        if file.startswith(path):
+            return file[len(path) :].partition("/")[0]
+    for folder in ("/site-packages/", "/dist-packages/"):
+        before, found, rest = file.rpartition(folder)
+        if found and before:
+            return rest.partition("/")[0]
+    return _STDLIB if file.startswith(_STDLIB_PATHS) else _APPLICATION

@@ -1,0 +1,113 @@
+"""The terms of many new jobs at once: each option is read for all jobs that give it, and each of its values once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import repeat
+from typing import Any
+
+from sloppyjobs.domain.model import Terms
+from sloppyjobs.enqueue.definitions import Definition, default_terms
+from sloppyjobs.enqueue.option_rules import OPTIONS, Fields
+
+ONCE = {str, int, float, timedelta, datetime}
+"""Types of values that are read once for all jobs that give the same."""
+
+Shape = tuple[str, tuple[str, ...]]
+"""The name of a job and those of its options: jobs of one shape are read together."""
+
+
+def terms_of(
+    known: Mapping[str, Definition], names: Sequence[str], items: Sequence[tuple[Any, ...]]
+) -> Iterable[Terms] | None:
+    """The terms of each item, in order; None where its options must be looked at one by one. Raises for some."""
+    if max(map(len, items)) < 3:
+        by_name = {name: Terms(**default_terms(found)) for name, found in known.items()}
+        return map(by_name.__getitem__, names)
+    given = [item[2] if len(item) == 3 else {} for item in items]
+    if set(map(type, given)) != {dict}:
+        return None
+    shapes = list(zip(names, map(tuple, given), strict=True))
+    different = dict.fromkeys(shapes)
+    if len(different) == 1:
+        return _alike(known, shapes[0], given)
+    places: dict[Shape, list[int]] = {shape: [] for shape in different}
+    for place, shape in enumerate(shapes):
+        places[shape].append(place)
+    terms: list[Any] = [None] * len(items)
+    for shape, own in places.items():
+        found = _alike(known, shape, [given[place] for place in own])
+        if found is None:
+            return None
+        for place, one in zip(own, found, strict=True):
+            terms[place] = one
+    return terms
+
+
+def _alike(known: Mapping[str, Definition], shape: Shape, given: list[dict[str, Any]]) -> Iterable[Terms] | None:
+    """The terms of jobs of one name that give the same options."""
+    name, chosen = shape
+    if not OPTIONS.keys() >= set(chosen) or {"delay", "run_at"} <= set(chosen):
+        return None
+    fields = default_terms(known[name])
+    defaults, columns = dict(fields), dict[str, Sequence[Any]]()
+    for option in OPTIONS:
+        if option in chosen:
+            for field, values in _read(option, [one[option] for one in given], defaults, columns).items():
+                _set(fields, columns, field, values)
+    return _made(fields, columns, len(given))
+
+
+def _set(fields: dict[str, Any], columns: dict[str, Sequence[Any]], field: str, values: Sequence[Any]) -> None:
+    """What is the same for all jobs is a field, and what is not a column."""
+    columns.pop(field, None)
+    if values.count(values[0]) == len(values):
+        fields[field] = values[0]
+    else:
+        columns[field] = values
+
+
+def _read(
+    option: str, values: list[Any], defaults: Fields, before: Mapping[str, Sequence[Any]]
+) -> dict[str, Sequence[Any]]:
+    """The columns of terms that an option sets. A job that gives None for it has what it would have without it."""
+    one = OPTIONS[option]
+    whole = one.many(values, defaults) if one.many is not None else None
+    if whole is not None:
+        return {option: whole}
+    kinds = set(map(type, values))
+    if kinds == {type(None)}:
+        return {}
+    # Each value once; but equal ones of different types are not the same: 1 is a number, and True is none.
+    if len(kinds) == 1 and kinds <= ONCE:
+        known = {value: one.read(value, defaults) for value in set(values)}
+        tables = {name: {value: found[name] for value, found in known.items()} for name in known[values[0]]}
+        return {name: [table[value] for value in values] for name, table in tables.items()}
+    return _read_each([None if value is None else one.read(value, defaults) for value in values], defaults, before)
+
+
+def _read_each(
+    read: list[Fields | None], defaults: Fields, before: Mapping[str, Sequence[Any]]
+) -> dict[str, Sequence[Any]]:
+    names = dict.fromkeys(name for found in read if found is not None for name in found)
+    return {
+        name: [
+            found[name] if found is not None else otherwise
+            for found, otherwise in zip(read, before.get(name, repeat(defaults.get(name))), strict=False)
+        ]
+        for name in names
+    }
+
+
+def _made(fields: Fields, columns: Mapping[str, Sequence[Any]], number: int) -> Iterable[Terms]:
+    """Terms with these columns, and the fields for all of them; jobs with the same values share theirs."""
+    base = Terms(**fields)
+    if not columns:
+        return repeat(base, number)
+    rows = list(zip(*columns.values(), strict=True))
+    different = dict.fromkeys(rows)
+    given = dict(zip(columns, zip(*different, strict=True), strict=True))
+    made = map(Terms, *(given.get(field) or repeat(getattr(base, field)) for field in Terms.__struct_fields__))
+    by_row = dict(zip(different, made, strict=True))
+    return map(by_row.__getitem__, rows)

@@ -1,0 +1,56 @@
+"""The options of an enqueue, as type checkers see them; ``newjobs`` checks their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from sloppyjobs.domain.retry import Retry
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+    from sqlalchemy.orm import Session, scoped_session
+
+Duration = float | timedelta
+Moment = datetime | str
+
+
+class _Terms(TypedDict, total=False):
+    queue: str | None
+    priority: int | None
+    idempotency_key: str | None
+    max_attempts: int | None
+    retry: Retry | None
+    timeout: Duration | None
+    correlation_id: str | None
+    metadata: Mapping[str, Any] | None
+    principal: str | None
+
+
+class _Transaction(TypedDict, total=False):
+    session: Session | scoped_session[Any] | None
+    connection: Connection | None
+
+
+class EnqueueOptions(_Terms, total=False):
+    """What can be asked for of one job: the third part of an item of ``enqueue_many``."""
+
+    delay: Duration | None
+    run_at: Moment | None
+
+
+class CallOptions(EnqueueOptions, _Transaction, total=False):
+    """What a call that enqueues one job takes."""
+
+
+class DelayedOptions(_Terms, _Transaction, total=False):
+    """The same for a call that says itself when the job is due."""
+
+
+Item = tuple[str] | tuple[str, Any] | tuple[str, Any, EnqueueOptions | Mapping[str, Any]]
+"""A job of ``enqueue_many``.
+
+A list of items that is built in a variable has plain dictionaries in it, which a checker does not take for options:
+they are checked when the call is made.
+"""

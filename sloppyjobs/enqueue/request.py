@@ -1,0 +1,121 @@
+"""From what a caller asks for to a job that can be written: everything is checked here, before any database is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from sloppyjobs import errors
+from sloppyjobs.domain import options, payload
+from sloppyjobs.domain.model import NewJob, Terms
+from sloppyjobs.enqueue import bulk_terms, typed_payloads
+from sloppyjobs.enqueue.definitions import Definition, Definitions, default_terms
+from sloppyjobs.enqueue.option_rules import OPTIONS
+
+
+class NewJobs:
+    """Makes jobs by their definitions. Raises ``UnknownJob``, ``InvalidPayload`` or ``InvalidOption``."""
+
+    def __init__(self, definitions: Definitions, payload_limit: int) -> None:
+        self._definitions = definitions
+        self._limit = payload_limit
+
+    def many(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob]:
+        """Jobs from items; those that ask for the same share their terms. Errors name the item's position."""
+        return self._together(items, ids) or self._one_by_one(items, ids)
+
+    def _together(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob] | None:
+        """All at once, column by column; None where an item is refused or unusual, which is then looked at alone."""
+        if not {tuple, list}.issuperset(map(type, items)) or not {1, 2, 3}.issuperset(map(len, items)):
+            return None
+        names = [item[0] for item in items]
+        if set(map(type, names)) != {str}:
+            return None
+        definitions = {name: self._definitions.get(name) for name in set(names)}
+        known = {name: found for name, found in definitions.items() if found is not None}
+        if len(known) < len(definitions):
+            return None
+        try:
+            texts = self._texts(known, names, [item[1] if len(item) > 1 else None for item in items])
+            terms = bulk_terms.terms_of(known, names, items)
+        except errors.JobsError:
+            return None
+        return None if terms is None else list(map(NewJob, ids, texts, terms))
+
+    def _texts(self, known: Mapping[str, Definition], names: Sequence[str], values: list[Any]) -> Sequence[str]:
+        """The payloads as JSON, those of each schema at once."""
+        schemas = {id(found.input): found.input for found in known.values()}
+        if len(schemas) == 1:
+            return self._encoded(values, *schemas.values())
+        texts = [""] * len(values)
+        for key, schema in schemas.items():
+            places = [place for place, name in enumerate(names) if id(known[name].input) == key]
+            encoded = self._encoded([values[place] for place in places], schema)
+            for place, text in zip(places, encoded, strict=True):
+                texts[place] = text
+        return texts
+
+    def _encoded(self, values: list[Any], schema: Any) -> list[str]:
+        limit = self._limit
+        if schema is None:
+            return payload.encode_flat(values, limit) or [payload.encode(value, limit) for value in values]
+        return typed_payloads.encode_typed(values, schema, limit) or [
+            payload.encode(payload.validate_input(value, schema, limit=limit), limit) for value in values
+        ]
+
+    def _one_by_one(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob]:
+        pairs = zip(items, ids, strict=True)
+        return [self._from_item(position, item, id) for position, (item, id) in enumerate(pairs)]
+
+    def make(self, name: str, value: Any, id: str, given: Mapping[str, Any]) -> NewJob:
+        """A job of that name with the given options; those that are None take the definition's."""
+        definition = self._definitions.require(name)
+        fields = default_terms(definition)
+        for option, one in OPTIONS.items():
+            chosen = given.get(option)
+            if chosen is not None:
+                fields |= one.read(chosen, fields)
+        if "run_at" in fields and "delay" in fields:
+            raise errors.InvalidOption("delay and run_at exclude each other: pass one of them")
+        if definition.input is not None:
+            value = payload.validate_input(value, definition.input, limit=self._limit)
+        return NewJob(id, payload.encode(value, limit=self._limit), Terms(**fields))
+
+    def _from_item(self, position: int, item: tuple[Any, ...], id: str) -> NewJob:
+        """A job from an item of ``enqueue_many``; errors name its position."""
+        if not isinstance(item, tuple | list) or not 1 <= len(item) <= 3:
+            raise options.refuse(f"items[{position}]", item, "must be (name, payload) or (name, payload, options)")
+        given = item[2] if len(item) == 3 else {}
+        if not isinstance(given, Mapping):
+            raise options.refuse(f"items[{position}]", given, "the options must be a mapping")
+        unknown = set(given) - OPTIONS.keys()
+        if unknown:
+            raise options.unknown(min(map(str, unknown)), OPTIONS, f"items[{position}]: enqueue")
+        try:
+            return self.make(item[0], item[1] if len(item) > 1 else None, id, given)
+        except errors.JobsError as error:
+            raise type(error)(f"items[{position}]: {error}") from None
+
+
+def connection_of(session: Any, connection: Connection | None) -> Connection | None:
+    """The connection of the caller's transaction, if a session or connection was given."""
+    if session is None:
+        if hasattr(connection, "sync_connection"):
+            raise options.refuse(
+                "connection", connection, "is asynchronous: await enqueue_async(..., connection=connection)"
+            )
+        if connection is not None and not isinstance(connection, Connection):
+            raise options.refuse("connection", connection, "must be a SQLAlchemy Connection")
+        return connection
+    if connection is not None:
+        raise errors.InvalidOption("session and connection exclude each other: pass one of them")
+    if hasattr(session, "sync_session"):
+        raise options.refuse("session", session, "is asynchronous: await enqueue_async(..., session=session)")
+    try:
+        found = session.connection()
+    except AttributeError:
+        raise options.refuse("session", session, "must be a SQLAlchemy session") from None
+    assert isinstance(found, Connection)
+    return found

@@ -1,0 +1,39 @@
+"""Waiting for a job to finish: how long, and how often to look."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+from sloppyjobs import errors
+from sloppyjobs.domain import options
+from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.states import FINISHED
+
+FIRST_PAUSE = 0.005
+LONGEST_PAUSE = 0.25
+
+
+def id_of(job: Job | str) -> str:
+    """The id of the job that is waited for."""
+    return job.id if isinstance(job, Job) else job
+
+
+class Waiting:
+    """One wait, from now on; the pauses between two looks grow."""
+
+    def __init__(self, timeout: float | timedelta) -> None:
+        self._limit = options.seconds("timeout", timeout)
+        self._deadline = time.monotonic() + self._limit
+        self._pause = FIRST_PAUSE
+
+    def pause_after(self, job: Job) -> float | None:
+        """Seconds until the next look; None when the job has finished. Raises ``WaitTimeout`` when the time is over."""
+        if job.status in FINISHED:
+            return None
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise errors.WaitTimeout(f"job {job.id} is {job.status} after {self._limit:g} s; it goes on")
+        pause = min(self._pause, left)
+        self._pause = min(self._pause * 1.5, LONGEST_PAUSE)
+        return pause

@@ -1,0 +1,1 @@
+"""What applications hang onto their jobs: hooks and traces."""

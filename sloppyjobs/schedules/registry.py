@@ -1,0 +1,318 @@
+"""Recurring jobs: what makes jobs appear on time.
+
+A schedule is a row that can be changed at any time; a fire of it is an ordinary job. Here it is checked what is
+registered, and ticked; ``occurrences`` decides what a due schedule fires, the storage writes it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, TypedDict, Unpack
+
+from sqlalchemy import Connection
+
+from sloppyjobs import errors
+from sloppyjobs.domain import options
+from sloppyjobs.domain.model import Job, NewJob
+from sloppyjobs.domain.payload import encode, validate_input
+from sloppyjobs.enqueue.definitions import Definitions
+from sloppyjobs.ids import Ids
+from sloppyjobs.observe import traces
+from sloppyjobs.observe.hooks import Observer
+from sloppyjobs.schedules import occurrences
+from sloppyjobs.schedules import timetable as schedule
+from sloppyjobs.schedules.occurrences import JobDefaults, Recurring
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.schedules.firing import Firing
+from sloppyjobs.storage.schedules.rows import NewSchedule, StoredSchedule
+from sloppyjobs.storage.schedules.schedules import possible_name
+from sloppyjobs.views import Page
+
+TICK_LIMIT = 1000
+
+# Cron is periodic, so whether an expression ever fires does not depend on the day it is asked.
+_ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class ScheduleSettings(TypedDict, total=False):
+    """What can be set for a schedule. ``queue`` and ``priority`` are the definition's unless they are given."""
+
+    cron: str | None
+    every: float | timedelta | None
+    at: datetime | str | None
+    timezone: str
+    misfire: str
+    catch_up_limit: int
+    queue: str | None
+    priority: int | None
+    paused: bool
+
+
+class Synchronised(NamedTuple):
+    """The names of the schedules that the code declares, and of those that have just vanished from it."""
+
+    declared: tuple[str, ...]
+    vanished: tuple[str, ...]
+
+
+class _Fire:
+    """One fire of a schedule: what it was decided to enqueue, and the span of that."""
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._sending: traces.Sending | None = None
+        self.jobs: dict[str, NewJob] = {}
+
+    def decide(self, due: StoredSchedule, now: datetime) -> Firing:
+        """What is due; asked again after a passing fault."""
+        firing = occurrences.fire(due, self._definitions.get(due.job_name), now)
+        tracer = traces.tracer()
+        if tracer is not None and firing.jobs:
+            self._sending = traces.Sending(tracer, firing.jobs)
+            firing = firing._replace(jobs=self._sending.jobs)
+        self.jobs = {job.id: job for job in firing.jobs}
+        return firing
+
+    def happened(self) -> None:
+        """It was not overtaken by another scheduler."""
+        if self._sending is not None:
+            self._sending.end()
+
+
+class Schedules:
+    """The schedules of one ``Jobs``. Making it opens no connection.
+
+    ``application`` tells apart applications that share a database and declare schedules; see ``sync``.
+    """
+
+    def __init__(
+        self,
+        storage: Callable[[], SqlStorage],
+        definitions: Definitions,
+        new_ids: Ids,
+        *,
+        payload_limit: int,
+        application: str | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self._find_storage = storage
+        self._observers = observers
+        self._definitions = definitions
+        self._ids = new_ids
+        self._payload_limit = payload_limit
+        self.application = None if application is None else options.text("application", application)
+        self._declared: dict[str, NewSchedule] = {}
+
+    @property
+    def _storage(self) -> SqlStorage:
+        return self._find_storage()
+
+    # Registering
+
+    def register(
+        self, name: str, job_name: str, payload: Any = None, **settings: Unpack[ScheduleSettings]
+    ) -> Recurring:
+        """Write a schedule now, or update the one of that name; the settings are those of ``Jobs.recurring``."""
+        new = self._checked(name, job_name, payload, **settings)
+        self._storage.redactions.write(self._definitions.redactions)
+        written = self._storage.schedules.register(new)
+        assert written is not None
+        return self._shown(written, self._storage.redactions.by_name())
+
+    def declare(self, name: str, job_name: str, payload: Any = None, **settings: Unpack[ScheduleSettings]) -> None:
+        """Remember a schedule until ``sync`` writes it; ``DuplicateJob`` for a name that is declared already."""
+        new = self._checked(name, job_name, payload, declared=True, **settings)
+        if name in self._declared:
+            raise errors.DuplicateJob(f"the schedule {name!r} is declared already; each needs a name of its own")
+        self._declared[name] = new
+
+    def sync(self) -> Synchronised:
+        """Write what is declared in code, keeping cursors and paused states; workers do this when they start.
+
+        A schedule that was declared and is so no more has *vanished*: it stops firing and is shown as such
+        until it is declared again or deleted. Applications that share a database must not take each other's
+        schedules for vanished. So only schedules declared under the same ``Jobs(application=…)`` can vanish; and
+        without an application's name, only schedules of jobs that are known here, by a ``Jobs`` that declares at
+        least one schedule. A ``once`` whose time has passed is not written anew, because it may have run.
+        """
+        self._storage.redactions.write(self._definitions.redactions)
+        for new in self._declared.values():
+            self._storage.schedules.register(new)
+        return Synchronised(tuple(self._declared), tuple(self._mark_vanished()))
+
+    def _mark_vanished(self) -> list[str]:
+        if self.application is not None:
+            return self._storage.schedules.mark_vanished(self._declared, self.application, None)
+        if not self._declared:
+            return []
+        known = frozenset(definition.name for definition in self._definitions)
+        return self._storage.schedules.mark_vanished(self._declared, None, known)
+
+    @options.known_only("recurring", besides=("self", "declared"))
+    def _checked(
+        self,
+        name: str,
+        job_name: str,
+        payload: Any,
+        *,
+        cron: str | None = None,
+        every: float | timedelta | None = None,
+        at: datetime | str | None = None,
+        timezone: str = "UTC",
+        misfire: str = "run-once",
+        catch_up_limit: int = 10,
+        queue: str | None = None,
+        priority: int | None = None,
+        paused: bool = False,
+        declared: bool = False,
+    ) -> NewSchedule:
+        definition = self._definitions.require(job_name)
+        timetable = schedule.parse(
+            cron=cron,
+            every=every,
+            at=at,
+            timezone=timezone,
+            misfire=misfire,
+            catch_up_limit=catch_up_limit,
+            now=_ANY_DAY,
+        )
+        if definition.input is not None:
+            payload = validate_input(payload, definition.input)
+        return NewSchedule(
+            id=self._ids.new("recurring"),
+            name=options.text("name", name),
+            job_name=job_name,
+            payload=encode(payload, limit=self._payload_limit),
+            job_defaults=JobDefaults.of(definition).to_json(),
+            schedule=timetable,
+            queue=None if queue is None else options.queue("queue", queue),
+            priority=None if priority is None else options.whole("priority", priority),
+            paused=options.one_of("paused", paused, (True, False)),
+            declared=declared,
+            application=self.application if declared else None,
+        )
+
+    # The tick
+
+    def tick(self, owner: str | None = None, limit: int = 100) -> list[Job]:
+        """Fire up to ``limit`` due schedules, and return the jobs that this call enqueued.
+
+        Schedulers need no lock between them, and ``owner`` is accepted from those who still name one.
+        """
+        limit = options.whole("limit", limit, least=1, most=TICK_LIMIT)
+        if owner is not None:
+            options.text("owner", owner)
+        enqueued: list[Job] = []
+        due = self._storage.firing.due(limit)
+        while due:
+            fired = self._fire(due.pop(0))
+            enqueued += fired or ()
+            if fired is None and due:
+                # Another scheduler goes through the same list. To share it is quicker than to follow it.
+                left = set(self._storage.firing.due(limit))
+                due = [schedule_id for schedule_id in due if schedule_id in left]
+                random.shuffle(due)
+        return enqueued
+
+    def next_in(self) -> float | None:
+        """In how many seconds a tick has something to do, 0 when it has already; None when never."""
+        return self._storage.firing.next_in()
+
+    def _fire(self, schedule_id: str) -> list[Job] | None:
+        fire = _Fire(self._definitions)
+        inserted = self._storage.firing.fire(schedule_id, fire.decide)
+        if not inserted:
+            return inserted
+        inserted = [traces.without_trace(job) for job in inserted]
+        fire.happened()
+        self._tell([(fire.jobs[job.id], job) for job in inserted], committed=True)
+        return inserted
+
+    def _tell(self, enqueued: Iterable[tuple[NewJob, Job]], *, committed: bool) -> None:
+        for observer in list(self._observers):
+            for new, job in enqueued:
+                observer(new, job, committed)
+
+    # Reading
+
+    def get(self, name: str) -> Recurring:
+        """The schedule of that name, or ``UnknownSchedule``."""
+        return self._shown(self._storage.schedules.get(name), self._storage.redactions.by_name())
+
+    def page(
+        self, page_size: int = 50, cursor: str | None = None, queues: Collection[str] | None = None
+    ) -> Page[Recurring]:
+        """All schedules by name, or those whose jobs go to some queues; then a page may be short, even empty."""
+        from sloppyjobs.admin import paging  # noqa: PLC0415 - only who reads pages needs it
+
+        names = paging.Paging("recurring", (str,), None if queues is None else sorted(queues))
+        limit = paging.page_size(page_size)
+        position = names.position(cursor)
+        after = None if position.after is None else position.after[0]
+        found = self._storage.schedules.page(limit + 1, after, backward=position.backward)
+        secret = self._storage.redactions.by_name()
+        items = [((stored.name,), self._shown(stored, secret)) for stored in found[:limit]]
+        seen = [(key, shown) for key, shown in items if queues is None or shown.queue in queues]
+        return names.page(seen, position, items[-1][0] if len(found) > limit else None)
+
+    def fires(self, name: str, page_size: int = 50, cursor: str | None = None) -> Page[Job]:
+        """The jobs that the schedule enqueued, newest occurrence first; also of one that is gone."""
+        from sloppyjobs.admin import paging  # noqa: PLC0415 - only who reads pages needs it
+
+        history, limit = paging.Paging("fires", (datetime, str), name), paging.page_size(page_size)
+        position = history.position(cursor)
+        schedule_id = self._id_of(possible_name(name))
+        found = self._storage.schedules.jobs_of(schedule_id, limit + 1, position.after, backward=position.backward)
+        items = [((job.occurrence_at, job.id), job) for job in found[:limit]]
+        return history.page(items, position, items[-1][0] if len(found) > limit else None)
+
+    def _id_of(self, name: str) -> str:
+        try:
+            return self._storage.schedules.get(name).id
+        except errors.UnknownSchedule:
+            found = self._storage.schedules.of_keys(*occurrences.occurrence_keys(name))
+            if found is None:
+                raise
+            return found
+
+    def _shown(self, stored: StoredSchedule, secret: Mapping[str, tuple[str, ...]]) -> Recurring:
+        definition = self._definitions.get(stored.job_name)
+        return occurrences.shown(stored, definition, secret.get(stored.job_name, ()))
+
+    # Commands
+
+    def trigger(self, name: str, *, actor: str | None = None, connection: Connection | None = None) -> Job:
+        """Enqueue one job of the schedule now, paused or not; its cursor stays where it is."""
+        storage, id = self._storage, self._ids.new("job")
+
+        def work(connection: Connection) -> tuple[NewJob, Job]:
+            stored = storage.schedules.get(name, connection)
+            definition, now = self._definitions.get(stored.job_name), storage.now(connection)
+            new = occurrences.manual_job(stored, definition, id=id, now=now, actor=actor)
+            tracer = traces.tracer()
+            if tracer is None:
+                return new, storage.insert_jobs([new], connection)[0]
+            asked, written = traces.produce(tracer, [new], lambda traced: storage.insert_jobs(traced, connection))
+            return asked[0], written[0]
+
+        new, job = storage.write(work, connection)
+        self._tell([(new, job)], committed=connection is None)
+        return job
+
+    def pause(self, name: str) -> Recurring:
+        """Let the schedule not fire until it is resumed."""
+        self._storage.schedules.set_paused(name, True)
+        return self.get(name)
+
+    def resume(self, name: str) -> Recurring:
+        """Let it fire again from its next occurrence on; what it missed is not made up for, a ``once`` excepted."""
+        self._storage.schedules.set_paused(name, False)
+        return self.get(name)
+
+    def delete(self, name: str, connection: Connection | None = None) -> Recurring:
+        """Remove the schedule, and return it as it was. Jobs that it enqueued stay."""
+        return self._shown(
+            self._storage.schedules.delete(name, connection), self._storage.redactions.by_name(connection)
+        )

@@ -1,0 +1,1 @@
+"""What operators do: the audit trail, retries of a cause, forms and logins."""

@@ -1,0 +1,95 @@
+"""The caller's transaction: whether it is one of the jobs' database, and the storage that can write in it.
+
+A session may come from another engine than ours, and by another driver: asynchronous, or psycopg2 beside psycopg 3.
+The statements are then written for that driver, by a storage beside ours that only ever works in callers' transactions.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from sqlalchemy import URL, Connection, Engine
+
+from sloppyjobs import errors
+from sloppyjobs.storage.shown_urls import shown
+
+if TYPE_CHECKING:
+    from sloppyjobs.storage.store import SqlStorage
+
+ASYNC_DRIVERS = {"psycopg": "postgresql+psycopg://", "aiosqlite": "sqlite+aiosqlite://"}
+"""Asynchronous drivers in whose transactions jobs can be written, and how their URLs begin."""
+
+
+class Callers:
+    """The engines of callers, as far as they are known to be of the storage's database."""
+
+    def __init__(self, storage: SqlStorage) -> None:
+        self._storage = storage
+        self._same: WeakSet[Engine] = WeakSet()
+        self._beside: dict[tuple[str, bool], SqlStorage] = {}
+        self._lock = threading.Lock()
+
+    def storage_for(self, connection: Connection) -> SqlStorage:
+        """The storage that writes on this connection. Raises ``InvalidOption`` where it leads to another database."""
+        ours, theirs = self._storage.engine, connection.engine
+        if theirs is ours or theirs.pool is ours.pool:
+            return self._storage
+        if theirs not in self._same:
+            _refuse_async_driver(theirs)
+            self._refuse_other_database(connection)
+            self._same.add(theirs)
+        driver = _driver(theirs)
+        return self._storage if driver == _driver(ours) else self._for_driver(driver, theirs)
+
+    def _for_driver(self, driver: tuple[str, bool], engine: Engine) -> SqlStorage:
+        with self._lock:
+            if driver not in self._beside:
+                # An engine of its own, which never connects, so that the application's may go when it is done with it.
+                copy = Engine(engine.pool.recreate(), engine.dialect, engine.url)
+                self._beside[driver] = self._storage.beside(copy)
+            return self._beside[driver]
+
+    def _refuse_other_database(self, connection: Connection) -> None:
+        ours, theirs = self._storage.engine, connection.engine
+        same = ours.dialect.name == theirs.dialect.name and (
+            (_place(ours.url) is not None and _place(ours.url) == _place(theirs.url))
+            or _equal(self._storage.read(self._storage.dialect.identity), self._storage.dialect.identity(connection))
+        )
+        if not same:
+            raise errors.InvalidOption(
+                f"the session or connection is of another database, {shown(theirs.url)}; these jobs are in "
+                f"{shown(ours.url)}. Pass one of that database, or none"
+            )
+
+
+def _equal(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> bool:
+    """Whether what both say of themselves is the same; one may be allowed to say less."""
+    return all(one == other for one, other in zip(ours, theirs, strict=False))
+
+
+def _driver(engine: Engine) -> tuple[str, bool]:
+    return engine.dialect.driver, engine.dialect.is_async
+
+
+def _refuse_async_driver(engine: Engine) -> None:
+    name, is_async = _driver(engine)
+    if is_async and name not in ASYNC_DRIVERS:
+        known = " or ".join(f"create_async_engine('{url}…')" for url in ASYNC_DRIVERS.values())
+        raise errors.InvalidOption(
+            f"jobs cannot be enqueued in a transaction of the asynchronous driver {name}: use {known}, or pass no "
+            "session and no connection"
+        )
+
+
+def _place(url: URL) -> tuple[Any, ...] | None:
+    """Where the URL leads, whoever goes there and by whatever driver; None where the URL alone does not say."""
+    if url.get_backend_name() == "sqlite":
+        name = url.database or ":memory:"
+        return None if name.startswith((":memory:", "file:")) else (Path(name).resolve(),)
+    query = url.query
+    if "unix_sock" in query or "service" in query:
+        return None
+    return url.host or query.get("host"), url.port or query.get("port") or 5432, url.database or query.get("dbname")

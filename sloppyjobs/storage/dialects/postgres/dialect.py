@@ -1,0 +1,162 @@
+"""What is different in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Subquery, Table, any_, bindparam, cast, literal_column, select
+from sqlalchemy import func as sql
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import ARRAY, JSON, insert
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.types import Text, TypeEngine
+
+from sloppyjobs.storage.checks import Check
+from sloppyjobs.storage.dialect import Dialect, json_parameter
+from sloppyjobs.storage.dialects.postgres import statements
+from sloppyjobs.storage.dialects.postgres.connections import READ_ONLY
+from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
+from sloppyjobs.storage.dialects.upserts import add_deaths_on_conflict, count_up_on_conflict
+from sloppyjobs.storage.schema.instants import Instant
+from sloppyjobs.storage.schema.tables import Tables
+
+_TRANSIENT = {"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "08000", "08003", "08006", "08001", "08004"}
+_AWAY = {"08", "28", "3D", "53", "57", "58"}
+"""Classes of SQLSTATEs: connection, authorization, no such database, resources, intervention, system error."""
+
+
+class PostgresDialect(Dialect):
+    """PostgreSQL, by whatever driver."""
+
+    name = "postgresql"
+    now_sql = "clock_timestamp()"
+    # A queue's statistics are stale by nature, and a plan made for few rows must not meet many: only reads along an
+    # index are bounded whatever the tables hold.
+    read_settings = (
+        "set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), "
+        "set_config('enable_sort', 'off', true), set_config('statement_timeout', '3000', true), "
+        "set_config('jit', 'off', true)"
+    )
+    # Jobs that are enqueued in one call are claimed in their order, and the claim index has no id.
+    step = timedelta(microseconds=1)
+
+    def __init__(self, tables: Tables, *, channel: str | None) -> None:
+        super().__init__(tables)
+        self._channel = channel
+        if tables.schema:
+            self.preparation = f'CREATE SCHEMA IF NOT EXISTS "{tables.schema}";\n\n'
+
+    def is_transient(self, error: DBAPIError) -> bool:
+        """Deadlocks, serialization failures, lock time-outs, and a server that is restarting."""
+        return error.connection_invalidated or sqlstate(error) in _TRANSIENT
+
+    def is_unavailable(self, error: DBAPIError) -> bool:
+        """A fault that lasts, no connection, or a server that refuses to work."""
+        state = sqlstate(error)
+        if state is None:
+            # The driver's own words: it could not connect, or the connection broke.
+            return error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)
+        return self.is_transient(error) or state[:2] in _AWAY or state == READ_ONLY
+
+    def is_lost(self, error: DBAPIError) -> bool:
+        """The connection broke; but a server that says that it is shutting down has not committed."""
+        return error.connection_invalidated and sqlstate(error) is None
+
+    def is_read_only(self, error: DBAPIError) -> bool:
+        """A standby, or a primary that has become one."""
+        return sqlstate(error) == READ_ONLY
+
+    def is_timeout(self, error: DBAPIError) -> bool:
+        """Query cancelled."""
+        return sqlstate(error) == "57014"
+
+    def is_duplicate(self, error: DBAPIError) -> bool:
+        """Unique violation."""
+        return sqlstate(error) == "23505"
+
+    def is_unreadable(self, error: Exception) -> bool:
+        """The driver refuses instants that Python has none for, before the server has anything to say."""
+        cause = getattr(error, "orig", error)
+        refused = any(kind.__name__ == "DataError" for kind in type(cause).__mro__)
+        return super().is_unreadable(error) or (refused and sqlstate(cause) is None)
+
+    def from_driver(self, value: datetime | None) -> datetime | None:
+        """The driver answers in the session's zone, which is UTC on connections of our own making."""
+        return value if value is None or value.tzinfo is UTC else value.astimezone(UTC)
+
+    def raw_text(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Instants as JSON writes them, which does not depend on the session's settings."""
+        if isinstance(column.type, Instant):
+            return sql.to_json(column).op("#>>")(literal_column("'{}'")).cast(Text)
+        return super().raw_text(column)
+
+    def any_of(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """``= ANY(array)``."""
+        return column == any_(bindparam(name, type_=ARRAY(Text)))
+
+    def given_rows(self, name: str, columns: Mapping[str, TypeEngine[Any]]) -> Subquery:
+        """``json_array_elements``."""
+        row = sql.json_array_elements(cast(json_parameter(name), JSON)).column_valued("row")
+        values = [
+            cast(row.op("->>")(literal_column(str(place))), kind).label(column)
+            for place, (column, kind) in enumerate(columns.items())
+        ]
+        return select(*values).subquery("given")
+
+    def insert_if_absent(self, table: Table, names: Sequence[str]) -> Any:
+        """``ON CONFLICT DO NOTHING``."""
+        return insert(table).values({name: bindparam(name) for name in names}).on_conflict_do_nothing()
+
+    def count_up(self) -> Any:
+        """``ON CONFLICT DO UPDATE``, adding."""
+        return count_up_on_conflict(insert(self.tables.stats), self.tables.stats)
+
+    def add_deaths(self, rows: Sequence[dict[str, Any]]) -> Any:
+        """``ON CONFLICT DO UPDATE``, adding."""
+        return add_deaths_on_conflict(insert(self.tables.deaths).values(rows), self.tables.deaths)
+
+    def lock_migrations(self, connection: Connection) -> None:
+        """An advisory lock that ends with the transaction."""
+        connection.execute(sql.pg_advisory_xact_lock(sql.hashtext(self.tables.schema_name)).select())
+
+    def fires_alone(self, connection: Connection, schedule_id: str) -> bool:
+        """An advisory lock that ends with the transaction, also when its process is killed."""
+        keys = (sql.hashtext(self.tables.schema_name), sql.hashtext(schedule_id))
+        alone: bool = connection.execute(sql.pg_try_advisory_xact_lock(*keys).select()).scalar_one()
+        return alone
+
+    def same_key(self, column: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElement[bool]:
+        """``= ANY``: of ``=`` a plan that was made for a small table makes a scan along the whole key."""
+        return column == any_(postgresql.array([given]))
+
+    def plan_by_index(self, connection: Connection) -> None:
+        """As for claims: a plan that was made for an empty table must not meet a full one."""
+        connection.exec_driver_sql(statements.PLAN_BY_INDEX)
+
+    def event_mark(self, connection: Connection) -> int:
+        """A number of the sequence: no index orders the events of all jobs, so the highest is not known."""
+        table = connection.dialect.identifier_preparer.format_table(self.tables.events)
+        number: int = connection.execute(sql.nextval(sql.pg_get_serial_sequence(table, "id")).select()).scalar_one()
+        return number
+
+    def announce(self, connection: Connection) -> None:
+        """NOTIFY, delivered with the commit."""
+        if self._channel is not None:
+            connection.execute(sql.pg_notify(self._channel, "").select())
+
+    def identity(self, connection: Connection) -> tuple[Any, ...]:
+        """The name of the database, and the number of its cluster for those who may know it."""
+        allowed, name = connection.exec_driver_sql(
+            "SELECT has_function_privilege('pg_control_system()', 'EXECUTE'), current_database()"
+        ).one()
+        if not allowed:
+            return (name,)
+        return name, connection.exec_driver_sql("SELECT system_identifier FROM pg_control_system()").scalar_one()
+
+    def checks(self) -> Mapping[str, Check]:
+        """The server, the connections to it and the plan of the claim."""
+        from sloppyjobs.storage.dialects.postgres import doctor  # noqa: PLC0415 - needed by `doctor` alone
+
+        return doctor.CHECKS

@@ -1,0 +1,126 @@
+"""What can be wrong with a PostgreSQL server and the connections to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, text
+
+from sloppyjobs.storage.checks import FAIL, OK, WARN, Check, Finding, claim_plan
+from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.dialects.postgres import connections
+from sloppyjobs.storage.dialects.postgres.drivers import FAST
+from sloppyjobs.storage.dialects.postgres.statements import PLAN_BY_INDEX
+from sloppyjobs.storage.dialects.postgres.turns import PostgresTurning
+from sloppyjobs.storage.jobs.claim import ClaimRequest
+
+if TYPE_CHECKING:
+    from sloppyjobs.storage.store import SqlStorage
+
+LEAST_POSTGRES = 13
+
+
+def _setting(connection: Connection, name: str) -> str:
+    found: str = connection.execute(text("SELECT current_setting(:name)"), {"name": name}).scalar_one()
+    return found
+
+
+def _server(_storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+    version = int(_setting(connection, "server_version_num")) // 10_000
+    detail = f"PostgreSQL {_setting(connection, 'server_version')}"
+    if version >= LEAST_POSTGRES:
+        yield Finding("server", OK, detail)
+    else:
+        yield Finding("server", WARN, detail, f"version {LEAST_POSTGRES} or newer is tested")
+
+
+def _connections(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+    driver = connection.connection.driver_connection
+    given = connections.parameters_of(driver)
+    silent = {"tcp_user_timeout", "keepalives_idle"} - given.keys()
+    if storage.owns_engine:
+        yield Finding("connections", OK, "given up when the server does not answer")
+    elif connections.is_local(driver):
+        yield Finding("connections", OK, "through a socket of this machine, which no network can swallow")
+    elif silent or "connect_timeout" not in given:
+        missing = ", ".join(sorted(silent | ({"connect_timeout"} - given.keys())))
+        hint = f"pass connect_args={connections.CONNECT_ARGS} to your engine"
+        yield Finding(
+            "connections", WARN, f"your engine waits very long for a server that is gone: without {missing}", hint
+        )
+    else:
+        yield Finding("connections", OK, "your engine has keepalives and timeouts")
+
+
+def _driver(storage: SqlStorage, _connection: Connection) -> Iterator[Finding]:
+    name = storage.engine.dialect.driver
+    if name == FAST:
+        yield Finding("driver", OK, "psycopg 3")
+    else:
+        hint = "psycopg 3 is faster: pip install 'sloppyjobs[postgres]', and a postgresql+psycopg:// URL"
+        yield Finding("driver", OK, f"{name}, by the plain path", hint)
+
+
+def _isolation(_storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+    level = _setting(connection, "transaction_isolation")
+    if level == "read committed":
+        yield Finding("isolation", OK, level)
+    else:
+        hint = "use read committed for the engine of the jobs: stricter levels make workers retry"
+        yield Finding("isolation", WARN, level, hint)
+
+
+def _autovacuum(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+    if _setting(connection, "autovacuum") != "on":
+        hint = "turn it on: dead rows slow every claim down"
+        yield Finding("autovacuum", FAIL, "autovacuum is off on this server", hint)
+        return
+    jobs = storage.tables.jobs
+    name = f'"{jobs.schema}"."{jobs.name}"' if jobs.schema else f'"{jobs.name}"'
+    found = connection.execute(
+        text("SELECT reloptions FROM pg_class WHERE oid = to_regclass(:name)"), {"name": name}
+    ).scalar_one_or_none()
+    if any("autovacuum_vacuum_threshold" in option for option in found or ()):
+        yield Finding("autovacuum", OK, "on, and tuned for the table of jobs")
+    else:
+        hint = "apply the ALTER TABLE … SET (…) statements that `sloppyjobs sql` prints"
+        yield Finding("autovacuum", WARN, "the table of jobs has the server's defaults", hint)
+
+
+def _claim_statement(storage: SqlStorage, connection: Connection) -> tuple[str, Any]:
+    if isinstance(storage, PostgresTurning):
+        return storage.claim_call(ClaimRequest("doctor", ("default",), ("any",)))
+    claim = storage.prepared("heads of lane", storage._heads_of_lane)
+    return claim.sql, claim.bind({"of_queue": "default", "of_name": "any", "now": storage.now(connection), "most": 1})
+
+
+def _claim_plan(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+    statement, values = _claim_statement(storage, connection)
+    cursor = cursor_of(connection)
+    cursor.execute(PLAN_BY_INDEX)
+    cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", values)
+    plan = cursor.fetchone()[0]
+    plan = json.loads(plan) if isinstance(plan, str) else plan
+    nodes = list(_nodes(plan[0]["Plan"]))
+    jobs = storage.tables.jobs.name
+    scans = [node for node in nodes if node.get("Relation Name") == jobs and node["Node Type"] == "Seq Scan"]
+    used = sorted({node["Index Name"] for node in nodes if "Index Name" in node})
+    yield claim_plan(not scans, f"by {', '.join(used)}" if not scans else f"reads all of {jobs}")
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)
+
+
+CHECKS: dict[str, Check] = {
+    "driver": _driver,
+    "server": _server,
+    "connections": _connections,
+    "isolation": _isolation,
+    "autovacuum": _autovacuum,
+    "claim plan": _claim_plan,
+}

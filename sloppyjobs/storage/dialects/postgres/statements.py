@@ -1,0 +1,351 @@
+"""The set-based statements of PostgreSQL as text, and the values they take.
+
+Materialized CTEs are fences: without them the planner may lock more rows than it updates. Status words stand in the
+text, so that generic plans can use the partial indexes. The clock is read once per statement, as a scalar subquery,
+because a volatile function in a condition would rule the index out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from sqlalchemy.dialects import postgresql
+
+from sloppyjobs.domain.states import FINISHED
+from sloppyjobs.storage.dialects.postgres.arrays import array_of
+from sloppyjobs.storage.jobs import rows
+from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT
+from sloppyjobs.storage.schema.columns import JOB_COLUMNS, JobColumn, Kind, New, inserted
+from sloppyjobs.storage.schema.tables import Tables
+
+# Only one plan is right for these statements, whatever the statistics say: from the given rows, through an index, to
+# each row. It is made once and kept. Compiling it to machine code would take a hundred times as long as running it.
+PLAN_BY_INDEX = (
+    "SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), "
+    "set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true), "
+    "set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true)"
+)
+
+
+class Statements(NamedTuple):
+    """The texts for one installation."""
+
+    insert_one: str
+    insert_in_known: str
+    """As ``insert_one``, for a queue that most likely has its row; the last column says whether it has."""
+    insert_many: str
+    """With the columns in which the jobs differ left open, for ``insert_many``."""
+    taken_key: str
+    jobs: str
+    """The name of the table of jobs."""
+    copy_events: str
+    after_copy: str
+    settle: str
+    """For batches of nothing but successes."""
+    settle_mixed: str
+    claim: str
+
+
+def statements(tables: Tables, channel: str | None) -> Statements:
+    """The statements over these tables; ``channel`` is where new jobs are announced, if anywhere."""
+    format_table = postgresql.dialect().identifier_preparer.format_table  # type: ignore[no-untyped-call]
+    names = {
+        "jobs": format_table(tables.jobs),
+        "attempts": format_table(tables.attempts),
+        "events": format_table(tables.events),
+        "queues": format_table(tables.queues),
+        "stats": format_table(tables.stats),
+        "claim_fields": ", ".join(rows.CLAIM_FIELDS),
+        "j_claim_fields": ", ".join(f"j.{name}" for name in rows.CLAIM_FIELDS),
+        "job_insert": ", ".join(JOB_INSERT),
+        "one_job": ", ".join(_ONE_JOB.values()),
+    }
+    quoted = "NULL" if channel is None else "'" + channel.replace("'", "''") + "'"
+    announce = "NULL" if channel is None else f"CASE WHEN status = 'queued' THEN pg_notify({quoted}, queue) END"
+    announce_many = "SELECT 1" if channel is None else f"SELECT pg_notify({quoted}, '')"
+    return Statements(
+        insert_one=_INSERT_ONE.format(seen=_SEEN.format(**names), known="true", announce=announce, **names),
+        insert_in_known=_INSERT_ONE.format(seen="", known=_KNOWN.format(**names), announce=announce, **names),
+        insert_many=_INSERT_MANY.format(
+            announce=announce_many, given="{given}", values="{values}", status="{status}", **names
+        ),
+        taken_key=_TAKEN_KEY.format(**names),
+        jobs=names["jobs"],
+        copy_events=copy_into(names["events"], CREATED_EVENT),
+        after_copy=_AFTER_COPY.format(announce=announce_many, **names),
+        settle=_SETTLE.format(**names),
+        settle_mixed=_SETTLE_MIXED.format(finished=", ".join(f"'{one.value}'" for one in sorted(FINISHED)), **names),
+        claim=_CLAIM.format(**names),
+    )
+
+
+def copy_into(table: str, columns: Sequence[str]) -> str:
+    """The statement that takes binary rows with these columns."""
+    return f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT binary)"
+
+
+@lru_cache(maxsize=500)
+def insert_many(statement: str, own: tuple[str, ...]) -> str:
+    """The insert of jobs that differ in these columns; each is given as an array named like its column."""
+    lists = "".join(f", unnest(%({name})s::{array_of(_KIND[name]).sql}) AS {name}" for name in own)
+    values = {**_ONE_JOB, **_OF_MANY, **{name: name for name in own}}
+    return statement.format(given=lists, values=", ".join(values.values()), status=values["status"])
+
+
+def _parameter(column: JobColumn) -> str:
+    cast = {Kind.NUMBER: "::float8", Kind.INSTANT: "::timestamptz"}.get(column.kind, "")
+    return f"%({column.name})s{cast}"
+
+
+_KIND = {column.name: column.kind for column in JOB_COLUMNS}
+_DECIDED: dict[str | New | None, str] = {
+    New.STATUS: "CASE WHEN run_at <= now THEN 'queued' ELSE 'scheduled' END",
+    New.RUN_AT: "run_at",
+    New.NOW: "now",
+    New.ZERO: "0",
+}
+_DECIDED_OF_MANY: dict[str | New | None, str] = {
+    New.ID: "id",
+    New.PAYLOAD: "payload",
+    New.STATUS: "'queued'",
+    New.RUN_AT: "now",
+}
+_NEW = {column.name: column.new for column in JOB_COLUMNS}
+_ONE_JOB = {
+    column.name: _DECIDED[column.new] if column.new in _DECIDED else _parameter(column)
+    for column in inserted(JOB_COLUMNS)
+}
+_OF_MANY = {name: _DECIDED_OF_MANY[new] for name, new in _NEW.items() if new in _DECIDED_OF_MANY}
+
+_CLOCK = "clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)"
+
+_INSERT_ONE = (
+    "WITH "
+    + _CLOCK
+    + """,
+timed AS MATERIALIZED (
+  SELECT now, coalesce(%(run_at)s::timestamptz, now + make_interval(secs => %(delay)s::float8)) AS run_at FROM clock
+),
+job AS (
+  INSERT INTO {jobs} ({job_insert})
+  SELECT {one_job}
+  FROM timed
+  ON CONFLICT DO NOTHING
+  RETURNING id, queue, status, run_at, created_at
+),
+event AS (
+  INSERT INTO {events} (job_id, event_type, to_status, created_at) SELECT id, 'created', status, created_at FROM job
+){seen}
+SELECT status, run_at, created_at, {known}, {announce} FROM job
+"""
+)
+_SEEN = """,
+seen AS (
+  INSERT INTO {queues} (name, created_at) SELECT queue, created_at FROM job
+  WHERE NOT EXISTS (SELECT FROM {queues} q WHERE q.name = %(queue)s)
+  ON CONFLICT DO NOTHING
+)"""
+_KNOWN = "EXISTS (SELECT FROM {queues} q WHERE q.name = %(queue)s)"
+
+_INSERT_MANY = """
+WITH new AS MATERIALIZED (
+  SELECT given.*, %(now)s::timestamptz + place * %(step)s::interval AS now
+  -- Side by side in the list, and not in FROM, where each function's rows would be stored first.
+  FROM (SELECT unnest(%(id)s::text[]) AS id, unnest(%(payload)s::text[]) AS payload,
+               generate_series(0, cardinality(%(id)s::text[]) - 1) AS place{given}) given
+),
+job AS (
+  INSERT INTO {jobs} ({job_insert}) SELECT {values} FROM new
+),
+event AS (
+  INSERT INTO {events} (job_id, event_type, to_status, created_at) SELECT id, 'created', {status}, now FROM new
+),
+seen AS (
+  INSERT INTO {queues} (name, created_at) SELECT seen.name, %(now)s::timestamptz
+  FROM unnest(%(queues)s::text[]) AS seen(name)
+  WHERE NOT EXISTS (SELECT FROM {queues} q WHERE q.name = seen.name)
+  ON CONFLICT DO NOTHING
+)
+{announce}
+"""
+
+# A join, and not = ANY, whose plan may compare each row with each key.
+_TAKEN_KEY = """
+SELECT 1 FROM unnest(%(keys)s::text[]) AS given(key)
+WHERE EXISTS (SELECT FROM {jobs} j WHERE j.idempotency_key = given.key) LIMIT 1
+"""
+
+_AFTER_COPY = """
+WITH seen AS (
+  INSERT INTO {queues} (name, created_at) SELECT new.name, %(now)s::timestamptz
+  FROM unnest(%(queues)s::text[]) AS new(name)
+  WHERE NOT EXISTS (SELECT FROM {queues} q WHERE q.name = new.name)
+  ON CONFLICT DO NOTHING
+)
+{announce}
+"""
+
+_SETTLE = (
+    "WITH "
+    + _CLOCK
+    + """,
+settled AS (
+  UPDATE {jobs} j
+  SET status = 'succeeded', result = given.result, updated_at = clock.now, finished_at = clock.now, locked_by = NULL,
+      locked_until = NULL, error_code = NULL, error_type = NULL, error_message = NULL, error_frame = NULL
+  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(results)s::text[])
+       AS given(id, attempt, microseconds, result), clock
+  -- An expression, not the column: the index of running jobs must look unusable, for the way is by primary key.
+  -- And = ANY, not =, of which a plan for a small table makes a walk along the whole primary key.
+  WHERE j.id = ANY (ARRAY[given.id]) AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
+    AND j.attempt_count = given.attempt AND j.followups IS NULL
+  RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds
+),
+closed AS (
+  UPDATE {attempts} a SET status = 'succeeded', finished_at = clock.now, run_seconds = settled.seconds
+  FROM settled, clock WHERE a.job_id = ANY (ARRAY[settled.id]) AND a.attempt_number = settled.attempt
+),
+history AS (
+  INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
+  SELECT id, 'succeeded', 'processing', 'succeeded', attempt, %(worker)s, clock.now FROM settled, clock
+),
+counted AS (
+  INSERT INTO {stats} AS s (minute, queue, name, shard, succeeded, failed, dead, cancelled, run_seconds)
+  SELECT date_trunc('minute', clock.now), queue, name, %(shard)s, count(*), 0, 0, 0, coalesce(sum(seconds), 0)
+  FROM settled, clock GROUP BY clock.now, queue, name ORDER BY queue, name
+  ON CONFLICT (minute, queue, name, shard) DO UPDATE
+  SET succeeded = s.succeeded + excluded.succeeded, run_seconds = s.run_seconds + excluded.run_seconds
+)
+SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_agg(id) END FROM settled
+"""
+)
+
+# As _SETTLE, for any mixture of outcomes. ``via`` is the status between processing and the target, if there is one.
+_SETTLE_MIXED = (
+    "WITH "
+    + _CLOCK
+    + """,
+settled AS (
+  UPDATE {jobs} j
+  SET status = given.target, result = CASE WHEN given.target = 'succeeded' THEN given.result ELSE j.result END,
+      run_at = coalesce(clock.now + make_interval(secs => given.delay), j.run_at), updated_at = clock.now,
+      finished_at = CASE WHEN given.target IN ({finished}) THEN clock.now END, locked_by = NULL, locked_until = NULL,
+      max_attempts = j.max_attempts + given.extra, error_code = given.error_code, error_type = given.error_type,
+      error_message = given.error_message, error_frame = given.error_frame
+  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(results)s::text[], %(vias)s::text[],
+              %(targets)s::text[], %(events)s::text[], %(ends)s::text[], %(delays)s::float8[], %(extras)s::int[],
+              %(codes)s::text[], %(types)s::text[], %(messages)s::text[], %(frames)s::text[], %(traces)s::text[],
+              %(reasons)s::text[])
+       AS given(id, attempt, microseconds, result, via, target, event, ended, delay, extra,
+                error_code, error_type, error_message, error_frame, traceback, reason), clock
+  WHERE j.id = ANY (ARRAY[given.id]) AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
+    AND j.attempt_count = given.attempt AND j.followups IS NULL
+  RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds, given.via, given.target,
+            given.event, given.ended, given.extra, given.error_code, given.error_type, given.error_message,
+            given.error_frame, given.traceback, given.reason
+),
+closed AS (
+  UPDATE {attempts} a
+  SET status = settled.ended, finished_at = clock.now, run_seconds = settled.seconds, error_code = settled.error_code,
+      error_type = settled.error_type, error_message = settled.error_message, error_frame = settled.error_frame,
+      traceback = settled.traceback
+  FROM settled, clock WHERE a.job_id = ANY (ARRAY[settled.id]) AND a.attempt_number = settled.attempt
+),
+history AS (
+  INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, message, created_at)
+  SELECT id, edge.event, edge.source, edge.target, attempt, %(worker)s, edge.message, clock.now
+  FROM settled CROSS JOIN clock CROSS JOIN LATERAL (
+    SELECT 1 AS step, 'processing' AS source, coalesce(via, settled.target) AS target,
+           coalesce(via, settled.event) AS event, coalesce(error_message, reason) AS message
+    UNION ALL
+    SELECT 2, via, settled.target, settled.event, NULL WHERE via IS NOT NULL
+  ) edge
+  ORDER BY id, step
+),
+counted AS (
+  INSERT INTO {stats} AS s (minute, queue, name, shard, succeeded, failed, dead, cancelled, run_seconds)
+  SELECT date_trunc('minute', clock.now), queue, name, %(shard)s, count(*) FILTER (WHERE target = 'succeeded'),
+         count(*) FILTER (WHERE via = 'failed' AND extra = 0), count(*) FILTER (WHERE target = 'dead'),
+         count(*) FILTER (WHERE target = 'cancelled'), coalesce(sum(seconds), 0)
+  FROM settled, clock GROUP BY clock.now, queue, name ORDER BY queue, name
+  ON CONFLICT (minute, queue, name, shard) DO UPDATE
+  SET succeeded = s.succeeded + excluded.succeeded, failed = s.failed + excluded.failed,
+      dead = s.dead + excluded.dead, cancelled = s.cancelled + excluded.cancelled,
+      run_seconds = s.run_seconds + excluded.run_seconds
+)
+SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_agg(id) END FROM settled
+"""
+)
+
+_CLAIM = (
+    "WITH RECURSIVE "
+    + _CLOCK
+    + """,
+lanes AS (
+  (SELECT queue, name FROM {jobs} WHERE status = 'queued' ORDER BY queue, name LIMIT 1)
+  UNION ALL
+  SELECT next.queue, next.name FROM lanes CROSS JOIN LATERAL (
+    SELECT j.queue, j.name FROM {jobs} j
+    WHERE j.status = 'queued' AND (j.queue, j.name) > (lanes.queue, lanes.name)
+    ORDER BY j.queue, j.name LIMIT 1
+  ) next
+),
+open AS MATERIALIZED (
+  SELECT queue, name FROM lanes
+  WHERE (%(queues)s::text[] IS NULL OR queue = ANY (%(queues)s::text[]))
+    AND (%(names)s::text[] IS NULL OR name = ANY (%(names)s::text[]))
+    AND NOT EXISTS (
+      SELECT FROM {queues} q WHERE q.name = lanes.queue AND q.paused_at IS NOT NULL
+        AND (q.paused_until IS NULL OR q.paused_until > (SELECT now FROM clock))
+    )
+),
+heads AS MATERIALIZED (
+  SELECT open.queue, open.name FROM open CROSS JOIN LATERAL (
+    SELECT j.priority, j.run_at, j.created_at FROM {jobs} j
+    WHERE j.status = 'queued' AND j.queue = open.queue AND j.name = open.name
+      AND j.run_at <= (SELECT now FROM clock)
+    ORDER BY j.priority DESC, j.run_at, j.created_at LIMIT %(most)s
+  ) head
+  WHERE (SELECT count(*) FROM open) > 1
+  ORDER BY head.priority DESC, head.run_at, head.created_at LIMIT %(most)s
+),
+shares AS MATERIALIZED (
+  SELECT queue, name, count(*) AS share FROM heads GROUP BY queue, name
+  UNION ALL
+  SELECT queue, name, %(most)s FROM open WHERE (SELECT count(*) FROM open) = 1
+),
+picked AS MATERIALIZED (
+  SELECT job.place FROM shares CROSS JOIN LATERAL (
+    SELECT j.ctid AS place FROM {jobs} j
+    WHERE j.status = 'queued' AND j.queue = shares.queue AND j.name = shares.name
+      AND j.run_at <= (SELECT now FROM clock)
+    ORDER BY j.priority DESC, j.run_at, j.created_at LIMIT shares.share
+    FOR UPDATE SKIP LOCKED
+  ) job
+),
+claimed AS (
+  UPDATE {jobs} j
+  SET status = 'processing', attempt_count = j.attempt_count + 1, locked_by = %(worker)s, updated_at = clock.now,
+      locked_until = clock.now + make_interval(secs => %(lease)s::float8),
+      progress_percent = NULL, progress_message = NULL, progress_fields = NULL
+  FROM clock WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked))
+  RETURNING {j_claim_fields}
+),
+opened AS (
+  INSERT INTO {attempts} (job_id, attempt_number, worker_id, status, started_at)
+  SELECT id, attempt_count, %(worker)s, 'running', updated_at FROM claimed
+),
+history AS (
+  INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
+  SELECT id, 'claimed', 'queued', 'processing', attempt_count, %(worker)s, updated_at FROM claimed
+)
+SELECT {claim_fields} FROM claimed ORDER BY priority DESC, run_at, created_at, id
+"""
+)
+
+
+def array_text(words: Sequence[str]) -> str:
+    """An array of ids or states, which need no quoting: the cheapest way to pass them."""
+    return "{" + ",".join(words) + "}"

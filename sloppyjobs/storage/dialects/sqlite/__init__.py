@@ -1,0 +1,1 @@
+"""SQLite: one writer at a time, instants as text, lists as JSON."""

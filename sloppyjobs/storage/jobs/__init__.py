@@ -1,0 +1,1 @@
+"""The life of a job as SQL: insert, claim, settle, leases, transitions."""

@@ -1,0 +1,178 @@
+"""Writing new jobs: the row and its first event, in the caller's transaction or in one of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import count
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, insert, select
+from sqlalchemy.exc import DBAPIError
+
+from sloppyjobs import errors
+from sloppyjobs.domain.model import Job, NewJob
+from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.jobs import rows
+from sloppyjobs.storage.jobs.damaged_rows import read_jobs
+from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT, NewRows
+from sloppyjobs.storage.schema.migrate import Schema
+
+CHUNK = 1000
+"""Rows per statement; more is slower, and holds locks for longer."""
+
+
+INSERT_TRIES = 20
+"""How often an insert that met a taken key looks for its holder. Two are enough, unless rows come and go meanwhile."""
+
+
+class Enqueue(Schema):
+    """Insertion of jobs, one or thousands, with keys that let only one of them in."""
+
+    def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
+        """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
+        self.ensure_schema(connection)
+        runs = count()
+        return self.write(lambda c: self._insert_all(c, new, rerun=next(runs) > 0), connection)
+
+    def _insert_all(self, connection: Connection, new: Sequence[NewJob], *, rerun: bool) -> list[Job]:
+        """``rerun``: an earlier run of this transaction may have been committed, although nobody was told."""
+        now = self.now(connection)
+        written: list[Job] = []
+        for start in range(0, len(new), CHUNK):
+            chunk, moment = new[start : start + CHUNK], now + start * self.step
+            if rerun or keyed(chunk):
+                written += self.insert_or_find(connection, chunk, moment, rerun=rerun).answers(chunk)
+            else:
+                written += self._insert_rows(connection, chunk, moment)
+        return written
+
+    def insert_or_find(
+        self, connection: Connection, new: Sequence[NewJob], now: datetime, *, rerun: bool = False
+    ) -> Written:
+        """Insert the jobs whose id and key are both free, and find those that hold the others'.
+
+        Ids of new jobs are random: a row with such an id is what ``rerun`` speaks of, and looked for at once. Where a
+        holder cannot be seen because the transaction's snapshot is older than it, PostgreSQL reports a serialization
+        failure, and the caller's transaction, or ours, must be run again as a whole.
+        """
+        self.begin_really(connection)
+        found = self._holders(connection, new, ids=rerun)
+        for _ in range(INSERT_TRIES):
+            taken = {job.id for job in found} | {job.idempotency_key for job in found if job.idempotency_key}
+            fresh = first_of_each_key(
+                job for job in new if job.id not in taken and job.terms.idempotency_key not in taken
+            )
+            if not fresh:
+                return Written([], found)
+            try:
+                with connection.begin_nested(), self.translating(connection):
+                    return Written(self._insert_rows(connection, fresh, now), found)
+            except DBAPIError as error:
+                if not self.dialect.is_duplicate(error):
+                    raise
+            # Somebody else's transaction was faster, and has committed by now; or it was an earlier run of this one.
+            known, found = found, self._holders(connection, new, ids=True)
+            if len(found) == len(known):
+                self._meet_unseen(connection, fresh, now)
+        raise errors.JobsError(
+            "an id or an idempotency key of these jobs is taken by a job that this transaction cannot see: "
+            "roll back and run the transaction again"
+        )
+
+    def _meet_unseen(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> None:
+        """Let the database say what is in the way of these jobs and cannot be seen; nothing is written."""
+        insert_job = self.prepared("insert job if absent", lambda: self.insert_if_absent(self.tables.jobs, JOB_INSERT))
+        values = NewRows(new, now, self.step).dicts(self.to_driver)
+        savepoint = connection.begin_nested()
+        with self.translating(connection):
+            insert_job.many(cursor_of(connection), values)
+        savepoint.rollback()
+
+    def _holders(self, connection: Connection, new: Sequence[NewJob], *, ids: bool) -> list[Job]:
+        """The jobs that have a key of these, or an id."""
+        keys = [key for job in new if (key := job.terms.idempotency_key) is not None]
+        # One query for each index: a planner that must serve both at once may read the whole table instead.
+        found = self._ids_having(connection, "idempotency_key", keys) if keys else []
+        found += self._ids_having(connection, "id", [job.id for job in new]) if ids else []
+        if not found:
+            return []
+        jobs = self.tables.jobs
+        query = select(*rows.columns(jobs, rows.JOB_FIELDS)).where(jobs.c.id.in_(sorted(set(found))))
+        return read_jobs(self.dialect, connection, query)
+
+    def _ids_having(self, connection: Connection, column: str, values: Sequence[str]) -> list[str]:
+        """The ids of the jobs that have one of these values in a unique column."""
+        c = self.tables.jobs.c
+        query = self.prepared(f"taken {column}", lambda: select(c.id).where(self.any_of(c[column], "values")))
+        return [row[0] for row in query.rows(cursor_of(connection), {"values": self.list_param(values)})]
+
+    def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
+        cursor, made = cursor_of(connection), NewRows(new, now, self.step)
+        self.see_queues(cursor, made.queues(), self.to_driver(now))
+        t = self.tables
+        self.prepared("insert job", lambda: _insert_named(t.jobs, JOB_INSERT)).many(cursor, made.dicts(self.to_driver))
+        self.prepared("insert created event", lambda: _insert_named(t.events, CREATED_EVENT)).many(
+            cursor, made.events(self.to_driver)
+        )
+        return made.jobs()
+
+    def see_queues(self, cursor: Any, names: Iterable[str], moment: Any) -> None:
+        table = self.tables.queues
+        known = self.prepared("known queue", lambda: select(table.c.name).where(table.c.name == bindparam("name")))
+        missing = [name for name in sorted(names) if not known.rows(cursor, {"name": name})]
+        self.prepared("see queue", lambda: self.insert_if_absent(table, ("name", "created_at"))).many(
+            cursor, [{"name": name, "created_at": moment} for name in missing]
+        )
+
+    def begin_really(self, connection: Connection) -> None:
+        """Make sure that a transaction is open, so that the release of a savepoint does not commit."""
+        self.dialect.begin_really(connection)
+
+    def any_of(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """The column is one of a list that is passed as a single value."""
+        return self.dialect.any_of(column, name)
+
+    def list_param(self, values: Sequence[str]) -> Any:
+        """The list as the single value that ``any_of`` expects."""
+        return self.dialect.list_param(values)
+
+    def insert_if_absent(self, table: Table, names: Sequence[str]) -> Any:
+        """An insert that leaves an existing row as it is."""
+        return self.dialect.insert_if_absent(table, names)
+
+
+class Written(NamedTuple):
+    """What became of new jobs: those that were inserted, and those that were there before."""
+
+    inserted: list[Job]
+    found: list[Job]
+
+    def answers(self, new: Sequence[NewJob]) -> list[Job]:
+        """One job for each: itself, also if it was found; or, with ``existing`` set, the one that has its key."""
+        by_id = {job.id: job for job in (*self.inserted, *self.found)}
+        by_key = {job.idempotency_key: job for job in by_id.values()}
+        return [by_id.get(job.id) or as_existing(by_key[job.terms.idempotency_key]) for job in new]
+
+
+def keyed(new: Sequence[NewJob]) -> bool:
+    """Whether any of the jobs has a key that may be taken."""
+    return any(job.terms.idempotency_key is not None for job in new)
+
+
+def _insert_named(table: Table, names: Sequence[str]) -> Any:
+    return insert(table).values({name: bindparam(name) for name in names})
+
+
+def first_of_each_key(new: Iterable[NewJob]) -> list[NewJob]:
+    """The jobs without those whose key another one before them has."""
+    first: dict[str, NewJob] = {}
+    for job in new:
+        first.setdefault(job.terms.idempotency_key or job.id, job)
+    return list(first.values())
+
+
+def as_existing(job: Job) -> Job:
+    """The job as it is told to somebody who meant to write another one."""
+    return replace(job, existing=True)

@@ -1,0 +1,104 @@
+"""Lanes of queued jobs, one for each queue and name, and what stands first in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, bindparam, literal_column, select
+
+from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.jobs.settle import Settling
+
+Lane = tuple[str, str]
+"""A queue and a name."""
+
+
+class Lanes(Settling):
+    """Looks for the jobs that a claim may take."""
+
+    def open_lanes(
+        self, connection: Connection, queues: Collection[str] | None, names: Collection[str] | None
+    ) -> list[Lane]:
+        """The lanes that hold queued jobs of these queues and names, None for all: one index probe for each lane."""
+        cursor = cursor_of(connection)
+        paused = self._paused_queues(connection)
+        wanted = self._queues_with_jobs(cursor) if queues is None else queues
+        lanes = [(queue, name) for queue in wanted for name in self._names_with_jobs(cursor, queue)]
+        return [(queue, name) for queue, name in lanes if queue not in paused and (names is None or name in names)]
+
+    def heads_of(self, cursor: Any, lanes: Sequence[Lane], moment: Any, most: int) -> list[str]:
+        """The ids of the first jobs of these lanes that are due, in the order of the claim."""
+        heads = self.prepared("heads of lane", self._heads_of_lane)
+        found = [
+            head
+            for queue, name in lanes
+            for head in heads.rows(cursor, {"of_queue": queue, "of_name": name, "now": moment, "most": most})
+        ]
+        return [head[3] for head in _in_order(found)[:most]]
+
+    def _queues_with_jobs(self, cursor: Any) -> Iterator[str]:
+        step = self.prepared("next queue", self._next_queue)
+        found = step.rows(cursor, {"after_queue": ""})
+        while found:
+            yield found[0][0]
+            found = step.rows(cursor, {"after_queue": found[0][0]})
+
+    def _names_with_jobs(self, cursor: Any, queue: str) -> Iterator[str]:
+        step = self.prepared("next name", self._next_name)
+        found = step.rows(cursor, {"of_queue": queue, "after_name": ""})
+        while found:
+            yield found[0][0]
+            found = step.rows(cursor, {"of_queue": queue, "after_name": found[0][0]})
+
+    def _paused_queues(self, connection: Connection) -> set[str]:
+        query = self.prepared("paused queues", self._paused)
+        now = self.now(connection)
+        return {
+            name
+            for name, until in query.rows(cursor_of(connection), {})
+            if until is None or (self.from_driver(until) or now) > now
+        }
+
+    # Queue first, then name: SQLite and MariaDB do not seek to a pair of values, they read everything up to it.
+
+    def _next_queue(self) -> Select[Any]:
+        c = self.tables.jobs.c
+        query = select(c.queue).where(status_is("queued"), c.queue > bindparam("after_queue"))
+        return query.order_by(c.queue).limit(literal_column("1"))
+
+    def _next_name(self) -> Select[Any]:
+        c = self.tables.jobs.c
+        query = select(c.name).where(
+            status_is("queued"), c.queue == bindparam("of_queue"), c.name > bindparam("after_name")
+        )
+        return query.order_by(c.name).limit(literal_column("1"))
+
+    def _paused(self) -> Select[Any]:
+        c = self.tables.queues.c
+        return select(c.name, c.paused_until).where(c.paused_at.is_not(None))
+
+    def _heads_of_lane(self) -> Select[Any]:
+        c = self.tables.jobs.c
+        query = select(-c.priority, c.run_at, c.created_at, c.id).where(
+            status_is("queued"),
+            c.queue == bindparam("of_queue"),
+            c.name == bindparam("of_name"),
+            c.run_at <= bindparam("now"),
+        )
+        query = query.order_by(c.priority.desc(), c.run_at, c.created_at, c.id).limit(bindparam("most"))
+        return self.locked(query, skip=True)
+
+
+def status_is(status: str) -> Any:
+    """A condition with the status in its text, so that a prepared plan can use the partial indexes."""
+    return literal_column("status") == literal_column(f"'{status}'")
+
+
+def _in_order(heads: list[Any]) -> list[Any]:
+    """Heads of lanes, (-priority, run_at, created_at, id), in the order of the claim."""
+    try:
+        return sorted(heads)
+    except TypeError:
+        # Among them is a damaged row, with bytes where the others have text.
+        return sorted(heads, key=lambda head: tuple(map(str, head)))

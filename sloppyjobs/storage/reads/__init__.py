@@ -1,0 +1,1 @@
+"""Reads of bounded cost: lists, counts, the overview, dead jobs by cause."""

@@ -1,0 +1,86 @@
+"""What belongs to one job (attempts, events, logs), and the small tables that are read whole, a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, select
+
+from sloppyjobs.domain.model import Attempt, Event, Job
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.jobs import rows
+from sloppyjobs.storage.jobs.commands import possible_id, unknown
+from sloppyjobs.storage.ports.reads import Key
+from sloppyjobs.storage.reads.keyset import Walk, walk_after
+
+
+class History:
+    """Keyset pages of attempts, events, logs, workers, locks and queues. Each asks for one row more than shown."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.tables = database.tables
+
+    def job_name(self, job_id: str) -> str:
+        """The name of the job with this id, or ``UnknownJob``."""
+        known: Job | None = self.database.seen().get(("job", job_id))
+        if known is not None:
+            return known.name
+        self.database.ensure_schema()
+        jobs = self.tables.jobs
+        query = select(jobs.c.name).where(jobs.c.id == possible_id(job_id))
+        name: str | None = self.database.read(lambda c: c.execute(query).scalar_one_or_none())
+        if name is None:
+            raise unknown(job_id)
+        return name
+
+    def job_attempts(self, job_id: str, after: Key | None, *, backward: bool, limit: int) -> list[Attempt]:
+        """A job's attempts beyond a number."""
+        table = self.tables.attempts
+        walk = Walk((table.c.job_id == job_id,), (table.c.attempt_number,))
+        query = select(*rows.columns(table, rows.ATTEMPT_FIELDS))
+        return [rows.attempt(row) for row in self._page(query, walk, after, backward, limit)]
+
+    def job_events(self, job_id: str, after: Key | None, *, backward: bool, limit: int) -> list[Event]:
+        """A job's events beyond a number."""
+        table = self.tables.events
+        walk = Walk((table.c.job_id == job_id,), (table.c.id,))
+        query = select(*rows.columns(table, rows.EVENT_FIELDS))
+        return [rows.event(row) for row in self._page(query, walk, after, backward, limit)]
+
+    def job_logs(self, job_id: str, after: Key | None, *, backward: bool, limit: int) -> Sequence[Row[Any]]:
+        """A job's log lines beyond a number."""
+        table = self.tables.logs
+        walk = Walk((table.c.job_id == job_id,), (table.c.id,))
+        return self._page(select(table), walk, after, backward, limit)
+
+    def lock_rows(self, after: Key | None, *, backward: bool, limit: int) -> Sequence[Row[Any]]:
+        """Locks by name."""
+        table = self.tables.locks
+        return self._page(select(table), Walk((), (table.c.name,)), after, backward, limit)
+
+    def queue_rows(
+        self, scope: Sequence[str] | None, after: Key | None, *, backward: bool, limit: int
+    ) -> Sequence[Row[Any]]:
+        """Queues by name."""
+        table = self.tables.queues
+        where = () if scope is None else (table.c.name.in_(scope),)
+        return self._page(select(table), Walk(where, (table.c.name,)), after, backward, limit)
+
+    def worker_rows(self, after: Key | None, *, backward: bool, limit: int) -> Sequence[Row[Any]]:
+        """Workers, those heard of last first."""
+        table = self.tables.workers
+        walk = Walk((), (table.c.heartbeat_at, table.c.id))
+        return self._page(select(table), walk, after, not backward, limit)
+
+    def _page(
+        self, query: Select[Any], walk: Walk, after: Key | None, descending: bool, limit: int
+    ) -> Sequence[Row[Any]]:
+        self.database.ensure_schema()
+        narrowed = walk_after(query, walk, after, descending).limit(limit)
+
+        def work(connection: Connection) -> Sequence[Row[Any]]:
+            return self.database.bounded(connection).execute(narrowed).all()
+
+        return self.database.read(work)

@@ -1,0 +1,300 @@
+"""Lists of jobs, by the index that fits what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, func, literal_column, null, select
+
+from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.payload_summary import START
+from sloppyjobs.domain.states import Status
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.jobs import rows
+from sloppyjobs.storage.jobs.commands import Commanding, possible_id, unknown
+from sloppyjobs.storage.jobs.damaged_rows import read_jobs, salvage
+from sloppyjobs.storage.ports.reads import TIMED, UNSET, Details, Found, JobQuery, JobRow, Key, LastAttempt
+from sloppyjobs.storage.reads.keyset import Keyset, Sieve, Walk
+from sloppyjobs.storage.schema.job_tables import in_list
+
+_HEAVY = ("metadata", "result", "progress_fields")
+
+
+class JobLists:
+    """Jobs in order, and single jobs with everything they carry."""
+
+    def __init__(self, database: Database, keyset: Keyset, commands: Commanding) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.keyset = keyset
+        self.commands = commands
+
+    def find(
+        self, wanted: JobQuery, order: str, after: Key | None, *, backward: bool, limit: int, details: bool = False
+    ) -> Found:
+        """Up to ``limit`` jobs beyond a key, in ``order`` or backward; with ``details`` in the same statement."""
+        self.database.ensure_schema()
+        return self.database.read(
+            lambda c: self._find(self.database.bounded(c), wanted, order, after, backward, limit, details)
+        )
+
+    def job_row(self, job_id: str) -> JobRow:
+        """The job with what it carries, as it is stored; ``UnknownJob`` where there is none."""
+        self.database.ensure_schema()
+        recurring = self.tables.recurring
+        columns = rows.columns(self.tables.jobs, (*rows.JOB_FIELDS, "payload"))
+        query = self._with_last_attempt([*columns, recurring.c.name.label("schedule_name")])
+        query = query.outerjoin(recurring, recurring.c.id == self.tables.jobs.c.schedule_id)
+        query = query.where(self.tables.jobs.c.id == possible_id(job_id))
+        found = self.database.read(lambda c: self._whole_row(c, query, job_id))
+        self.database.seen()["job", job_id] = found.job
+        return found
+
+    def _with_last_attempt(self, columns: Sequence[ColumnElement[Any]]) -> Select[Any]:
+        """These columns of jobs, then those that ``_last_attempt`` reads."""
+        j, a = self.tables.jobs.c, self.tables.attempts.c
+        last = and_(a.job_id == j.id, a.attempt_number == j.attempt_count)
+        joined = self.tables.jobs.outerjoin(self.tables.attempts, last)
+        # Labelled, because a job has columns with these names, too.
+        started, finished = a.started_at.label("attempt_started"), a.finished_at.label("attempt_finished")
+        return select(*columns, started, finished, a.run_seconds).select_from(joined)
+
+    def _whole_row(self, connection: Connection, query: Select[Any], job_id: str) -> JobRow:
+        try:
+            row = connection.execute(query).one_or_none()
+            if row is None:
+                raise unknown(job_id)
+            return JobRow(rows.job(row), row.payload, row.result, row.schedule_name, _last_attempt(row))
+        except Exception as error:
+            if not self.dialect.is_unreadable(error):
+                raise
+            found = salvage(self.dialect, connection, [job_id]).get(job_id)
+            if found is None or found.job.damage is None:
+                raise
+            recurring = self.tables.recurring
+            made_by = select(recurring.c.name).where(recurring.c.id == found.job.schedule_id)
+            return JobRow(found.job, found.payload, found.result, connection.scalar(made_by))
+
+    def ids_between(self, head: str, tail: str, limit: int) -> list[str]:
+        """The ids that begin and end so, of at most ``limit`` that begin so."""
+        self.database.ensure_schema()
+        column = self.tables.jobs.c.id
+        # No character of an id comes after "~".
+        query = select(column).where(column >= head, column < head + "~").order_by(column).limit(limit)
+        return [id for id in self.database.read(lambda c: c.scalars(query).all()) if id.endswith(tail)]
+
+    def names_seen(self, queues: int, settlements: int) -> tuple[list[str], list[tuple[str, str]]]:
+        """The first so many queues, and queue and name of the jobs in the last so many rows of the counters."""
+        self.database.ensure_schema()
+        names, c = self.tables.queues.c.name, self.tables.stats.c
+        newest = (c.minute.desc(), c.queue.desc(), c.name.desc(), c.shard.desc())
+        counted = select(c.queue, c.name).order_by(*newest).limit(settlements).subquery()
+
+        def both(connection: Connection) -> tuple[list[str], list[tuple[str, str]]]:
+            known = list(self.database.bounded(connection).scalars(select(names).order_by(names).limit(queues)))
+            lanes = connection.execute(select(counted.c.queue, counted.c.name).distinct())
+            return known, [(queue, name) for queue, name in lanes]
+
+        return self.database.read(both)
+
+    def due(self, names: Collection[str], limit: int) -> list[tuple[str, str]]:
+        """The ids and names of the first jobs of these names that are due."""
+        c = self.tables.jobs.c
+        waiting = c.status.in_(("queued", "scheduled", "retrying")), c.name.in_(names)
+
+        def work(connection: Connection) -> list[tuple[str, str]]:
+            query = select(c.id, c.name).where(*waiting, c.run_at <= self.database.now(connection))
+            found = connection.execute(query.order_by(c.run_at, c.id).limit(limit))
+            return [(row.id, row.name) for row in found]
+
+        return self.database.read(work)
+
+    def known_job(self, job_id: str) -> Job:
+        """As ``get_job``; a page that has read the job already does not ask again."""
+        found: Job | None = self.database.seen().get(("job", job_id))
+        return self.commands.get_job(job_id) if found is None else found
+
+    def _find(
+        self,
+        connection: Connection,
+        wanted: JobQuery,
+        order: str,
+        after: Key | None,
+        backward: bool,
+        limit: int,
+        details: bool,
+    ) -> Found:
+        if wanted.schedule is not None:
+            wanted = msgspec.structs.replace(wanted, schedule=self._schedule_id(connection, wanted.schedule))
+        walks = self.job_walks(wanted, order)
+        descending = order.startswith("-") is not backward
+        walked = self.keyset.read(connection, walks, after=after, descending=descending, limit=limit)
+        ids = [key[-1] for key in walked.found]
+        if details:
+            detailed = self.details_by_id(connection, ids)
+            found = {id: job for id, (job, _) in detailed.items()}
+            more = {id: one for id, (_, one) in detailed.items()}
+        else:
+            found, more = self.jobs_by_id(connection, ids), {}
+        # A job that has moved on between the two queries is not what was asked for any more.
+        jobs = [(key, found[key[-1]]) for key in walked.found if _still(found.get(key[-1]), wanted)]
+        return Found(jobs, walked.resume, more)
+
+    def job_walks(self, wanted: JobQuery, order: str = "-created_at") -> list[Walk]:
+        """The walks that together find what is wanted, each along the index that narrows it most."""
+        c = self.tables.jobs.c
+        by_creation: tuple[ColumnElement[Any], ...] = (c.created_at, c.id)
+        if wanted.ids is not None:
+            return [self._walk(wanted, (c.id.in_(wanted.ids),), by_creation)]
+        if wanted.idempotency_key is not None:
+            return [self._walk(wanted, (c.idempotency_key == wanted.idempotency_key,), by_creation)]
+        if wanted.correlation_id is not None:
+            return [self._walk(wanted, (c.correlation_id == wanted.correlation_id,), by_creation)]
+        if wanted.schedule is not None:
+            fired = (c.schedule_id == wanted.schedule, c.occurrence_at.is_not(None))
+            return [self._walk(wanted, fired, (c.occurrence_at, c.id))]
+        if order.endswith("run_at"):
+            if set(wanted.statuses) == TIMED:
+                wanted = msgspec.structs.replace(wanted, statuses=tuple(Status))
+            return [self._walk(wanted, (_status("IN ('scheduled', 'retrying')"),), (c.run_at, c.id))]
+        statuses = wanted.statuses
+        if wanted.worker is not None:
+            # Nobody holds a job in any other state.
+            statuses = tuple(status for status in statuses if status is Status.PROCESSING)
+        return [self._status_walk(wanted, status) for status in statuses]
+
+    def _status_walk(self, wanted: JobQuery, status: Status) -> Walk:
+        c = self.tables.jobs.c
+        only = msgspec.structs.replace(wanted, statuses=tuple(Status))
+        if status is Status.DEAD and UNSET not in (wanted.error_type, wanted.error_frame) and wanted.name is not None:
+            cause = same_value(c.error_type, wanted.error_type), same_value(c.error_frame, wanted.error_frame)
+            prefix = (c.error_type, c.error_frame, c.name)
+            only = msgspec.structs.replace(only, error_type=UNSET, error_frame=UNSET, name=None)
+            where = (_status("= 'dead'"), *cause, c.name == wanted.name)
+            return self._walk(only, where, (c.created_at, c.id), prefix)
+        return self._walk(only, (literal_column(in_list(status)),), (c.created_at, c.id))
+
+    def _walk(
+        self,
+        wanted: JobQuery,
+        where: tuple[ColumnElement[bool], ...],
+        keys: tuple[ColumnElement[Any], ...],
+        prefix: tuple[ColumnElement[Any], ...] = (),
+    ) -> Walk:
+        c = self.tables.jobs.c
+        narrowed = list(where)
+        sieves = _sieves(wanted, c)
+        for column, start, end in (
+            (c.created_at, wanted.created_from, wanted.created_to),
+            (c.run_at, wanted.run_from, wanted.run_to),
+        ):
+            conditions = _range(column, start, end)
+            if column is keys[0]:
+                narrowed += [condition(column) for _, condition in conditions]
+            else:
+                sieves += conditions
+        return Walk(tuple(narrowed), keys, tuple(sieves), prefix)
+
+    def _schedule_id(self, connection: Connection, given: str) -> str:
+        """The id of the schedule with that name; what is no name is an id."""
+        recurring = self.tables.recurring
+        query = select(recurring.c.id).where(recurring.c.name == given)
+        found: str | None = connection.execute(query).scalar_one_or_none()
+        return given if found is None else found
+
+    def jobs_by_id(self, connection: Connection, ids: Sequence[str]) -> dict[str, Job]:
+        query = select(*self._light_columns()).where(self.tables.jobs.c.id.in_(ids))
+        if not ids:
+            return {}
+        return {job.id: job for job in read_jobs(self.dialect, connection, query)}
+
+    def _light_columns(self) -> list[ColumnElement[Any]]:
+        return [null() if name in _HEAVY else self.tables.jobs.c[name] for name in rows.JOB_FIELDS]
+
+    def details_by_id(self, connection: Connection, ids: Sequence[str]) -> dict[str, tuple[Job, Details]]:
+        if not ids:
+            return {}
+        c = self.tables.jobs.c
+        # A payload may have a MiB, and a page a hundred of them.
+        start = func.substr(c.payload, 1, START + 1, type_=Text)
+        query = self._with_last_attempt([*self._light_columns(), start]).where(c.id.in_(ids))
+        try:
+            return {row[0]: (rows.job(row), _details(row)) for row in connection.execute(query)}
+        except Exception as error:
+            if not self.dialect.is_unreadable(error):
+                raise
+        salvaged = salvage(self.dialect, connection, ids)
+        return {id: (one.job, Details(one.payload[: START + 1])) for id, one in salvaged.items()}
+
+
+def _details(row: Sequence[Any]) -> Details:
+    start = row[len(rows.JOB_FIELDS)]
+    # SQLite keeps whatever was put into a column.
+    if not isinstance(start, str):
+        raise TypeError(f"payload is of type {type(start).__name__}")
+    return Details(start, _last_attempt(row))
+
+
+def _last_attempt(row: Sequence[Any]) -> LastAttempt:
+    started, finished, measured = row[-3:]
+    return LastAttempt(started, rows.elapsed(started, finished, measured))
+
+
+def _sieves(wanted: JobQuery, c: Any) -> list[Sieve]:
+    equal = {
+        c.queue: wanted.queue,
+        c.name: wanted.name,
+        c.locked_by: wanted.worker,
+        c.error_code: wanted.error_code,
+    }
+    if wanted.ids is not None or wanted.idempotency_key is not None:
+        equal |= {c.correlation_id: wanted.correlation_id, c.schedule_id: wanted.schedule}
+    elif wanted.correlation_id is not None:
+        equal |= {c.schedule_id: wanted.schedule}
+    if wanted.ids is not None:
+        equal |= {c.idempotency_key: wanted.idempotency_key}
+    sieves = [_equals(column, value) for column, value in equal.items() if value is not None]
+    for column, cause in ((c.error_type, wanted.error_type), (c.error_frame, wanted.error_frame)):
+        if cause is not UNSET:
+            sieves.append(_equals(column, cause))
+    if wanted.scope is not None:
+        sieves.append(_within(c.queue, wanted.scope))
+    if len(set(wanted.statuses)) < len(Status):
+        sieves.append(_within(c.status, [status.value for status in wanted.statuses]))
+    return sieves
+
+
+def _equals(column: Any, value: Any) -> Sieve:
+    return column, lambda given: same_value(given, value)
+
+
+def _within(column: Any, values: Sequence[str]) -> Sieve:
+    return column, lambda given: given.in_(values)
+
+
+def _range(column: Any, start: datetime | None, end: datetime | None) -> list[Sieve]:
+    sieves: list[Sieve] = []
+    if start is not None:
+        sieves.append((column, lambda given: given >= start))
+    if end is not None:
+        sieves.append((column, lambda given: given < end))
+    return sieves
+
+
+def same_value(column: Any, value: Any) -> ColumnElement[bool]:
+    """The column has this value; None is a value too."""
+    condition: ColumnElement[bool] = column.is_(None) if value is None else column == value
+    return condition
+
+
+def _status(condition: str) -> ColumnElement[bool]:
+    # Literally in the SQL text, so that a prepared plan can use the partial indexes.
+    return literal_column(f"status {condition}")
+
+
+def _still(job: Job | None, wanted: JobQuery) -> bool:
+    return job is not None and job.status in wanted.statuses

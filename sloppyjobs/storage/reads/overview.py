@@ -1,0 +1,304 @@
+"""Counts and summaries whose cost is bounded, however much the tables hold.
+
+Whoever asks may see some queues only. Then what an index knows of queues narrows a count, and what it does not know
+is sifted out of the next ``WINDOW`` entries: the count says of itself that there may be more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, or_, select, text, tuple_
+
+from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.storage.database import Database, bounded_read
+from sloppyjobs.storage.ports.reads import (
+    LATELY,
+    WINDOW,
+    Activity,
+    Count,
+    Loads,
+    QueueInUse,
+    QueueLoad,
+    Scope,
+    StatusLoad,
+)
+from sloppyjobs.storage.reads.counts import CAP, Counts
+from sloppyjobs.storage.reads.keyset import Keyset
+from sloppyjobs.storage.schema.instants import Later
+from sloppyjobs.storage.schema.job_tables import in_list
+from sloppyjobs.storage.schema.service_tables import ENABLED
+
+WORKERS = 1_000
+"""Workers that are looked at, those heard of last first."""
+LANES = 50
+"""Lanes of a queue in which jobs ahead are counted."""
+LATE_SECONDS = 60.0
+"""How long a fire, a lease or a timeout may be overdue before it is called late: a sweep takes its time."""
+DEPTHS = 20_000
+"""Queued jobs that the depths of a page of queues count together."""
+AHEAD = 5_000
+"""Queued jobs that are counted in all lanes together."""
+
+# A lane is a queue and a name. Each jump goes to the next name of the claim index.
+_LANES = """
+WITH RECURSIVE lanes (name, place) AS (
+  SELECT (SELECT min(name) FROM {queued}), 1
+  UNION ALL
+  SELECT (SELECT min(name) FROM {queued} AND name > lanes.name), lanes.place + 1
+  FROM lanes WHERE lanes.name IS NOT NULL AND lanes.place < :most
+)
+SELECT name FROM lanes WHERE name IS NOT NULL
+"""
+
+
+class Overview:
+    """What an overview is made of."""
+
+    def __init__(self, database: Database, counts: Counts, keyset: Keyset) -> None:
+        self.database = database
+        self.tables = database.tables
+        self.counts = counts
+        self.keyset = keyset
+
+    @bounded_read
+    def status_loads(self, connection: Connection, now: datetime, since: datetime, queues: Scope) -> Loads:
+        """Every status, counted up to the cap; ``fresh`` are those that were created since an instant."""
+        lasting = [status for status in Status if status not in FINISHED]
+        whole = [self._of_status(status, queues, None) for status in Status]
+        fresh = [self._of_status(status, queues, since) for status in lasting]
+        late = self._late(now, queues)
+        found, (failed, succeeded, _) = self.counts.counted_with(
+            connection, [*whole, *fresh, *late], self._lately(now, queues)
+        )
+        counts = dict(zip(Status, found, strict=False))
+        new = {status: count for status, (count, _) in zip(lasting, found[len(whole) :], strict=False)}
+        statuses = {status: StatusLoad(count, new.get(status), oldest) for status, (count, oldest) in counts.items()}
+        overdue, expired, overrun = found[-len(late) :]
+        return Loads(statuses, overdue, expired, overrun, (int(failed), int(succeeded)))
+
+    def _lately(self, now: datetime, queues: Scope) -> Select[Any]:
+        c = self.tables.stats.c
+        sums = (func.coalesce(func.sum(counter), literal_column("0")) for counter in (c.failed, c.succeeded))
+        query = select(*sums, func.max(c.minute)).where(c.minute > now - timedelta(minutes=LATELY))
+        return query if queues is None else query.where(c.queue.in_(queues))
+
+    def _late(self, now: datetime, queues: Scope) -> list[Select[Any]]:
+        """What should have been done already, in the order of ``Loads``."""
+        c = self.tables.jobs.c
+        late = now - timedelta(seconds=LATE_SECONDS)
+        running: ColumnElement[bool] = literal_column("status = 'processing'")
+        overdue = select(c.run_at.label("first")).where(literal_column("status IN ('scheduled', 'retrying')"))
+        overdue = overdue.where(c.run_at <= now).order_by(c.run_at, c.id)
+        expired = select(c.locked_until.label("first")).where(running, c.locked_until < late).order_by(c.locked_until)
+        # A claim is the last to touch ``updated_at`` while a job runs; a lease that ended is another matter.
+        beyond = and_(Later(c.updated_at, c.timeout_seconds) < late, c.locked_until >= late)
+        seen = beyond if queues is None else and_(beyond, c.queue.in_(queues))
+        overrun = select(c.updated_at.label("moment"), case((seen, 1)).label("seen")).where(running)
+        return [
+            self.counts.within(overdue, c.queue, queues),
+            self.counts.within(expired, c.queue, queues),
+            overrun.order_by(c.locked_until),
+        ]
+
+    def _of_status(self, status: Status, queues: Scope, since: datetime | None) -> Select[Any]:
+        """The creation of jobs of a status, in the order of an index; oldest first where age matters."""
+        c = self.tables.jobs.c
+        order: tuple[ColumnElement[Any], ...]
+        where: list[ColumnElement[bool]] = [literal_column(in_list(status))]
+        where += [] if since is None else [c.created_at >= since]
+        named = "first"
+        if status is Status.PROCESSING:
+            named, order = "moment", (c.locked_until,)
+        else:
+            order = (c.created_at, c.id)
+        if since is not None or status in FINISHED:
+            order = tuple(column.desc() for column in order)
+        return self.counts.within(select(c.created_at.label(named)).where(*where).order_by(*order), c.queue, queues)
+
+    @bounded_read
+    def queue_loads(self, connection: Connection, names: Sequence[str]) -> dict[str, QueueLoad]:
+        """What is queued in each of these queues; they share the bound of one page."""
+        c = self.tables.jobs.c
+        queries = [
+            select(c.run_at.label("moment"))
+            .where(literal_column("status = 'queued'"), c.queue == name)
+            .order_by(c.queue, c.name, c.priority.desc(), c.run_at)
+            for name in names
+        ]
+        return {
+            name: QueueLoad(*load)
+            for name, load in zip(names, self.counts.shared(connection, queries, DEPTHS), strict=True)
+        }
+
+    @bounded_read
+    def queued_in(self, connection: Connection, places: Sequence[tuple[str, str | None]]) -> list[QueueLoad]:
+        """What is queued in each of these queues, or in a lane of them, counted up to a bound that they share."""
+        c = self.tables.jobs.c
+        queries = []
+        for queue, name in places:
+            where = [] if name is None else [c.name == name]
+            lane = select(c.run_at.label("moment")).where(literal_column("status = 'queued'"), c.queue == queue, *where)
+            queries.append(lane.order_by(c.queue, c.name, c.priority.desc(), c.run_at))
+        return [QueueLoad(*load) for load in self.counts.in_shares(connection, queries, DEPTHS)] if queries else []
+
+    @bounded_read
+    def running_by(self, connection: Connection, by: str) -> dict[str, int]:
+        """Running jobs, counted by ``queue`` or ``locked_by``."""
+        return _pairs(connection.execute(self._running_by(by)))
+
+    @bounded_read
+    def activity(self, connection: Connection, since: datetime) -> Activity:
+        """What runs, what waits for a time among the earliest of all queues, what was settled since an instant."""
+        c = self.tables.jobs.c
+        due = select(c.queue.label("holder")).where(literal_column("status IN ('scheduled', 'retrying')"))
+        stats = self.tables.stats.c
+        total = func.sum(stats.succeeded + stats.failed)
+        settled = select(stats.queue, total).where(stats.minute >= since).group_by(stats.queue)
+        queries = [self._running_by("queue"), _grouped(due.order_by(c.run_at, c.id)), settled]
+        return Activity(*map(_pairs, self.keyset.each(connection, queries)))
+
+    def _running_by(self, by: str) -> Select[Any]:
+        c = self.tables.jobs.c
+        held = select(c[by].label("holder")).where(literal_column("status = 'processing'"))
+        return _grouped(held.order_by(c.locked_until))
+
+    @bounded_read
+    def settled_by_minute(
+        self, connection: Connection, since: datetime, until: datetime, queues: Scope, name: str | None
+    ) -> Sequence[Any]:
+        """Counters per minute since an instant and before another, summed over their shards."""
+        c = self.tables.stats.c
+        counters = (c.succeeded, c.failed, c.dead, c.cancelled, c.run_seconds)
+        query = select(c.minute, *(func.sum(counter) for counter in counters))
+        query = query.where(c.minute >= since, c.minute < until)
+        if queues is not None:
+            query = query.where(c.queue.in_(queues))
+        if name is not None:
+            query = query.where(c.name == name)
+        return connection.execute(query.group_by(c.minute).order_by(c.minute)).all()
+
+    @bounded_read
+    def recent_workers(self, connection: Connection) -> Sequence[Any]:
+        """Workers, those heard of last first; a page that has read them already does not ask again."""
+        workers = self.tables.workers
+        query = select(workers).order_by(workers.c.heartbeat_at.desc(), workers.c.id.desc())
+        seen = self.database.seen()
+        if "workers" not in seen:
+            seen["workers"] = connection.execute(query.limit(WORKERS)).all()
+        found: Sequence[Any] = seen["workers"]
+        return found
+
+    @bounded_read
+    def queues_in_use(self, connection: Connection, among: Scope) -> list[QueueInUse]:
+        """Every queue, or every one among some, with up to 50 names of its queued jobs.
+
+        One statement, which jumps along the claim index from each name of each queue to the next.
+        """
+        queues, jobs = self.tables.queues.c, self.tables.jobs.c
+        columns = [queues[name] for name in QueueInUse._fields[:-1]]
+        first = select(*columns).order_by(queues.name).limit(CAP)
+        first = first if among is None else first.where(queues.name.in_(among))
+        start = first.subquery("start")
+        queued = select(func.min(jobs.name)).where(literal_column("status = 'queued'"))
+        next_name = queued.where(jobs.queue == start.c.name).scalar_subquery()
+        lanes = select(*start.c, next_name.label("lane"), literal_column("1").label("place")).cte(
+            "lanes", recursive=True
+        )
+        kept = [lanes.c[column.name] for column in columns]
+        next_name = queued.where(jobs.queue == lanes.c.name, jobs.name > lanes.c.lane).scalar_subquery()
+        step = select(*kept, next_name, lanes.c.place + literal_column("1"))
+        lanes = lanes.union_all(step.where(lanes.c.lane.is_not(None), lanes.c.place < LANES))
+        # Not ordered: the statement ends with the row at which its bound is met.
+        met = select(*(lanes.c[column.name] for column in columns), lanes.c.lane)
+        met = met.where(or_(lanes.c.lane.is_not(None), lanes.c.place == literal_column("1"))).limit(2 * CAP)
+        found: dict[str, QueueInUse] = {}
+        for row in connection.execute(met):
+            pause = (row.paused_at, row.paused_until, row.paused_by, row.pause_reason)
+            known = found.get(row.name) or QueueInUse(row.name, *pause, ())
+            found[row.name] = known if row.lane is None else known._replace(names=(*known.names, row.lane))
+        return sorted(found.values())
+
+    @bounded_read
+    def schedules_due(self, connection: Connection, now: datetime, limit: int) -> tuple[list[Any], list[Any]]:
+        """Schedules that should have fired by now, and those that fire next, each with what tells its queue.
+
+        The last column is when a fire failed, None where it did not.
+        """
+        c = self.tables.recurring.c
+        shown = (c.next_run_at, c.name, c.job_name, c.queue, c.job_defaults, c.last_error_at)
+        queries = []
+        for when in (c.next_run_at < now - timedelta(seconds=LATE_SECONDS), c.next_run_at >= now):
+            query = select(*shown).where(literal_column(ENABLED), when)
+            queries.append(query.where(c.last_error_at.is_(None)).order_by(c.next_run_at, c.id).limit(limit))
+            queries.append(query.where(c.last_error_at.is_not(None)).order_by(c.last_error_at, c.id).limit(limit))
+        late, late_broken, coming, coming_broken = self.keyset.each(connection, queries)
+        return _by_time(late + late_broken), _by_time(coming + coming_broken)
+
+    @bounded_read
+    def surroundings(self, connection: Connection, job: Job) -> Any:
+        """The job's queue, its latest attempt and its latest event, in one statement; None where the job is gone."""
+        t = self.tables
+        jobs, queues, attempts, events = t.jobs, t.queues, t.attempts, t.events
+        latest = select(func.max(events.c.id)).where(events.c.job_id == job.id).scalar_subquery()
+        tried = and_(attempts.c.job_id == job.id, attempts.c.attempt_number == job.attempt_count)
+        joined = (
+            jobs.outerjoin(queues, queues.c.name == job.queue)
+            .outerjoin(attempts, tried)
+            .outerjoin(events, and_(events.c.job_id == job.id, events.c.id == latest))
+        )
+        query = select(
+            queues.c.paused_at,
+            queues.c.paused_until,
+            queues.c.paused_by,
+            queues.c.pause_reason,
+            attempts.c.worker_id,
+            attempts.c.status,
+            attempts.c.started_at,
+            attempts.c.error_code,
+            events.c.event_type,
+            events.c.created_at,
+            events.c.actor,
+            events.c.message,
+        )
+        return connection.execute(query.select_from(joined).where(jobs.c.id == job.id)).one_or_none()
+
+    @bounded_read
+    def jobs_ahead(self, connection: Connection, job: Job) -> Count:
+        """How many queued jobs of the job's queue will be claimed before it."""
+        c = self.tables.jobs.c
+        same = tuple_(c.run_at, c.created_at, c.id) < tuple_(
+            job.run_at, job.created_at, job.id, types=[c.run_at.type, c.created_at.type, c.id.type]
+        )
+        queries = []
+        for name in self._lanes_of(connection, job.queue):
+            lane = select(c.run_at.label("first")).where(
+                literal_column("status = 'queued'"), c.queue == job.queue, c.name == name
+            )
+            order = (c.priority.desc(), c.run_at, c.created_at, c.id)
+            queries.append(lane.where(c.priority > job.priority).order_by(*order))
+            queries.append(lane.where(c.priority == job.priority, same).order_by(*order))
+        found = [count for count, _ in self.counts.in_shares(connection, queries, AHEAD)]
+        return Count(sum(count.number for count in found), any(count.more for count in found))
+
+    def _lanes_of(self, connection: Connection, queue: str) -> list[str]:
+        """The names of queued jobs in one queue, in one statement that jumps from each to the next."""
+        table = connection.dialect.identifier_preparer.format_table(self.tables.jobs)
+        statement = _LANES.format(queued=f"{table} WHERE status = 'queued' AND queue = :queue")
+        return list(connection.execute(text(statement), {"queue": queue, "most": LANES}).scalars())
+
+
+def _grouped(query: Select[Any]) -> Select[Any]:
+    looked = query.limit(WINDOW + 1).subquery()
+    return select(looked.c.holder, func.count()).group_by(looked.c.holder)
+
+
+def _pairs(rows: Any) -> dict[str, int]:
+    return {holder: int(number) for holder, number in rows}
+
+
+def _by_time(rows: list[Any]) -> list[Any]:
+    return sorted((tuple(row) for row in rows), key=lambda row: row[:3])

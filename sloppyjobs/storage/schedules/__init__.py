@@ -1,0 +1,1 @@
+"""Schedules as rows, and their firing."""

@@ -1,0 +1,1 @@
+"""The tables: columns, types, migrations."""

@@ -1,0 +1,98 @@
+"""The schema's version: read it, check it, bring it up to date.
+
+Alembic does the migrating, on our own version table and under a database-wide lock, so that eight processes
+which start at once migrate once. Nothing is written to a schema that is newer than this code.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Column, Connection, update
+
+from sloppyjobs.storage.answer_timeout import NO_LIMIT, answer_timeout
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.schema import version as schema_version
+from sloppyjobs.storage.schema.instants import Instant
+from sloppyjobs.storage.schema.version import VERSION
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+# Alembic's `op` is a module-wide proxy: one migration at a time in a process.
+_one_at_a_time = threading.Lock()
+
+
+class Schema(Database):
+    """Creation and upgrade of the tables."""
+
+    def init(self) -> int:
+        """Create the tables or bring them up to date; safe to repeat and to race. Returns the version."""
+        with _one_at_a_time, answer_timeout(at_least=NO_LIMIT):
+            self.prepare_database()
+            version = self._again(self._migrate)
+        self.schema_checked = True
+        return version
+
+    def ddl(self) -> str:
+        """The statements that create the schema, for people who apply them by hand."""
+        printed = io.StringIO()
+        with _one_at_a_time:
+            self._run_alembic(None, printed)
+        return self.dialect.preparation + printed.getvalue()
+
+    def prepare_database(self) -> None:
+        """What must be set on the database itself before there are tables."""
+
+    def _migrate(self) -> int:
+        with self.writing() as connection:
+            self.dialect.lock_migrations(connection)
+            found = schema_version.read(self.tables, connection)
+            if found is not None and found > VERSION:
+                schema_version.refuse(self.engine.url, found)
+            if found == VERSION:
+                return VERSION
+            schema_version.table(self.tables).create(connection, checkfirst=True)
+            self._run_alembic(connection, None)
+            connection.execute(update(schema_version.table(self.tables)).values(updated_at=self.now(connection)))
+            return VERSION
+
+    def _run_alembic(self, connection: Connection | None, printed: io.StringIO | None) -> None:
+        from alembic.config import Config  # noqa: PLC0415 - slow to import, needed once in a process' life
+        from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415
+        from alembic.script import ScriptDirectory  # noqa: PLC0415
+
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        config.set_main_option("path_separator", "os")
+        config.attributes["tables"] = self.tables
+        script = ScriptDirectory.from_config(config)
+        with _environment(EnvironmentContext, config, script, as_sql=connection is None) as environment:
+            environment.configure(
+                connection=connection,
+                dialect_name=None if connection is not None else self.engine.dialect.name,
+                output_buffer=printed,
+                version_table=self.tables.schema_name,
+                version_table_schema=self.tables.schema,
+                transactional_ddl=True,
+                literal_binds=connection is None,
+                sloppy_tables=self.tables,
+            )
+            if printed is not None:
+                # Alembic writes the version table itself here, and knows nothing of the time beside its column.
+                environment.get_context()._version.append_column(Column("updated_at", Instant))
+            with environment.begin_transaction():
+                environment.run_migrations()
+
+
+def _environment(kind: type[Any], config: Config, script: ScriptDirectory, *, as_sql: bool) -> Any:
+    def upgrade(revision: Any, _context: Any) -> Any:
+        return script._upgrade_revs("head", revision)
+
+    return kind(config, script, fn=upgrade, as_sql=as_sql, starting_rev=None, destination_rev="head")

@@ -1,0 +1,161 @@
+"""The tables around the jobs: queues, schedules, workers, locks, counters, the audit trail, secret keys, throttles."""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, Table, Text
+
+from sloppyjobs.storage.schema.column_types import ByteText, KeyText, RowNumber, Word, partial
+from sloppyjobs.storage.schema.instants import Instant
+
+ENABLED = "NOT paused AND vanished_at IS NULL"
+"""Which schedules fire; queries say it in these words, so that the partial indexes serve them."""
+
+
+def queues(prefix: str, metadata: MetaData) -> None:
+    """Every queue ever seen, and whether it is paused."""
+    Table(
+        f"{prefix}job_queues",
+        metadata,
+        Column("name", ByteText, primary_key=True),
+        Column("created_at", Instant, nullable=False),
+        Column("paused_at", Instant),
+        Column("paused_until", Instant),
+        Column("paused_by", KeyText),
+        Column("pause_reason", Text),
+    )
+
+
+def recurring(prefix: str, metadata: MetaData) -> None:
+    """Schedule definitions."""
+    recurring = Table(
+        f"{prefix}recurring_jobs",
+        metadata,
+        Column("id", ByteText, primary_key=True),
+        Column("name", ByteText, nullable=False, unique=True),
+        Column("job_name", ByteText, nullable=False),
+        # Without a queue or a priority of its own, a schedule takes the definition's.
+        Column("queue", ByteText),
+        Column("priority", Integer),
+        Column("payload", Text, nullable=False),
+        # What the definition said when the schedule was registered, for schedulers that do not know it.
+        Column("job_defaults", Text),
+        Column("kind", Word, nullable=False),
+        Column("cron", KeyText),
+        Column("interval_seconds", Float),
+        Column("run_once_at", Instant),
+        Column("timezone", KeyText, nullable=False),
+        Column("misfire", Word, nullable=False),
+        Column("catch_up_limit", Integer, nullable=False),
+        Column("paused", Boolean, nullable=False),
+        Column("declared", Boolean, nullable=False),
+        Column("application", ByteText),
+        Column("vanished_at", Instant),
+        Column("next_run_at", Instant),
+        Column("last_run_at", Instant),
+        Column("last_error", Text),
+        Column("last_error_at", Instant),
+        Column("created_at", Instant, nullable=False),
+        Column("updated_at", Instant, nullable=False),
+        # What it passed over, as JSON, bounded: written with the cursor, so that it tells what the cursor did.
+        Column("missed", Text),
+    )
+    c = recurring.c
+    partial(f"ix_{prefix}recurring_jobs_due", c.next_run_at, c.id, where=f"{ENABLED} AND last_error_at IS NULL")
+    partial(
+        f"ix_{prefix}recurring_jobs_broken",
+        c.last_error_at,
+        c.id,
+        where=f"{ENABLED} AND last_error_at IS NOT NULL",
+    )
+
+
+def workers(prefix: str, metadata: MetaData) -> None:
+    """Worker registrations and heartbeats."""
+    workers = Table(
+        f"{prefix}job_workers",
+        metadata,
+        Column("id", ByteText, primary_key=True),
+        Column("hostname", KeyText, nullable=False),
+        Column("pid", Integer, nullable=False),
+        Column("queues", Text, nullable=False),
+        Column("names", Text, nullable=False),
+        Column("concurrency", Integer, nullable=False),
+        Column("heartbeat_seconds", Float, nullable=False),
+        Column("version", Word, nullable=False),
+        Column("status", Word, nullable=False),
+        Column("running", Integer, nullable=False),
+        Column("started_at", Instant, nullable=False),
+        Column("heartbeat_at", Instant, nullable=False),
+        Column("stopped_at", Instant),
+    )
+    Index(f"ix_{prefix}job_workers_heartbeat", workers.c.heartbeat_at, workers.c.id)
+
+
+def locks(prefix: str, metadata: MetaData) -> None:
+    """Named locks."""
+    Table(
+        f"{prefix}job_locks",
+        metadata,
+        Column("name", ByteText, primary_key=True),
+        Column("owner", ByteText, nullable=False),
+        Column("locked_until", Instant, nullable=False),
+        Column("updated_at", Instant, nullable=False),
+    )
+
+
+def stats(prefix: str, metadata: MetaData) -> None:
+    """Settlements per minute, by queue and name."""
+    Table(
+        f"{prefix}job_stats",
+        metadata,
+        Column("minute", Instant, nullable=False),
+        Column("queue", ByteText, nullable=False),
+        Column("name", ByteText, nullable=False),
+        # Workers of different shards count in different rows and so never wait for each other.
+        Column("shard", SmallInteger, nullable=False),
+        Column("succeeded", Integer, nullable=False),
+        Column("failed", Integer, nullable=False),
+        Column("dead", Integer, nullable=False),
+        Column("cancelled", Integer, nullable=False),
+        Column("run_seconds", Float, nullable=False),
+        PrimaryKeyConstraint("minute", "queue", "name", "shard", name=f"pk_{prefix}job_stats"),
+    )
+
+
+def audit(prefix: str, metadata: MetaData) -> None:
+    """Who commanded what, when and why."""
+    audit = Table(
+        f"{prefix}job_audit",
+        metadata,
+        Column("id", RowNumber, primary_key=True, autoincrement=True),
+        Column("created_at", Instant, nullable=False),
+        Column("actor", KeyText),
+        Column("action", Word, nullable=False),
+        Column("target_type", Word, nullable=False),
+        Column("target", KeyText, nullable=False),
+        Column("reason", Text),
+        Column("detail", Text),
+    )
+    Index(f"ix_{prefix}job_audit_target", audit.c.target, audit.c.id)
+
+
+def redactions(prefix: str, metadata: MetaData) -> None:
+    """Secret keys, by the name of their job."""
+    Table(
+        f"{prefix}job_redactions",
+        metadata,
+        Column("name", ByteText, nullable=False),
+        Column("key", ByteText, nullable=False),
+        PrimaryKeyConstraint("name", "key", name=f"pk_{prefix}job_redactions"),
+    )
+
+
+def throttles(prefix: str, metadata: MetaData) -> None:
+    """Failures of clients, counted over a span of time."""
+    Table(
+        f"{prefix}job_throttles",
+        metadata,
+        Column("client", ByteText, primary_key=True),
+        Column("failures", Integer, nullable=False),
+        Column("since", Instant, nullable=False),
+    )

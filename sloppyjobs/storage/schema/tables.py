@@ -1,0 +1,146 @@
+"""The tables, once, for every dialect. The migrations build the same; a test compares the two."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from sqlalchemy import MetaData, Table
+
+from sloppyjobs.domain.options import refuse
+from sloppyjobs.storage.schema import job_tables, operator_tables, service_tables
+
+_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
+_SCHEMA = re.compile(r'[^"\0]{1,63}')
+_BUILDERS = (
+    job_tables.attempts,
+    service_tables.queues,
+    service_tables.recurring,
+    service_tables.workers,
+    service_tables.locks,
+    service_tables.stats,
+    service_tables.audit,
+    job_tables.logs,
+    job_tables.archive,
+    service_tables.redactions,
+    service_tables.throttles,
+    operator_tables.deaths,
+    operator_tables.retry_runs,
+    operator_tables.retry_members,
+    operator_tables.form_keys,
+)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Every table of one installation; a schema or a prefix of its own lets several share a database."""
+
+    prefix: str = "sloppy_"
+    schema: str | None = None
+    dialect: str = "sqlite"
+    metadata: MetaData = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not _PREFIX.fullmatch(self.prefix):
+            raise refuse("prefix", self.prefix, "must be a letter or _, then up to 30 letters, digits or _")
+        if self.schema is not None and not _SCHEMA.fullmatch(self.schema):
+            raise refuse("schema", self.schema, "must have 1 to 63 characters and no quotation mark")
+        object.__setattr__(self, "metadata", MetaData(schema=self.schema))
+        job_tables.jobs(self.prefix, self.metadata, by_instant=self.dialect == "postgresql")
+        for build in _BUILDERS:
+            build(self.prefix, self.metadata)
+        job_tables.events(self.prefix, self.metadata, by_job=self.dialect == "postgresql")
+
+    def _table(self, name: str) -> Table:
+        key = f"{self.schema}.{self.prefix}{name}" if self.schema else f"{self.prefix}{name}"
+        return self.metadata.tables[key]
+
+    @property
+    def jobs(self) -> Table:
+        """Durable job instances."""
+        return self._table("jobs")
+
+    @property
+    def attempts(self) -> Table:
+        """One row per execution attempt."""
+        return self._table("job_attempts")
+
+    @property
+    def events(self) -> Table:
+        """One row per edge that a job walked."""
+        return self._table("job_events")
+
+    @property
+    def queues(self) -> Table:
+        """Every queue ever seen, and whether it is paused."""
+        return self._table("job_queues")
+
+    @property
+    def recurring(self) -> Table:
+        """Schedule definitions."""
+        return self._table("recurring_jobs")
+
+    @property
+    def workers(self) -> Table:
+        """Worker registrations and heartbeats."""
+        return self._table("job_workers")
+
+    @property
+    def locks(self) -> Table:
+        """Named locks."""
+        return self._table("job_locks")
+
+    @property
+    def stats(self) -> Table:
+        """Settlements per minute, by queue and name."""
+        return self._table("job_stats")
+
+    @property
+    def audit(self) -> Table:
+        """Who commanded what, when and why."""
+        return self._table("job_audit")
+
+    @property
+    def logs(self) -> Table:
+        """What handlers logged."""
+        return self._table("job_logs")
+
+    @property
+    def archive(self) -> Table:
+        """Jobs that a purge moved out of the way."""
+        return self._table("job_archive")
+
+    @property
+    def redactions(self) -> Table:
+        """The keys that are hidden in what is shown of a job, by its name."""
+        return self._table("job_redactions")
+
+    @property
+    def throttles(self) -> Table:
+        """Failures of clients, counted over a span of time."""
+        return self._table("job_throttles")
+
+    @property
+    def deaths(self) -> Table:
+        """Deaths of jobs that were dead and are no more, by cause, queue and hour."""
+        return self._table("job_deaths")
+
+    @property
+    def retry_runs(self) -> Table:
+        """Retries of a cause of death."""
+        return self._table("job_retry_runs")
+
+    @property
+    def retry_members(self) -> Table:
+        """The jobs of such a retry, in its order."""
+        return self._table("job_retry_members")
+
+    @property
+    def form_keys(self) -> Table:
+        """Forms of the admin pages that were sent."""
+        return self._table("job_form_keys")
+
+    @property
+    def schema_name(self) -> str:
+        """The unqualified name of the version table."""
+        return f"{self.prefix}job_schema"

@@ -1,0 +1,1 @@
+"""Retention and cleanup, a bounded batch at a time."""

@@ -1,0 +1,167 @@
+"""Rows that outlive their use: old counters, workers that are long gone, expired locks, old audit entries.
+
+Each call is bounded, and two of them at once pass over each other's rows.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, not_, select, tuple_
+
+from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.reads.keyset import Walk
+from sloppyjobs.storage.upkeep.retention import Retention
+
+HOUR = timedelta(hours=1)
+HOURS = 100
+"""Hours of counters that one call looks at."""
+COUNTERS = ("succeeded", "failed", "dead", "cancelled", "run_seconds")
+_STATS_KEY = ("minute", "queue", "name", "shard")
+
+
+class Cleanup:
+    """Removal of what nobody reads any more."""
+
+    _rolled_until: datetime | None = None
+
+    def __init__(self, database: Database, retention: Retention) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.retention = retention
+
+    def remove_stats(self, before: datetime, limit: int) -> int:
+        """Remove the oldest counters of before an instant."""
+        stats = self.tables.stats
+        query = select(*(stats.c[name] for name in _STATS_KEY)).where(stats.c.minute < before)
+        query = query.order_by(*(stats.c[name] for name in _STATS_KEY)).limit(limit)
+        return self.database.write(
+            lambda c: self._remove_stats(c, c.execute(self.dialect.locked(query, skip=True)).all())
+        )
+
+    def roll_up_stats(self, before: datetime, limit: int) -> int:
+        """Add up counters of minutes before an instant, oldest hour first, to one row an hour; how many it took.
+
+        The sums are what they were: the minutes' rows go in the transaction that adds them to the hour's.
+        """
+        last = before.replace(minute=0, second=0, microsecond=0)
+        hour = self._first_hour(self._rolled_until)
+        rolled = 0
+        for _ in range(HOURS):
+            if hour is None or hour >= last or rolled >= limit:
+                break
+            taken = self._roll_up(hour, limit - rolled)
+            rolled += taken
+            if taken == 0:
+                self._rolled_until = hour + HOUR
+                hour = self._first_hour(self._rolled_until)
+        return rolled
+
+    def remove_workers(self, before: datetime, limit: int) -> int:
+        """Remove workers that were last heard of before an instant."""
+        workers = self.tables.workers
+        query = select(workers.c.id).where(workers.c.heartbeat_at < before)
+        query = query.order_by(workers.c.heartbeat_at, workers.c.id).limit(limit)
+
+        def work(connection: Connection) -> int:
+            gone = list(connection.execute(self.dialect.locked(query, skip=True)).scalars())
+            return connection.execute(delete(workers).where(workers.c.id.in_(gone))).rowcount if gone else 0
+
+        return self.database.write(work)
+
+    def remove_locks(self, before: datetime, limit: int) -> int:
+        """Remove locks that ran out before an instant."""
+        locks = self.tables.locks
+        walk = Walk((), (locks.c.name,), ((locks.c.locked_until, lambda given: given < before),))
+        keys, _ = self.retention.look("locks", walk, limit)
+        names = [key[0] for key in keys]
+        expired = delete(locks).where(locks.c.name.in_(names), locks.c.locked_until < before)
+        return self.database.write(lambda c: c.execute(expired).rowcount) if names else 0
+
+    def remove_audit(self, before: datetime, limit: int) -> int:
+        """Remove the oldest entries of the audit trail that are from before an instant."""
+        audit = self.tables.audit
+        # Numbers are in the order of time, so the first that are young enough end the search.
+        first = select(audit.c.id, audit.c.created_at).order_by(audit.c.id).limit(limit).subquery()
+        old = select(first.c.id).where(first.c.created_at < before)
+
+        def work(connection: Connection) -> int:
+            ids = list(connection.execute(old).scalars())
+            return connection.execute(delete(audit).where(audit.c.id.in_(ids))).rowcount if ids else 0
+
+        return self.database.write(work)
+
+    def remove_deaths(self, before: datetime, limit: int) -> int:
+        """Remove what is remembered of deaths before an instant."""
+        c = self.tables.deaths.c
+        walk = Walk((), (c.cause, c.queue, c.hour), ((c.hour.label("died"), lambda given: given < before),))
+        keys, _ = self.retention.look("deaths", walk, limit)
+        gone = delete(self.tables.deaths).where(tuple_(c.cause, c.queue, c.hour).in_(keys))
+        return self.database.write(lambda connection: connection.execute(gone).rowcount) if keys else 0
+
+    def remove_retry_runs(self, before: datetime, limit: int) -> int:
+        """Remove retries of causes that ended before an instant, and what they remember of their jobs."""
+        runs, members = self.tables.retry_runs, self.tables.retry_members
+        keys, _ = self.retention.look(
+            "retry runs", Walk((), (runs.c.id,), ((runs.c.ended_at, lambda at: at < before),)), limit
+        )
+        ids = [key[0] for key in keys]
+
+        def work(connection: Connection) -> int:
+            connection.execute(delete(members).where(members.c.run_id.in_(ids)))
+            return connection.execute(delete(runs).where(runs.c.id.in_(ids))).rowcount
+
+        return self.database.write(work) if ids else 0
+
+    # Counters
+
+    def _first_hour(self, start: datetime | None) -> datetime | None:
+        minute = self.tables.stats.c.minute
+        query = select(minute).order_by(minute).limit(1)
+        query = query if start is None else query.where(minute >= start)
+        first = self.database.read(lambda c: c.execute(query).scalar_one_or_none())
+        return None if first is None else first.replace(minute=0, second=0, microsecond=0)
+
+    def _roll_up(self, hour: datetime, limit: int) -> int:
+        query = self._minutes_of(hour, limit)
+        if not self.database.read(lambda c: c.execute(query.limit(1)).all()):
+            return 0
+
+        def work(connection: Connection) -> int:
+            minutes = connection.execute(self.dialect.locked(query, skip=True)).all()
+            sums = _sums(minutes)
+            self._remove_stats(connection, minutes)
+            moment = self.database.to_driver(hour)
+            rows = [{"minute": moment, "queue": q, "name": n, "shard": 0, **sums[q, n]} for q, n in sorted(sums)]
+            self.database.prepared("count", self.dialect.count_up).many(cursor_of(connection), rows)
+            return len(minutes)
+
+        return self.database.write(work)
+
+    def _minutes_of(self, hour: datetime, limit: int) -> Select[Any]:
+        stats = self.tables.stats
+        c = stats.c
+        summed = and_(c.minute == hour, c.shard == 0)
+        query = select(stats).where(c.minute >= hour, c.minute < hour + HOUR, not_(summed))
+        return query.order_by(*(c[name] for name in _STATS_KEY)).limit(limit)
+
+    def _remove_stats(self, connection: Connection, found: Sequence[Row[Any]]) -> int:
+        stats = self.tables.stats
+        same = [stats.c[name] == bindparam(f"old_{name}", type_=stats.c[name].type) for name in _STATS_KEY]
+        if found:
+            keys = [{f"old_{name}": getattr(row, name) for name in _STATS_KEY} for row in found]
+            connection.execute(delete(stats).where(*same), keys)
+        return len(found)
+
+
+def _sums(minutes: Sequence[Row[Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    sums: dict[tuple[str, str], dict[str, Any]] = defaultdict(lambda: dict.fromkeys(COUNTERS, 0))
+    for row in minutes:
+        lane = sums[row.queue, row.name]
+        for name in COUNTERS:
+            lane[name] += getattr(row, name)
+    return sums

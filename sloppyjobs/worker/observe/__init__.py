@@ -1,0 +1,1 @@
+"""How a worker shows what it does: logs, metrics, hooks."""

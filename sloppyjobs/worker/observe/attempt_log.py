@@ -1,0 +1,237 @@
+"""How attempts ended, in the log: so that Sentry, mail handlers and files know of failing jobs.
+
+Every record has the fields of its job, the outcome and what is known of the error. Errors are redacted. The error of a
+dead job is an exception of the record, so that reporters can group it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sloppyjobs.domain.log_lines import one_line
+from sloppyjobs.domain.model import Ended
+from sloppyjobs.domain.redaction.redactor import REDACTED, Redactor
+from sloppyjobs.domain.states import AttemptStatus, Failure, Status
+from sloppyjobs.enqueue.definitions import Definitions
+from sloppyjobs.logs import ATTEMPTS, fields_of, indented
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.worker.deferred_calls import Deferred
+from sloppyjobs.worker.observe.outcomes import outcome
+from sloppyjobs.worker.observe.reported_error import exc_info
+
+log = logging.getLogger(ATTEMPTS)
+
+WAITING = 5_000
+"""Attempts that wait to be logged at most; where handlers are slower than jobs fail, the rest is counted."""
+REDACTED_TEXTS = 64
+"""Texts of errors whose redacted form is remembered."""
+ERROR_LENGTH = 500
+"""Characters of an error in its line."""
+
+_FAILURES = frozenset({"retrying", "lost", "dead"})
+_LOGGED: Mapping[str, frozenset[str] | None] = {
+    "all": None,
+    "failures": _FAILURES,
+    "dead": frozenset({"dead"}),
+    "none": frozenset(),
+}
+"""Which outcomes each value of a definition's ``log`` lets through; None for all of them."""
+
+
+class _Line(NamedTuple):
+    """A message in logging's form: a text that is the same for all of its kind, and its arguments."""
+
+    level: int
+    text: str
+    arguments: tuple[object, ...]
+
+
+class AttemptLog:
+    """Logs in a thread of its own, because a mail handler may take seconds."""
+
+    def __init__(self, definitions: Definitions, storage: SqlStorage) -> None:
+        self._definitions = definitions
+        self._storage = storage
+        self._redactors: dict[str, Redactor | None] = {}
+        # A message is in several places of its record, and jobs that fail of one cause say the same.
+        self._redacted = lru_cache(REDACTED_TEXTS)(self._redact)
+        # Whole batches, because each item of a queue costs a change of threads.
+        self._deferred: Deferred[Sequence[Ended]] = Deferred("sloppyjobs-log", self._write_all)
+        self._counting = threading.Lock()
+        self._waiting = 0
+        self._left_out = 0
+
+    @property
+    def wants_successes(self) -> bool:
+        """Whether anybody wants to know of attempts that went well."""
+        return log.isEnabledFor(logging.DEBUG)
+
+    def settled(self, ended: Sequence[Ended], *, wait: bool = False) -> None:
+        """These outcomes were accepted. With ``wait`` they are logged when this returns."""
+        if not self.wants_successes:
+            ended = [one for one in ended if one.settlement.decision.attempt is not AttemptStatus.SUCCEEDED]
+        wanted = [one for one in ended if self._wanted(one)]
+        if wait:
+            for one in wanted:
+                self._write(one)
+        elif wanted:
+            self._defer(wanted)
+
+    def close(self, timeout: float) -> None:
+        """Let what is due be logged, for so many seconds at most."""
+        self._deferred.close(timeout)
+
+    def _defer(self, ended: Sequence[Ended]) -> None:
+        with self._counting:
+            taken = ended[: max(0, WAITING - self._waiting)]
+            self._waiting += len(taken)
+            self._left_out += len(ended) - len(taken)
+        if taken:
+            self._deferred.put(taken)
+
+    def _write_all(self, ended: Sequence[Ended]) -> None:
+        for one in ended:
+            with self._counting:
+                self._waiting -= 1
+            self._write(one)
+
+    def _wanted(self, ended: Ended) -> bool:
+        word = outcome(ended.settlement.decision)
+        if not log.isEnabledFor(_level(ended, word)):
+            return False
+        definition = self._definitions.get(ended.job.name)
+        outcomes = None if definition is None else _LOGGED[definition.log]
+        return outcomes is None or word in outcomes
+
+    def _write(self, ended: Ended) -> None:
+        # A logging handler that raises must harm neither the worker nor the next record.
+        try:
+            log.handle(self._record(ended))
+            with self._counting:
+                left_out, self._left_out = self._left_out, 0
+            if left_out:
+                log.warning("%d attempts were not logged: the logging handlers are too slow", left_out)
+        except Exception:
+            logging.getLogger("sloppyjobs.worker").exception("the end of job %s could not be logged", ended.job.id)
+
+    def _record(self, ended: Ended) -> logging.LogRecord:
+        failure = ended.settlement.decision.failure
+        word = outcome(ended.settlement.decision)
+        line = self._line(ended, word)
+        dead = line.level >= logging.ERROR and failure is not None
+        record = log.makeRecord(
+            log.name,
+            line.level,
+            __file__,
+            0,
+            line.text,
+            line.arguments,
+            exc_info(failure, self._redacting(ended.job.name)) if dead and failure else None,
+            extra=_extra(ended, word),
+        )
+        if dead and failure and failure.traceback:
+            # What formatters write; the exception itself is for those who look at it.
+            record.exc_text = indented(self._redacted(ended.job.name, failure.traceback))
+        return record
+
+    def _line(self, ended: Ended, word: str) -> _Line:
+        job, settlement = ended
+        decision = settlement.decision
+        named = (job.id, one_line(job.name))
+        which = (settlement.attempt, job.max_attempts)
+        error = self._error(job.name, decision.failure)
+        level = _level(ended, word)
+        match word:
+            case "succeeded":
+                took = f"{settlement.run_seconds or 0:.3f} s"
+                return _Line(level, "job %s (%s) succeeded in attempt %d of %d after %s", (*named, *which, took))
+            case "snoozed":
+                return _Line(level, "job %s (%s) asks to be called again in %s", (*named, _seconds(decision.delay)))
+            case "cancelled":
+                reason = one_line(self._redacted(job.name, decision.message or ""))
+                return _Line(level, "job %s (%s) was cancelled by its handler: %s", (*named, reason))
+            case "released":
+                return _Line(level, "job %s (%s) was given back by a worker that does not finish it", named)
+            case _ if decision.attempt is AttemptStatus.LOST:
+                text = "job %s (%s) lost its worker %s in attempt %d; it is %s"
+                arguments = (*named, one_line(settlement.worker_id), settlement.attempt, decision.path[-1].value)
+                return _Line(level, text, arguments)
+            case "dead":
+                text = "job %s (%s) is dead: it " + _ended(decision.attempt) + " in attempt %d of %d: %s"
+                return _Line(level, text, (*named, *which, error))
+            case _:
+                text = "job %s (%s) " + _ended(decision.attempt) + " in attempt %d of %d, next try in %s: %s"
+                return _Line(level, text, (*named, *which, _seconds(decision.delay), error))
+
+    # Secrets
+
+    def _error(self, name: str, failure: Failure | None) -> str:
+        """The error on one line."""
+        if failure is None:
+            return "no error"
+        message = one_line(self._redacted(name, failure.message))
+        if len(message) > ERROR_LENGTH:
+            message = message[:ERROR_LENGTH] + "…"
+        return f"{one_line(failure.type)}: {message}" if failure.type else message
+
+    def _redacting(self, name: str) -> Any:
+        return lambda text: self._redacted(name, text)
+
+    def _redact(self, name: str, text: str) -> str:
+        if name not in self._redactors:
+            self._redactors[name] = self._redactor(name)
+        redactor = self._redactors[name]
+        return REDACTED if redactor is None else redactor.text(text)
+
+    def _redactor(self, name: str) -> Redactor | None:
+        """By the definition, or by what others have stored of it; None where neither is known."""
+        definition = self._definitions.get(name)
+        if definition is not None:
+            return Redactor(definition.redact)
+        try:
+            return Redactor(self._storage.redactions.by_name().get(name, ()))
+        except Exception:
+            return None
+
+
+def _level(ended: Ended, word: str) -> int:
+    match word:
+        case "dead":
+            return logging.ERROR
+        case "retrying" | "lost":
+            return logging.WARNING
+        case "snoozed" | "cancelled":
+            return logging.INFO
+        case "released" if ended.settlement.run_seconds is not None:
+            return logging.INFO
+        case _:
+            return logging.DEBUG
+
+
+def _extra(ended: Ended, word: str) -> dict[str, Any]:
+    job, settlement = ended
+    decision, failure = settlement.decision, settlement.decision.failure
+    retrying = decision.path[-1] is Status.RETRYING
+    # The most telling first: there are reporters that keep ten fields.
+    return fields_of(job, settlement.attempt) | {
+        "outcome": word,
+        "error_type": one_line(failure.type) if failure and failure.type else None,
+        "error_code": one_line(failure.code) if failure else None,
+        "error_frame": one_line(failure.frame) if failure and failure.frame else None,
+        "worker_id": one_line(settlement.worker_id),
+        "max_attempts": job.max_attempts,
+        "run_seconds": settlement.run_seconds,
+        "retry_in": decision.delay if retrying else None,
+    }
+
+
+def _ended(status: AttemptStatus) -> str:
+    return "timed out" if status is AttemptStatus.TIMED_OUT else "failed"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"

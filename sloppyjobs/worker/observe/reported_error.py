@@ -1,0 +1,63 @@
+"""An error as log handlers get it: an exception that can be grouped and shows where it came from, without secrets.
+
+The exception that the handler raised may be in another process, and its frames hold the payload as local variables.
+This one has the same name, the redacted message, and frames with the same places and no variables.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from functools import lru_cache
+from types import FrameType, FunctionType, TracebackType
+
+from sloppyjobs.domain.log_lines import one_line
+from sloppyjobs.domain.states import Failure
+from sloppyjobs.domain.tracebacks import Frame
+from sloppyjobs.errors import HandlerFailed
+
+ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+
+_NO_PLACE = -1
+"""Instead of an instruction's number: the frame's code is not the code of its line."""
+
+
+def exc_info(failure: Failure, redacted: Callable[[str], str]) -> ExcInfo:
+    """The failure as ``logging`` takes exceptions: class, exception and traceback. It is a ``HandlerFailed``."""
+    kind = _class_named(failure.type or f"{HandlerFailed.__module__}.{HandlerFailed.__qualname__}")
+    error = kind(one_line(redacted(failure.message)))
+    trace = _trace(failure.frames)
+    return kind, error.with_traceback(trace), trace
+
+
+@lru_cache(maxsize=256)
+def _trace(frames: tuple[Frame, ...]) -> TracebackType | None:
+    """The traceback through these places, which failures of one cause share: raising puts others before it."""
+    trace: TracebackType | None = None
+    for place in reversed(frames):
+        trace = TracebackType(trace, _frame(place), _NO_PLACE, max(1, place.line))
+    return trace
+
+
+@lru_cache(maxsize=256)
+def _class_named(name: str) -> type[HandlerFailed]:
+    """A class that is shown under that name."""
+    module, _, last = one_line(name).rpartition(".")
+    return type(last, (HandlerFailed,), {"__module__": module or "builtins", "__doc__": HandlerFailed.__doc__})
+
+
+def _raising() -> None:
+    raise HandlerFailed
+
+
+@lru_cache(maxsize=1_024)
+def _frame(place: Frame) -> FrameType:
+    """A frame of that file and function, which ran nothing. Python makes frames only for code that runs."""
+    code = _raising.__code__.replace(co_filename=place.file, co_name=place.function, co_qualname=place.function)
+    run = FunctionType(code, {"__name__": place.module, "__builtins__": builtins, "HandlerFailed": HandlerFailed})
+    try:
+        run()
+    except HandlerFailed as raised:
+        assert raised.__traceback__ is not None and raised.__traceback__.tb_next is not None
+        return raised.__traceback__.tb_next.tb_frame
+    raise AssertionError

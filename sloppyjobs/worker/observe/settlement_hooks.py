@@ -1,0 +1,127 @@
+"""After a settlement was accepted: numbers for the metrics, log records, and the hooks of the application.
+
+A settlement is a worker's own, or that of an attempt whose worker was not heard of any more.
+
+Hooks run in a thread of their own, so that a slow one holds up neither settlements nor claims.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sloppyjobs.domain.model import Ended, Job
+from sloppyjobs.domain.states import Decision, Status
+from sloppyjobs.enqueue.definitions import Definitions
+from sloppyjobs.observe import traces
+from sloppyjobs.observe.hooks import Hooks, JobHook
+from sloppyjobs.storage import SqlStorage
+from sloppyjobs.worker.deferred_calls import Deferred
+from sloppyjobs.worker.observe.attempt_log import AttemptLog
+from sloppyjobs.worker.observe.outcomes import outcome
+
+if TYPE_CHECKING:
+    from sloppyjobs.worker.observe.metrics import WorkerMetrics
+
+log = logging.getLogger("sloppyjobs.hooks")
+
+_Call = tuple[tuple[JobHook, ...], Job, Decision]
+
+
+class Aftermath:
+    """Tells metrics, the log and hooks what became of attempts. Successes cost nothing while nobody listens."""
+
+    def __init__(self, hooks: Hooks, storage: SqlStorage, definitions: Definitions) -> None:
+        self._hooks = hooks
+        self._storage = storage
+        self._log = AttemptLog(definitions, storage)
+        self._calls: Deferred[list[_Call]] = Deferred("sloppyjobs-hooks", self._call)
+        self.metrics: WorkerMetrics | None = None
+
+    @property
+    def wants_successes(self) -> bool:
+        """Whether anybody wants to know of attempts that went well; everybody wants to know of the others."""
+        return self.metrics is not None or self._log.wants_successes
+
+    def settled(self, ended: Sequence[Ended], *, wait: bool = False) -> None:
+        """These outcomes were accepted. With ``wait`` they are logged and the hooks called when this returns."""
+        self._log.settled(ended, wait=wait)
+        if self.metrics is not None:
+            for job, settlement in ended:
+                self.metrics.settled(job.name, outcome(settlement.decision), settlement.run_seconds)
+        if not (self._hooks.dead or self._hooks.retry):
+            return
+        calls = [
+            (hooks, job, settlement.decision)
+            for job, settlement in ended
+            if (hooks := self._hooks_for(settlement.decision))
+        ]
+        if calls and wait:
+            self._call(calls)
+        elif calls:
+            self._calls.put(calls)
+
+    def lost(self, ended: Sequence[Ended], *, wait: bool = False) -> None:
+        """These attempts were given up, because their leases had expired."""
+        if ended:
+            self.settled([Ended(traces.without_trace(job), one) for job, one in ended], wait=wait)
+
+    def close(self, timeout: float) -> None:
+        """Let the log and the hooks that are due finish, for so many seconds each at most."""
+        self._log.close(timeout)
+        self._calls.close(timeout)
+
+    def _hooks_for(self, decision: Decision) -> tuple[JobHook, ...]:
+        match outcome(decision):
+            case "dead":
+                return self._hooks.dead
+            case "retrying" | "lost":
+                return self._hooks.retry
+            case _:
+                return ()
+
+    def _call(self, calls: Sequence[_Call]) -> None:
+        for hooks, job, decision in calls:
+            try:
+                told = self._as_settled(job, decision)
+            except Exception:
+                log.exception("the hooks for job %s could not be called", job.id)
+                continue
+            for hook in hooks:
+                self._call_one(hook, told)
+
+    def _call_one(self, hook: JobHook, job: Job) -> None:
+        try:
+            with self._hooks.surroundings():
+                answer = hook(job)
+                if inspect.iscoroutine(answer):
+                    asyncio.run(answer)
+        except BaseException:
+            # A hook that calls sys.exit must not end the thread that calls the others.
+            log.exception("the hook %r failed for job %s, which is %s all the same", hook, job.id, job.status)
+
+    def _as_settled(self, job: Job, decision: Decision) -> Job:
+        """The job as the settlement left it, and as it may not be any more."""
+        now = self._storage.clock.now()
+        failure = decision.failure
+        status = decision.path[-1]
+        dead = status is Status.DEAD
+        return msgspec.structs.replace(
+            job,
+            status=status,
+            run_at=now + timedelta(seconds=decision.delay) if status is Status.RETRYING else job.run_at,
+            updated_at=now,
+            finished_at=now if dead else None,
+            locked_by=None,
+            locked_until=None,
+            error_code=failure.code if failure else None,
+            error_type=failure.type if failure else None,
+            error_message=failure.message if failure else None,
+            error_frame=failure.frame if failure else None,
+        )

@@ -1,0 +1,1 @@
+"""Where handlers run: threads, one event loop, or processes of their own."""

@@ -1,0 +1,68 @@
+"""A worker's arrival: it waits for a database that cannot be used yet, and says so once.
+
+A database that is down, or whose file is read-only, may well be there a minute later, as when everything of a host
+starts at once. Tables that are missing or of another version are a mistake: that is an error at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from sloppyjobs import errors
+from sloppyjobs.worker.threads import pause_after
+
+log = logging.getLogger("sloppyjobs.worker")
+
+
+class ToldToStop(BaseException):
+    """Raised by the handler of SIGTERM and SIGINT while the worker waits: it holds nothing that it could drain."""
+
+
+def is_unavailable(error: BaseException) -> bool:
+    """Whether the database cannot be reached or written to now, and may be later."""
+    if isinstance(error, errors.SchemaVersionMismatch):
+        return False
+    # A SQLite file that cannot be opened or made is mostly a wrong path.
+    if getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN:
+        return False
+    outages = (errors.StorageUnavailable, OperationalError, InterfaceError, InternalError, PoolTimeout)
+    return isinstance(error, outages)
+
+
+def wait_for_database(
+    step: Callable[[], None],
+    stopped: Callable[[], bool],
+    sleep: Callable[[float], None],
+) -> bool:
+    """Do ``step`` until the database lets it; False when the worker was told to stop before that.
+
+    Raises whatever else goes wrong, such as ``SchemaMissing``.
+    """
+    failures = 0
+    while not stopped():
+        try:
+            step()
+        except Exception as error:
+            if not is_unavailable(error):
+                raise
+            failures += 1
+            if failures == 1:
+                log.error("the database cannot be used yet, and the worker waits for it: %s", in_words(error))
+            sleep(pause_after(failures))
+        else:
+            if failures:
+                log.warning("the database can be used now, after %d failed tries", failures)
+            return True
+    return False
+
+
+def in_words(error: BaseException) -> str:
+    """What the driver said, in its first line."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    return lines[0] if lines else type(cause).__name__

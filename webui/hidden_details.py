@@ -1,0 +1,72 @@
+"""What is left out for an actor without ``job.view``: ids, payloads and errors of jobs, wherever they would show."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sloppyjobs.domain.redaction.redactor import Preview
+from sloppyjobs.schedules.occurrences import Recurring
+from sloppyjobs.views import AuditEntry, BulkResult, JobView, Overview, Page, WorkerView
+from webui.ui import visit
+
+HIDDEN = "[hidden]"
+"""In the place of a job's id."""
+_NO_PAYLOAD = Preview(None, "", 0, truncated=False, available=False)
+_OF_JOBS = {"filter", "job"}
+"""Details of audit entries that tell of single jobs."""
+
+
+def sees_jobs() -> bool:
+    """Whether the actor may see jobs at all."""
+    return visit().may("job.view")
+
+
+def overview(whole: Overview) -> Overview:
+    """Without the causes of dead jobs, which quote an error and an example; the counts stay.
+
+    Who paused a queue, and why, is for those who see queues.
+    """
+    if not visit().may("queue.view"):
+        shown = tuple(msgspec.structs.replace(one, by=None, reason=None) for one in whole.attention)
+        whole = msgspec.structs.replace(whole, attention=shown)
+    return whole if sees_jobs() else msgspec.structs.replace(whole, dead_groups=())
+
+
+def bulk(result: BulkResult) -> BulkResult:
+    """Without the sample; the tally stays."""
+    return result if sees_jobs() else msgspec.structs.replace(result, sample=(), sample_ids=())
+
+
+def commanded(job: JobView) -> JobView | dict[str, str]:
+    """What a command has made of a job: no more than that it was done."""
+    return job if sees_jobs() else {"status": job.status.value}
+
+
+def schedule(one: Recurring) -> Recurring:
+    """Without the payload that its jobs carry."""
+    return one if sees_jobs() else msgspec.structs.replace(one, payload_preview=_NO_PAYLOAD)
+
+
+def schedules(page: Page[Recurring]) -> Page[Recurring]:
+    """The same for a list."""
+    return msgspec.structs.replace(page, items=tuple(map(schedule, page)))
+
+
+def workers(page: Page[WorkerView]) -> Page[WorkerView]:
+    """Without the jobs that they run; how many these are stays."""
+    return page if sees_jobs() else msgspec.structs.replace(page, items=tuple(map(_without_jobs, page)))
+
+
+def _without_jobs(one: WorkerView) -> WorkerView:
+    return msgspec.structs.replace(one, jobs=())
+
+
+def audit(page: Page[AuditEntry]) -> Page[AuditEntry]:
+    """Without the ids of jobs, and the filters that found them; who did what, when and why stays."""
+    return page if sees_jobs() else msgspec.structs.replace(page, items=tuple(map(_entry, page)))
+
+
+def _entry(one: AuditEntry) -> AuditEntry:
+    target = HIDDEN if one.target_type == "job" else one.target
+    detail = {name: value for name, value in one.detail.items() if name not in _OF_JOBS}
+    return msgspec.structs.replace(one, target=target, detail=detail)

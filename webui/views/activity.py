@@ -1,0 +1,105 @@
+"""Workers, locks and the audit trail: what there is to see, and nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from flask import Response, request
+from markupsafe import Markup
+
+from webui import audit_words, filters, hidden_details, preferences
+from webui.rendering import Look, render
+from webui.routes import Route
+from webui.ui import Ui, visit
+
+RANGES: Mapping[str, tuple[str, timedelta]] = {
+    "1h": ("Last hour", timedelta(hours=1)),
+    "24h": ("Last 24 hours", timedelta(hours=24)),
+    "7d": ("Last 7 days", timedelta(days=7)),
+    "30d": ("Last 30 days", timedelta(days=30)),
+}
+LIVENESS = {"running": ("succeeded", "Live"), "draining": ("paused", "Draining"), "stopped": ("cancelled", "Stopped")}
+"""Icon and word of a worker that responds, or has left in good order."""
+AUDIT_FILTERS = ("actor", "action", "target", "range", "from", "to")
+_PLACES = {
+    "job": ("job", "id", "job.view"),
+    "queue": ("queue", "name", "queue.view"),
+    "schedule": ("schedule", "name", "recurring.view"),
+    "cause": ("cause", "id", "dead.view"),
+}
+"""Where the page of a target is: endpoint, argument, permission."""
+
+
+def _paging(ui: Ui) -> dict[str, Any]:
+    return {
+        "cursor": request.args.get("cursor") or None,
+        "page_size": preferences.read(request, ui.cookie).size,
+    }
+
+
+def workers(ui: Ui) -> Response:
+    """Worker processes, the latest heartbeat first; for who sees some queues only, those that take from them."""
+    page = hidden_details.workers(ui.admin.list_workers(**_paging(ui), queues=visit().scope))
+    whole = not (page.next_cursor or page.previous_cursor)
+    counts = {"workers": sum(one.live for one in page)} if whole else {}
+    return render(
+        ui, "workers.html", title="Workers", nav="workers", live=True, counts=counts, page=page, states=LIVENESS
+    )
+
+
+def locks(ui: Ui) -> Response:
+    """Who holds what, until when."""
+    page = ui.admin.list_locks(**_paging(ui))
+    return render(ui, "locks.html", title="Locks", nav="locks", live=True, page=page)
+
+
+# The audit trail
+
+
+def audit(ui: Ui) -> Response:
+    """Who did what, when and why."""
+    given = {name: request.args.get(name, "").strip() for name in AUDIT_FILTERS}
+    query, since = _audit_query(ui, given)
+    page = hidden_details.audit(ui.admin.audit(**query, **_paging(ui)))
+    look = Look(ui, visit())
+    rows = [(entry, audit_words.said(entry, look.times, lambda *to: _link(ui, look, *to))) for entry in page]
+    return render(
+        ui, "audit.html", title="Audit", nav="audit", live=True, page=page, rows=rows, given=given, since=since,
+        narrowed=any(given.values()), actions=audit_words.CHOICES,
+        ranges={name: text for name, (text, _) in RANGES.items()},
+    )  # fmt: skip
+
+
+def _audit_query(ui: Ui, given: Mapping[str, str]) -> tuple[dict[str, Any], str | None]:
+    """The admin's options; and the start of a range, which links carry: a cursor belongs to fixed filters."""
+    zone = preferences.read(request, ui.cookie).tz
+    query: dict[str, Any] = {name: given[name] or None for name in ("actor", "action", "target")}
+    query["created_from"] = filters.moment(given["from"], zone) if given["from"] else None
+    query["created_to"] = filters.moment(given["to"], zone) if given["to"] else None
+    if given["range"] not in RANGES or query["created_from"] is not None:
+        return query, None
+    pinned = request.args.get("since", "")
+    start = filters.moment(pinned, zone) if pinned else None
+    start = start or datetime.now(UTC) - RANGES[given["range"]][1]
+    return {**query, "created_from": start}, start.isoformat()
+
+
+def _link(ui: Ui, look: Look, kind: str, target: str) -> Markup:
+    """A target as a link to its page, where there is one that the viewer may see."""
+    short = look.short(target) if kind == "job" else target
+    name = Markup('<code class="nw" title="{}">{}</code>').format(target, short)
+    if kind not in ("job", "cause"):
+        name = Markup('<strong class="target" title="{}">{}</strong>').format(target, target)
+    endpoint, argument, permission = _PLACES.get(kind, ("", "", ""))
+    if endpoint not in ui.routes or not look.may(permission):
+        return name
+    return Markup('<a href="{}">{}</a>').format(look.url(endpoint, **{argument: target}), name)
+
+
+ROUTES = (
+    Route("/workers", "workers", workers, "worker.view", query=("cursor",)),
+    Route("/locks", "locks", locks, "lock.view", query=("cursor",)),
+    Route("/audit", "audit", audit, "audit.view", query=(*AUDIT_FILTERS, "since", "cursor")),
+)
