@@ -13,8 +13,9 @@ from sloppyjobs.storage.caller_transactions import Callers
 from sloppyjobs.storage.inspection import SqlInspection
 from sloppyjobs.storage.jobs.commands import Commanding
 from sloppyjobs.storage.jobs.logs import JobLogs
-from sloppyjobs.storage.jobs.turns import TogetherTurns, Turns
+from sloppyjobs.storage.jobs.turns import TogetherTurns
 from sloppyjobs.storage.locks import Locks
+from sloppyjobs.storage.ports.claims import Turns
 from sloppyjobs.storage.reads.counts import Counts
 from sloppyjobs.storage.reads.dead_groups import DeadGroups
 from sloppyjobs.storage.reads.history import History

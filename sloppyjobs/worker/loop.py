@@ -16,8 +16,7 @@ from sloppyjobs.domain.model import Claim, Ended, Settlement
 from sloppyjobs.domain.states import AttemptStatus, Decision, Outcome, Released, Status, decide
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.jobs.claim import ClaimRequest
-from sloppyjobs.storage.jobs.settle import Fence
+from sloppyjobs.storage.ports.claims import ClaimRequest, Fence
 from sloppyjobs.worker import executor
 from sloppyjobs.worker.middleware import Surroundings
 from sloppyjobs.worker.observe.settlement_hooks import Aftermath

@@ -10,7 +10,7 @@ from typing import Any
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.logs import json_fields
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.jobs.settle import Fence
+from sloppyjobs.storage.ports.claims import Fence
 
 LOG_LINES = 1_000
 """Lines that are kept of one job; what comes after is counted, not kept."""

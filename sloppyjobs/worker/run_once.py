@@ -8,7 +8,7 @@ from collections import Counter
 
 from sloppyjobs.domain.model import Claim, Ended, Settlement
 from sloppyjobs.domain.states import Outcome, decide
-from sloppyjobs.storage.jobs.claim import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.worker import executor
 from sloppyjobs.worker.loop import TURN_LIMIT, Turnstile
 from sloppyjobs.worker.observe import outcomes

@@ -11,7 +11,7 @@ import msgspec
 from sloppyjobs.domain.model import Claim
 from sloppyjobs.enqueue.definitions import Definition, Handler
 from sloppyjobs.observe import traces
-from sloppyjobs.storage.jobs.settle import Fence
+from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.worker.context import Context, Reports, Signal
 
 _taking = threading.Lock()

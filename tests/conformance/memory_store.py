@@ -18,9 +18,8 @@ from sloppyjobs import errors
 from sloppyjobs.domain.model import Claim, Ended, Job, NewJob, Settlement
 from sloppyjobs.domain.states import FINISHED, Failure, Lost, Status, decide
 from sloppyjobs.storage.clock import Clock
-from sloppyjobs.storage.jobs.claim import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest, Sweep
-from sloppyjobs.storage.jobs.settle import Fence
-from sloppyjobs.storage.jobs.turns import TogetherTurns, Turns
+from sloppyjobs.storage.jobs.turns import TogetherTurns
+from sloppyjobs.storage.ports.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest, Fence, Sweep, Turns
 from sloppyjobs.storage.records import (
     AttemptRecord,
     CounterRecord,

@@ -8,9 +8,9 @@ this worker lacks cost anything. Inside and across lanes the order is priority, 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     Connection,
@@ -33,36 +33,14 @@ from sloppyjobs.storage.jobs.damaged_rows import read_claims, read_jobs
 from sloppyjobs.storage.jobs.followups import Edge, bits_of
 from sloppyjobs.storage.jobs.lanes import Lane, Lanes
 from sloppyjobs.storage.jobs.lanes import status_is as _status_is
-from sloppyjobs.storage.jobs.settle import Fence
 from sloppyjobs.storage.jobs.settlement_sql import as_json
+from sloppyjobs.storage.ports.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest, Fence, Sweep
 from sloppyjobs.storage.schema.instants import as_stored
 
-SWEEP_LIMIT = 500
-ALL_QUEUES = "*"
 LEASE_LENGTHS = 10_000
 """Microseconds by which leases differ."""
 FOUND_AGAIN = 1000
 """Running jobs of a worker that are looked through for those of a claim whose answer was lost."""
-
-
-class ClaimRequest(NamedTuple):
-    """Who claims what, how many, and for how long."""
-
-    worker_id: str
-    queues: Collection[str] = (ALL_QUEUES,)
-    names: Collection[str] | None = None
-    limit: int = 1
-    lease: float = 30.0
-
-
-class Sweep(NamedTuple):
-    """What a sweep did, and in how many seconds there is something for the next one."""
-
-    expired: int
-    promoted: int
-    next_in: float | None
-    lost: Sequence[Ended] = ()
-    """The attempts whose leases had expired."""
 
 
 class Claiming(Lanes):

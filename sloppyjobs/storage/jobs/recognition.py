@@ -14,7 +14,7 @@ from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.unavailable import StorageUnavailable
 
 if TYPE_CHECKING:
-    from sloppyjobs.storage.jobs.claim import ClaimRequest
+    from sloppyjobs.storage.ports.claims import ClaimRequest
 
 T = TypeVar("T")
 

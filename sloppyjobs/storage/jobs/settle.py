@@ -26,12 +26,10 @@ from sloppyjobs.storage.jobs import settlement_sql
 from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
 from sloppyjobs.storage.jobs.recognition import Recognising
 from sloppyjobs.storage.jobs.settlement_sql import as_json
+from sloppyjobs.storage.ports.claims import Fence
 
 STATS_SHARDS = 8
 _SUCCEEDED = (Status.SUCCEEDED,)
-
-Fence = tuple[str, int]
-"""A job id and the attempt number under which it is held."""
 
 
 class HeldRow(NamedTuple):

@@ -14,7 +14,7 @@ from sloppyjobs.storage.dialects.postgres import connections
 from sloppyjobs.storage.dialects.postgres.drivers import FAST
 from sloppyjobs.storage.dialects.postgres.statements import PLAN_BY_INDEX
 from sloppyjobs.storage.dialects.postgres.turns import PostgresTurning
-from sloppyjobs.storage.jobs.claim import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest
 
 if TYPE_CHECKING:
     from sloppyjobs.storage.store import SqlStorage

@@ -15,8 +15,8 @@ from sloppyjobs.storage.dialects.postgres import settle_values, statements
 from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
 from sloppyjobs.storage.dialects.postgres.insert import PostgresEnqueue
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.claim import ALL_QUEUES, ClaimRequest
 from sloppyjobs.storage.jobs.damaged_rows import salvage_claims
+from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest
 
 _CLAIMED_AT = rows.CLAIM_FIELDS.index("updated_at")
 

@@ -33,7 +33,7 @@ from sloppyjobs.storage.dialects.sqlite import own_transactions, statements
 from sloppyjobs.storage.dialects.sqlite.dialect import SqliteDialect, is_busy, is_no_text
 from sloppyjobs.storage.dialects.sqlite.engine import MEMORY, own_engine, writer_lock
 from sloppyjobs.storage.jobs.new_rows import NewRows
-from sloppyjobs.storage.jobs.settle import Fence
+from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.store import SqlStorage
 from sloppyjobs.storage.unavailable import StorageUnavailable
