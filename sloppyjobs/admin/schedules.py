@@ -100,7 +100,7 @@ class ScheduleAdmin:
 
     def _in_transaction(self, work: Callable[[Connection], T]) -> T:
         self._storage.ensure_schema()
-        return self._storage.write(work)
+        return self._storage.database.write(work)
 
 
 def _occurrence(ran: Ran) -> Occurrence:

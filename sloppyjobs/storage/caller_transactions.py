@@ -49,14 +49,16 @@ class Callers:
             if driver not in self._beside:
                 # An engine of its own, which never connects, so that the application's may go when it is done with it.
                 copy = Engine(engine.pool.recreate(), engine.dialect, engine.url)
-                self._beside[driver] = self._storage.beside(copy)
+                self._beside[driver] = self._storage.on_engine(copy)
             return self._beside[driver]
 
     def _refuse_other_database(self, connection: Connection) -> None:
         ours, theirs = self._storage.engine, connection.engine
         same = ours.dialect.name == theirs.dialect.name and (
             (_place(ours.url) is not None and _place(ours.url) == _place(theirs.url))
-            or _equal(self._storage.read(self._storage.dialect.identity), self._storage.dialect.identity(connection))
+            or _equal(
+                self._storage.database.read(self._storage.dialect.identity), self._storage.dialect.identity(connection)
+            )
         )
         if not same:
             raise errors.InvalidOption(

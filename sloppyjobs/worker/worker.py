@@ -92,7 +92,7 @@ class Worker:
         self.exit_if_unavailable = exit_if_unavailable
         self.jobs = jobs
         # Handlers may hold every connection of the application's; leases are renewed all the same.
-        self.storage = jobs.storage.apart()
+        self.storage = jobs.storage.with_own_connections()
         self.reports = WorkerReports(self.storage, self.id, self.settings.lease, jobs.enqueue)
         self.observation = Observation(
             jobs, self.id, capture_logs=capture_logs, metrics_port=metrics_port, metrics_host=metrics_host

@@ -10,7 +10,7 @@ from sloppyjobs.storage.ports.claims import ClaimRequest
 Turn = Callable[[Sequence[Settlement], ClaimRequest | None], tuple[set[str], Sequence[Claim]]]
 
 
-class TogetherTurns:
+class TransactionTurns:
     """For databases with one writer: what has been begun is done in one transaction when it is first waited for."""
 
     def __init__(self, turn: Turn) -> None:

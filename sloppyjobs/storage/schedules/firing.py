@@ -22,7 +22,7 @@ from sloppyjobs.domain.payload import clean_text
 from sloppyjobs.domain.redaction.redactor import Redactor
 from sloppyjobs.storage.database import Database, cursor_of
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.insert import Enqueue
+from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.schedules.rows import PassedOver, StoredSchedule, columns, readable, remembering, stored
 from sloppyjobs.storage.schema.instants import as_stored
 from sloppyjobs.storage.schema.service_tables import ENABLED
@@ -56,7 +56,7 @@ class _Overtaken(Exception):
 class ScheduleFiring:
     """The due schedules, and one fire of one of them."""
 
-    def __init__(self, database: Database, inserts: Enqueue) -> None:
+    def __init__(self, database: Database, inserts: Insert) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
