@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from sloppyjobs.admin import Admin
     from sloppyjobs.worker import Worker
-    from sloppyjobs.worker.observe.settlement_hooks import Aftermath
+    from sloppyjobs.worker.observe.settlement_hooks import SettlementHooks
     from sloppyjobs.worker.runners.find_jobs import Find
 
 R = TypeVar("R")
@@ -292,7 +292,7 @@ class Jobs(Defining, AsyncJobs):
         )
         lost = self.storage.sweep().lost
         if lost:
-            self._aftermath().lost(lost, wait=True)
+            self._settlement_hooks().lost(lost, wait=True)
         # Again where all were damaged: an empty list would say that nothing is due.
         while claims := self.storage.claim(request):
             for claim in claims:
@@ -336,13 +336,13 @@ class Jobs(Defining, AsyncJobs):
         settlement = Settlement(claim.id, claim.attempt, claim.worker_id, decision)
         accepted = claim.id in self.storage.settle([settlement])
         if accepted:
-            self._aftermath().settled([Ended(traces.without_trace(claim.job), settlement)], wait=True)
+            self._settlement_hooks().settled([Ended(traces.without_trace(claim.job), settlement)], wait=True)
         return accepted
 
-    def _aftermath(self) -> Aftermath:
-        from sloppyjobs.worker.observe.settlement_hooks import Aftermath  # noqa: PLC0415 - producers never need it
+    def _settlement_hooks(self) -> SettlementHooks:
+        from sloppyjobs.worker.observe.settlement_hooks import SettlementHooks  # noqa: PLC0415 - producers never need it
 
-        return Aftermath(self._internals.hooks, self.storage, self.definitions)
+        return SettlementHooks(self._internals.hooks, self.storage, self.definitions)
 
     # Locks
 
