@@ -19,7 +19,7 @@ from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, Item, Moment
 from sloppyjobs.enqueue.request import NewJobs, connection_of
-from sloppyjobs.enqueue.waiting import Waiting, id_of
+from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
 from sloppyjobs.ids import Ids
 from sloppyjobs.internals import Internals
 from sloppyjobs.locks import Locks, held_lock
@@ -202,9 +202,9 @@ class Jobs(Defining, AsyncJobs):
 
         ``WaitTimeout`` when it has not finished by then. Its ``result`` is None unless it has succeeded.
         """
-        waiting, wanted = Waiting(timeout), id_of(job_id)
-        while (pause := waiting.pause_after(job := self.get(wanted))) is not None:
-            time.sleep(pause)
+        backoff, wanted = WaitBackoff(timeout), id_of(job_id)
+        while (delay := backoff.next_delay(job := self.get(wanted))) is not None:
+            time.sleep(delay)
         return job
 
     def _new_jobs(self) -> NewJobs:

@@ -40,7 +40,7 @@ class Task(msgspec.Struct, eq=False, gc=False):
         """The task of a claim; ``wrap`` makes the handler with everything around it."""
         trace: Mapping[str, str] | None = None
         if claim.job.metadata and traces.TRACE in claim.job.metadata:
-            trace = traces.carried(claim.job.metadata)
+            trace = traces.carrier_in(claim.job.metadata)
             claim = msgspec.structs.replace(claim, job=traces.without_trace(claim.job))
         signal = Signal()
         handler = definition.handler if wrap is None else wrap(definition)
