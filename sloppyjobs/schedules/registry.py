@@ -62,7 +62,7 @@ class _Fire:
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
-        self._sending: traces.Sending | None = None
+        self._sending: traces.ProducerSpan | None = None
         self.jobs: dict[str, NewJob] = {}
 
     def decide(self, due: StoredSchedule, now: datetime) -> Firing:
@@ -70,7 +70,7 @@ class _Fire:
         firing = occurrences.fire(due, self._definitions.get(due.job_name), now)
         tracer = traces.tracer()
         if tracer is not None and firing.jobs:
-            self._sending = traces.Sending(tracer, firing.jobs)
+            self._sending = traces.ProducerSpan(tracer, firing.jobs)
             firing = firing._replace(jobs=self._sending.jobs)
         self.jobs = {job.id: job for job in firing.jobs}
         return firing

@@ -18,8 +18,7 @@ from sloppyjobs import errors
 from sloppyjobs.domain.model import Claim, Ended, Job, NewJob, Settlement
 from sloppyjobs.domain.states import FINISHED, Failure, Lost, Status, decide
 from sloppyjobs.storage.clock import Clock
-from sloppyjobs.storage.jobs.turns import TransactionTurns
-from sloppyjobs.storage.ports.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest, Fence, Sweep, Turns
+from sloppyjobs.storage.ports.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest, Fence, Sweep, TransactionTurns, Turns
 from sloppyjobs.storage.records import (
     AttemptRecord,
     CounterRecord,

@@ -13,8 +13,7 @@ from sqlalchemy import create_engine, text
 from sloppyjobs import Jobs
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.domain.states import Failed, Failure, Outcome, Succeeded, decide
-from sloppyjobs.storage.jobs.turns import TransactionTurns
-from sloppyjobs.storage.ports.claims import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest, TransactionTurns
 
 REQUEST = ClaimRequest("worker", limit=2)
 
