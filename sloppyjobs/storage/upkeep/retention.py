@@ -19,7 +19,7 @@ from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database, cursor_of
 from sloppyjobs.storage.jobs import rows, settlement_sql
 from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
-from sloppyjobs.storage.ports.operators import Moved, Order
+from sloppyjobs.storage.ports.operators import Command, Moved
 from sloppyjobs.storage.ports.reads import Key
 from sloppyjobs.storage.reads.keyset import Keyset, Walk, Walked
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS
@@ -52,11 +52,11 @@ class Retention:
         self.followups = followups
         self._places: dict[str, Key] = {}
 
-    def soft_delete(self, status: Status, before: datetime, limit: int, order: Order) -> Moved:
+    def soft_delete(self, status: Status, before: datetime, limit: int, command: Command) -> Moved:
         """Walk up to ``limit`` jobs of a finished status that ended before an instant to ``deleted``."""
         self.database.ensure_schema()
         walk = self._aged(status, "finished_at", before)
-        return self._in_steps(status.value, walk, limit, lambda c, ids: self._delete(c, status, before, ids, order))
+        return self._in_steps(status.value, walk, limit, lambda c, ids: self._delete(c, status, before, ids, command))
 
     def purge(self, before: datetime, limit: int, *, archive: bool) -> Moved:
         """Remove up to ``limit`` jobs that were deleted before an instant, with everything that belongs to them."""
@@ -111,7 +111,7 @@ class Retention:
     # Deleting
 
     def _delete(
-        self, connection: Connection, status: Status, before: datetime, ids: Sequence[str], order: Order
+        self, connection: Connection, status: Status, before: datetime, ids: Sequence[str], command: Command
     ) -> int:
         jobs = self.tables.jobs
         held = self._hold(connection, ids, status, jobs.c.finished_at < before)
@@ -121,7 +121,7 @@ class Retention:
         values = {"status": Status.DELETED.value, "updated_at": now}
         delete_softly = update(jobs).where(jobs.c.id.in_(list(held)), jobs.c.status == status.value).values(values)
         all_changed(connection.execute(delete_softly).rowcount, len(held))
-        events = [_deleted_event(job_id, status, order) for job_id in held]
+        events = [_deleted_event(job_id, status, command) for job_id in held]
         settlement_sql.write_edges(self.database, cursor_of(connection), events, self.database.to_driver(now))
         self._follow_up(connection, held, status, Status.DELETED)
         return len(held)
@@ -210,5 +210,5 @@ class Retention:
 _LOG_FIELDS = ("attempt_number", "level", "message", "fields", "created_at")
 
 
-def _deleted_event(job_id: str, status: Status, order: Order) -> tuple[Any, ...]:
-    return job_id, "deleted", status.value, Status.DELETED.value, None, None, order.actor, order.reason
+def _deleted_event(job_id: str, status: Status, command: Command) -> tuple[Any, ...]:
+    return job_id, "deleted", status.value, Status.DELETED.value, None, None, command.actor, command.reason
