@@ -22,9 +22,9 @@ Target = str | URL | Engine
 
 def sqlite(target: Target, **options: Any) -> SqliteStorage:
     """Jobs in a SQLite file: ``clock``, ``prefix``, ``synchronous`` ("FULL", "NORMAL", "EXTRA")."""
-    from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage  # noqa: PLC0415
+    from sloppyjobs.storage.dialects.sqlite import open_storage  # noqa: PLC0415
 
-    return SqliteStorage(urls.checked(target), **options)
+    return open_storage(urls.checked(target), **options)
 
 
 def postgres(target: Target, **options: Any) -> PlainPostgresStorage:
@@ -34,15 +34,12 @@ def postgres(target: Target, **options: Any) -> PlainPostgresStorage:
     the library's own making waits for a sign of life (10; None: for ever) before the connection is given up; by
     psycopg 3 only.
     """
-    from sloppyjobs.storage.dialects.postgres import drivers  # noqa: PLC0415
-    from sloppyjobs.storage.dialects.postgres.storage import PlainPostgresStorage, PostgresStorage  # noqa: PLC0415
+    from sloppyjobs.storage.dialects.postgres import open_storage  # noqa: PLC0415
 
-    checked = urls.checked(target)
-    fast = drivers.driver_name(checked) == drivers.FAST
-    return PostgresStorage(checked, **options) if fast else PlainPostgresStorage(checked, **options)
+    return open_storage(urls.checked(target), **options)
 
 
 def from_url(target: Target, **options: Any) -> SqlStorage:
     """The storage that fits a SQLAlchemy URL or engine. Raises ``InvalidOption`` for one that does not work here."""
     checked = urls.checked(target)
-    return (sqlite if urls.backend(checked) == "sqlite" else postgres)(checked, **options)
+    return urls.kind(checked).open_storage(checked, **options)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Subquery, Table, any_, bindparam, cast, literal_column, select
+from sqlalchemy import URL, ColumnElement, Connection, Subquery, Table, any_, bindparam, cast, literal_column, select
 from sqlalchemy import func as sql
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY, JSON, insert
@@ -18,6 +18,8 @@ from sloppyjobs.storage.dialect import Dialect, json_parameter
 from sloppyjobs.storage.dialects.postgres import statements
 from sloppyjobs.storage.dialects.postgres.connections import READ_ONLY
 from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
+from sloppyjobs.storage.dialects.postgres.schema import STYLE
+from sloppyjobs.storage.dialects.row_values import row_beyond
 from sloppyjobs.storage.dialects.upserts import add_deaths_on_conflict, count_up_on_conflict
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.tables import Tables
@@ -160,3 +162,26 @@ class PostgresDialect(Dialect):
         from sloppyjobs.storage.dialects.postgres import doctor  # noqa: PLC0415 - needed by `doctor` alone
 
         return doctor.CHECKS
+
+    # Tables and common forms of SQL
+
+    style = STYLE
+    recursive_minimum = True
+
+    def beyond(
+        self, columns: Sequence[ColumnElement[Any]], values: Sequence[Any], *, descending: bool = False
+    ) -> ColumnElement[bool]:
+        """Row values."""
+        return row_beyond(columns, values, descending)
+
+    # URLs
+
+    default_port = 5432
+
+    def place(self, url: URL) -> tuple[Any, ...] | None:
+        """Parts of the URL may stand in its query; a service or a socket's file says nothing."""
+        query = url.query
+        if "unix_sock" in query or "service" in query:
+            return None
+        port = url.port or query.get("port") or self.default_port
+        return url.host or query.get("host"), port, url.database or query.get("dbname")

@@ -66,7 +66,7 @@ class PlainPostgresStorage(SqlStorage):
         )
         owns = not isinstance(target, Engine)
         engine = target if isinstance(target, Engine) else _engine(target)
-        tables = Tables(prefix=prefix, schema=schema, dialect=self.dialect_type.name)
+        tables = Tables(prefix=prefix, schema=schema, style=self.dialect_type.style)
         self.notify = notify
         self.channel = f"{schema or 'public'}.{prefix}jobs"
         dialect = self.dialect_type(tables, channel=self.channel if notify else None)

@@ -10,11 +10,13 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import (
+    URL,
     ColumnElement,
     Connection,
     LargeBinary,
     Subquery,
     Table,
+    Text,
     bindparam,
     cast,
     literal_column,
@@ -29,9 +31,11 @@ from sqlalchemy.types import TypeEngine
 from sloppyjobs.storage.checks import Check
 from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.dialect import Dialect, json_parameter
+from sloppyjobs.storage.dialects.row_values import row_beyond
 from sloppyjobs.storage.dialects.sqlite import doctor
+from sloppyjobs.storage.dialects.sqlite.schema import NOW, STYLE, to_text
 from sloppyjobs.storage.dialects.upserts import add_deaths_on_conflict, count_up_on_conflict
-from sloppyjobs.storage.schema.instants import SQLITE_NOW, from_text, to_text
+from sloppyjobs.storage.schema.instant_values import from_text
 
 _AWAY = {
     sqlite3.SQLITE_BUSY,
@@ -53,7 +57,7 @@ class SqliteDialect(Dialect):
     """SQLite."""
 
     name = "sqlite"
-    now_sql = SQLITE_NOW
+    now_sql = NOW
     preparation = "PRAGMA journal_mode=WAL;\n\n"
 
     def is_transient(self, error: DBAPIError) -> bool:
@@ -134,6 +138,28 @@ class SqliteDialect(Dialect):
     def checks(self) -> Mapping[str, Check]:
         """The journal, the file and the plan of the claim."""
         return doctor.CHECKS
+
+    # Tables and common forms of SQL
+
+    style = STYLE
+    recursive_minimum = True
+
+    def beyond(
+        self, columns: Sequence[ColumnElement[Any]], values: Sequence[Any], *, descending: bool = False
+    ) -> ColumnElement[bool]:
+        """Row values."""
+        return row_beyond(columns, values, descending)
+
+    def text_start(self, column: ColumnElement[Any], length: int) -> ColumnElement[str]:
+        """``substr``: the longer name came with SQLite 3.34."""
+        return sql.substr(column, 1, length, type_=Text)
+
+    # URLs
+
+    def place(self, url: URL) -> tuple[Any, ...] | None:
+        """The file."""
+        name = url.database or ":memory:"
+        return None if name.startswith((":memory:", "file:")) else (Path(name).resolve(),)
 
 
 def is_no_text(error: object) -> bool:

@@ -71,7 +71,7 @@ class SqliteStorage(SqlStorage):
             )
         owns = not isinstance(target, Engine)
         engine = target if isinstance(target, Engine) else own_engine(target, synchronous)
-        dialect = self.dialect_type(Tables(prefix=prefix, dialect=self.dialect_type.name))
+        dialect = self.dialect_type(Tables(prefix=prefix, style=self.dialect_type.style))
         super().__init__(engine, dialect=dialect, clock=clock, owns_engine=owns)
         self._one_writer = writer_lock(engine)
         own_transactions.follow_transactions()
