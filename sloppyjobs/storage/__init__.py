@@ -38,4 +38,4 @@ def postgres(target: Target, **options: Any) -> SqlStorage:
 def from_url(target: Target, **options: Any) -> SqlStorage:
     """The storage that fits a SQLAlchemy URL or engine. Raises ``InvalidOption`` for one that does not work here."""
     checked = urls.checked(target)
-    return (sqlite if urls.backend(checked) == "sqlite" else postgres)(checked, **options)
+    return urls.kind(checked).open_store(checked, **options)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from sqlalchemy import (
+    URL,
     ColumnElement,
     Connection,
     Engine,
@@ -22,9 +23,11 @@ from sqlalchemy import (
     Subquery,
     Table,
     Text,
+    and_,
     bindparam,
     cast,
     func,
+    or_,
     select,
 )
 from sqlalchemy.exc import DBAPIError
@@ -32,6 +35,7 @@ from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.storage.checks import Check
 from sloppyjobs.storage.prepared import Prepared
+from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
 from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.watcher import Watcher
 
@@ -201,6 +205,39 @@ class Dialect(ABC):
     def checks(self) -> Mapping[str, Check]:
         """What ``doctor`` looks at in this kind of database, by name."""
         return {}
+
+    # Tables and common forms of SQL
+
+    style: ClassVar[TableStyle] = COMMON_STYLE
+    """How tables and their indexes are made."""
+    recursive_minimum: ClassVar[bool] = False
+    """Whether a step of a recursive query may select the least value beyond the last; else each step is a query."""
+
+    def beyond(
+        self, columns: Sequence[ColumnElement[Any]], values: Sequence[Any], *, descending: bool = False
+    ) -> ColumnElement[bool]:
+        """The condition that columns, as a key, come after these values in the order of the key, or before them.
+
+        Without row values: the first column alone bounds a scan, and the rest is compared where it is equal.
+        """
+        (first, *rest), (value, *others) = columns, values
+        further: ColumnElement[bool] = first < value if descending else first > value
+        if not rest:
+            return further
+        same = and_(first == value, self.beyond(rest, others, descending=descending))
+        return and_(first <= value if descending else first >= value, or_(further, same))
+
+    def text_start(self, column: ColumnElement[Any], length: int) -> ColumnElement[str]:
+        """The first characters of a text."""
+        return func.substring(column, 1, length, type_=Text)
+
+    # URLs
+
+    default_port: ClassVar[int | None] = None
+
+    def place(self, url: URL) -> tuple[Any, ...] | None:
+        """Where a URL leads, whoever goes there and by whatever driver; None where the URL alone does not say."""
+        return url.host, url.port or self.default_port, url.database
 
 
 def json_parameter(name: str) -> Any:

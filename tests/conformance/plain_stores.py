@@ -73,7 +73,7 @@ def database_by(
 ) -> Database:
     """The database at this address, by a dialect of this kind."""
     engine = sqlite_engine(url, "FULL") if issubclass(kind, SqliteDialect) else postgres_engine(url)
-    return database(engine, dialect=kind(Tables(dialect=kind.name)), clock=clock, owns_engine=True)
+    return database(engine, dialect=kind(Tables(style=kind.style)), clock=clock, owns_engine=True)
 
 
 @contextmanager

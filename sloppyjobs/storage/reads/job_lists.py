@@ -18,7 +18,6 @@ from sloppyjobs.storage.jobs.damaged_rows import read_jobs, salvage
 from sloppyjobs.storage.jobs.lookup import JobLookup, possible_id, unknown
 from sloppyjobs.storage.ports.reads import TIMED, UNSET, Details, Found, JobQuery, JobRow, Key, LastAttempt
 from sloppyjobs.storage.reads.keyset import Keyset, Sieve, Walk
-from sloppyjobs.storage.schema.job_tables import in_list
 
 _HEAVY = ("metadata", "result", "progress_fields")
 
@@ -176,7 +175,7 @@ class JobLists:
             only = msgspec.structs.replace(only, error_type=UNSET, error_frame=UNSET, name=None)
             where = (_status("= 'dead'"), *cause, c.name == wanted.name)
             return self._walk(only, where, (c.created_at, c.id), prefix)
-        return self._walk(only, (literal_column(in_list(status)),), (c.created_at, c.id))
+        return self._walk(only, (literal_column(self.tables.style.in_list(status)),), (c.created_at, c.id))
 
     def _walk(
         self,

@@ -23,7 +23,6 @@ from sloppyjobs.storage.ports.operators import Command, Moved
 from sloppyjobs.storage.ports.reads import Key
 from sloppyjobs.storage.reads.keyset import Keyset, Walk, Walked
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS
-from sloppyjobs.storage.schema.job_tables import in_list
 
 STEP = 500
 """Rows that one transaction moves; more would keep other writers waiting."""
@@ -105,7 +104,10 @@ class Retention:
     def _aged(self, status: Status, column: str, before: datetime) -> Walk:
         c = self.tables.jobs.c
         # Literally in the SQL text, so that the partial index serves; nothing ends before it was created.
-        where: tuple[ColumnElement[bool], ...] = (literal_column(in_list(status)), c.created_at < before)
+        where: tuple[ColumnElement[bool], ...] = (
+            literal_column(self.tables.style.in_list(status)),
+            c.created_at < before,
+        )
         return Walk(where, (c.created_at, c.id), ((c[column], lambda given: given < before),))
 
     # Deleting

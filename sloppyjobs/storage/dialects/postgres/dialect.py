@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
+    URL,
     ColumnElement,
     Connection,
     Engine,
@@ -31,6 +32,8 @@ from sloppyjobs.storage.dialect import Dialect, json_parameter
 from sloppyjobs.storage.dialects.postgres import connections, drivers, statements, watcher
 from sloppyjobs.storage.dialects.postgres.connections import READ_ONLY
 from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
+from sloppyjobs.storage.dialects.postgres.schema import STYLE
+from sloppyjobs.storage.dialects.row_values import row_beyond
 from sloppyjobs.storage.dialects.upserts import add_deaths_on_conflict, count_up_on_conflict
 from sloppyjobs.storage.prepared import Prepared
 from sloppyjobs.storage.schema.instants import Instant
@@ -219,3 +222,26 @@ class PostgresDialect(Dialect):
         from sloppyjobs.storage.dialects.postgres import doctor  # noqa: PLC0415 - needed by `doctor` alone
 
         return doctor.CHECKS
+
+    # Tables and common forms of SQL
+
+    style = STYLE
+    recursive_minimum = True
+
+    def beyond(
+        self, columns: Sequence[ColumnElement[Any]], values: Sequence[Any], *, descending: bool = False
+    ) -> ColumnElement[bool]:
+        """Row values."""
+        return row_beyond(columns, values, descending)
+
+    # URLs
+
+    default_port = 5432
+
+    def place(self, url: URL) -> tuple[Any, ...] | None:
+        """Parts of the URL may stand in its query; a service or a socket's file says nothing."""
+        query = url.query
+        if "unix_sock" in query or "service" in query:
+            return None
+        port = url.port or query.get("port") or self.default_port
+        return url.host or query.get("host"), port, url.database or query.get("dbname")

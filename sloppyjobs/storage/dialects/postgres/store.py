@@ -30,7 +30,7 @@ def open_store(
     """Many workers on many machines."""
     if answer_timeout is not None:
         answer_timeout = options.seconds("answer_timeout", answer_timeout, zero=False)
-    tables = Tables(prefix=prefix, schema=schema, dialect=PostgresDialect.name)
+    tables = Tables(prefix=prefix, schema=schema, style=PostgresDialect.style)
     dialect = PostgresDialect(tables, notify=notify, answer_timeout=answer_timeout)
     owns = not isinstance(target, Engine)
     engine = target if isinstance(target, Engine) else own_engine(target)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import (
+    URL,
     ColumnElement,
     Connection,
     Engine,
@@ -19,6 +20,7 @@ from sqlalchemy import (
     Select,
     Subquery,
     Table,
+    Text,
     bindparam,
     cast,
     literal_column,
@@ -33,15 +35,17 @@ from sqlalchemy.types import TypeEngine
 from sloppyjobs.storage.checks import Check
 from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.dialect import Dialect, json_parameter
+from sloppyjobs.storage.dialects.row_values import row_beyond
 from sloppyjobs.storage.dialects.sqlite import doctor, own_transactions
 from sloppyjobs.storage.dialects.sqlite.engine import WriterLock, writer_lock
 from sloppyjobs.storage.dialects.sqlite.json_rows import JsonRows
 from sloppyjobs.storage.dialects.sqlite.result_codes import OF_THE_FILE, is_busy, is_no_text, result_code
+from sloppyjobs.storage.dialects.sqlite.schema import NOW, STYLE, to_text
 from sloppyjobs.storage.dialects.sqlite.watcher import ChangeWatcher
 from sloppyjobs.storage.dialects.sqlite.writing import immediate_transaction
 from sloppyjobs.storage.dialects.upserts import add_deaths_on_conflict, count_up_on_conflict
 from sloppyjobs.storage.prepared import Prepared
-from sloppyjobs.storage.schema.instants import SQLITE_NOW, from_text, to_text
+from sloppyjobs.storage.schema.instant_values import from_text
 from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.watcher import Watcher
 
@@ -56,7 +60,7 @@ class SqliteDialect(Dialect):
     """SQLite."""
 
     name = "sqlite"
-    now_sql = SQLITE_NOW
+    now_sql = NOW
     preparation = f"{WAL};\n\n"
 
     def __init__(self, tables: Tables) -> None:
@@ -172,3 +176,25 @@ class SqliteDialect(Dialect):
     def checks(self) -> Mapping[str, Check]:
         """The journal, the file and the plan of the claim."""
         return doctor.CHECKS
+
+    # Tables and common forms of SQL
+
+    style = STYLE
+    recursive_minimum = True
+
+    def beyond(
+        self, columns: Sequence[ColumnElement[Any]], values: Sequence[Any], *, descending: bool = False
+    ) -> ColumnElement[bool]:
+        """Row values."""
+        return row_beyond(columns, values, descending)
+
+    def text_start(self, column: ColumnElement[Any], length: int) -> ColumnElement[str]:
+        """``substr``: the longer name came with SQLite 3.34."""
+        return sql.substr(column, 1, length, type_=Text)
+
+    # URLs
+
+    def place(self, url: URL) -> tuple[Any, ...] | None:
+        """The file."""
+        name = url.database or ":memory:"
+        return None if name.startswith((":memory:", "file:")) else (Path(name).resolve(),)

@@ -39,5 +39,5 @@ def open_store(
         )
     owns = not isinstance(target, Engine)
     engine = target if isinstance(target, Engine) else own_engine(target, synchronous)
-    dialect = SqliteDialect(Tables(prefix=prefix, dialect=SqliteDialect.name))
+    dialect = SqliteDialect(Tables(prefix=prefix, style=SqliteDialect.style))
     return SqlStorage(Database(engine, dialect=dialect, clock=clock, owns_engine=owns))
