@@ -16,43 +16,90 @@ from kept_database import url_by
 from sqlalchemy import Connection, Select, make_url
 
 from sloppyjobs.storage.clock import Clock
-from sloppyjobs.storage.dialects.postgres.dialect import PostgresDialect
+from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.dialects.postgres.storage import PlainPostgresStorage
-from sloppyjobs.storage.dialects.sqlite.dialect import SqliteDialect
 from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage
 from sloppyjobs.storage.store import SqlStorage
 
 FASTER = {"prepare", "_insert_rows", "_open_attempts", "_write_settled"}
 """Methods of a dialect that do what the common code does, only faster."""
 
+FORMS = {
+    "beyond",
+    "event_mark",
+    "plan_by_index",
+    "read_settings",
+    "recursive_minimum",
+    "same_key",
+    "step",
+    "style",
+    "text_start",
+}
+"""Methods and values of a ``Dialect`` for which the database can do with the common form."""
+
+NEEDED_FORMS = {
+    "__init__",
+    "announce",
+    "begin_really",
+    "checks",
+    "default_port",
+    "fires_alone",
+    "is_lost",
+    "is_read_only",
+    "is_timeout",
+    "is_unreadable",
+    "list_param",
+    "place",
+    "preparation",
+    "raw_text",
+    "to_driver",
+}
+"""Methods and values of a ``Dialect`` without which the database would not work, or would promise less."""
+
 NEEDED = {"__init__", "_stand_on", "beside", "insert_jobs", "prepare_database", "watch", "writing"}
 """Methods of a dialect without which the common code would not work, or would promise less."""
 
 
-def plain(dialect: Any) -> Any:
-    """The dialect by the common statements."""
-    return type(f"Plain{dialect.__name__}", (dialect,), {name: getattr(SqlStorage, name) for name in faster(dialect)})
+def plain(storage: Any) -> Any:
+    """The storage by the common statements, with the common forms of SQL."""
+    common = {name: getattr(SqlStorage, name) for name in faster(storage)}
+    common["dialect_type"] = plain_dialect(storage.dialect_type)
+    return type(f"Plain{storage.__name__}", (storage,), common)
 
 
-def faster(dialect: type[SqlStorage]) -> set[str]:
-    """What of the common code the dialect does faster."""
-    return overridden(dialect) & FASTER
+def plain_dialect(dialect: Any) -> Any:
+    """The dialect with the common forms of SQL."""
+    common = {name: getattr(Dialect, name) for name in replaced_forms(dialect) & FORMS}
+    return type(f"Plain{dialect.__name__}", (dialect,), common)
 
 
-def overridden(dialect: type[SqlStorage]) -> set[str]:
-    """The methods of the common code that the dialect replaces."""
+def faster(storage: type[SqlStorage]) -> set[str]:
+    """What of the common code the storage does faster."""
+    return overridden(storage) & FASTER
+
+
+def overridden(storage: type[SqlStorage]) -> set[str]:
+    """The methods of the common code that the storage replaces."""
     return {
         name
-        for name, member in vars(dialect).items()
+        for name, member in vars(storage).items()
         if (isfunction(member) or isinstance(member, property)) and hasattr(SqlStorage, name)
     }
 
 
+def replaced_forms(dialect: type[Dialect]) -> set[str]:
+    """The forms that the dialect has its own of, where there is a common one."""
+    ours = {name for name in vars(dialect) if name == "__init__" or not name.startswith("_")}
+    return {name for name in ours if hasattr(Dialect, name)} - Dialect.__abstractmethods__
+
+
 SqlitePlain = plain(SqliteStorage)
 PostgresPlain = plain(PlainPostgresStorage)
+PlainSqliteDialect: Any = SqlitePlain.dialect_type
+PlainPostgresDialect: Any = PostgresPlain.dialect_type
 
 
-class UnlockedSqliteDialect(SqliteDialect):
+class UnlockedSqliteDialect(PlainSqliteDialect):
     """Without lock clauses."""
 
     def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
@@ -60,7 +107,7 @@ class UnlockedSqliteDialect(SqliteDialect):
         return query
 
 
-class UnlockedPostgresDialect(PostgresDialect):
+class UnlockedPostgresDialect(PlainPostgresDialect):
     """Without lock clauses, and schedulers do not know of each other."""
 
     def fires_alone(self, connection: Connection, schedule_id: str) -> bool:

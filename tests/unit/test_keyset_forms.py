@@ -1,0 +1,38 @@
+"""A key beyond another: the form without row values finds the same rows as row values do."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from plain_stores import PlainSqliteDialect
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, create_engine, insert, select
+
+from sloppyjobs.storage.dialect import Dialect
+from sloppyjobs.storage.dialects.sqlite.dialect import SqliteDialect
+from sloppyjobs.storage.schema.tables import Tables
+
+ROWS = list(product(range(3), repeat=3))
+KEYS = Table("keys", MetaData(), *(Column(name, Integer, primary_key=True) for name in "abc"))
+
+
+@pytest.fixture(scope="module")
+def connection() -> Connection:
+    """A connection to a table of all keys."""
+    opened = create_engine("sqlite://").connect()
+    KEYS.create(opened)
+    opened.execute(insert(KEYS), [dict(zip("abc", row, strict=True)) for row in ROWS])
+    return opened
+
+
+@pytest.mark.parametrize("dialect", [SqliteDialect, PlainSqliteDialect])
+@pytest.mark.parametrize("width", [1, 2, 3])
+@pytest.mark.parametrize("descending", [False, True])
+def test_the_rows_beyond_a_key_are_those_that_sort_after_it(
+    connection: Connection, dialect: type[Dialect], width: int, descending: bool
+) -> None:
+    columns = list(KEYS.c)[:width]
+    for key in sorted({row[:width] for row in ROWS}):
+        condition = dialect(Tables()).beyond(columns, key, descending=descending)
+        found = {tuple(row) for row in connection.execute(select(KEYS).where(condition))}
+        assert found == {row for row in ROWS if (row[:width] < key if descending else row[:width] > key)}
