@@ -29,7 +29,7 @@ from sloppyjobs.storage.reads.keyset import Keyset, Scan
 
 PAGES = 10
 """Pages of the dead of a cause in which the next jobs of a run are searched."""
-AGAIN_AFTER = timedelta(seconds=2)
+RECHECK_AFTER = timedelta(seconds=2)
 """When a run that waits for its jobs checks them again."""
 SYSTEM = "sloppyjobs"
 """Who stops a run whose jobs die again."""
@@ -141,7 +141,7 @@ class RetryRuns:
 
     def _retry_due(self, connection: Connection, run: Run, pace: causes.Pace, decide: Decide, now: datetime) -> int:
         if not pace.jobs:
-            self._update(connection, run.id, next_at=max(pace.next_at, now + AGAIN_AFTER))
+            self._update(connection, run.id, next_at=max(pace.next_at, now + RECHECK_AFTER))
             return 0
         asked = Asked(run.id, run.of, run.scope, decide, Order("retry", run.actor, run.reason))
         after = self._last_key(connection, run)

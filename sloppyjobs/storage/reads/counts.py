@@ -53,8 +53,8 @@ class Counts:
         left = most - sum(count.number for count, _ in found)
         further = min(CAP, round_down(max(0, left) // len(deep) + share)) if deep else 0
         if further > share:
-            again = self.to_caps(connection, [(queries[place], further) for place in deep])
-            for place, counted in zip(deep, again, strict=True):
+            deeper = self.to_caps(connection, [(queries[place], further) for place in deep])
+            for place, counted in zip(deep, deeper, strict=True):
                 found[place] = counted
         return found
 
