@@ -109,7 +109,7 @@ class Keyset:
         return scan_after(self.database.dialect, select(*keys), scan, after, descending).limit(1).offset(window - 1)
 
     def each(self, connection: Connection, queries: Sequence[Select[Any]]) -> list[list[Sequence[Any]]]:
-        """The rows of each query, many queries in one statement."""
+        """The rows of each query, in no order that databases promise; many queries in one statement."""
         answers: list[list[Sequence[Any]]] = [[] for _ in queries]
         for start in range(0, len(queries), COMPOUND):
             chunk = queries[start : start + COMPOUND]

@@ -67,7 +67,10 @@ class RecentRuns:
             if not self.dialect.is_unreadable(error):
                 raise
             return {}
-        return {schedule: [Ran(*row) for row in rows] for schedule, rows in zip(schedules, answers, strict=True)}
+        return {
+            schedule: sorted((Ran(*row) for row in rows), key=lambda ran: (ran.occurrence_at, ran.id), reverse=True)
+            for schedule, rows in zip(schedules, answers, strict=True)
+        }
 
     def _last_of(self, schedule: str, most: int) -> Select[Any]:
         c = self.tables.jobs.c
