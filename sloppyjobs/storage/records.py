@@ -63,7 +63,7 @@ class AttemptRecord(NamedTuple):
 
 
 class EventRecord(NamedTuple):
-    """An edge that a job walked."""
+    """A change of a job's status."""
 
     job_id: str
     event_type: str

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, select, tuple_, update
+from sqlalchemy import Connection, delete, select, update
 
 from sloppyjobs import errors
 from sloppyjobs.domain import options
@@ -121,8 +121,7 @@ class Schedules:
         keys = (c.occurrence_at, c.id)
         query = query.order_by(*(keys if backward else (key.desc() for key in keys)))
         if after is not None:
-            mine, theirs = tuple_(*keys), tuple_(*after, types=[key.type for key in keys])
-            query = query.where(mine > theirs if backward else mine < theirs)
+            query = query.where(self.dialect.beyond(keys, after, descending=not backward))
         return self.database.read(lambda connection: read_jobs(self.dialect, self.database.bounded(connection), query))
 
     def of_keys(self, start: str, end: str) -> str | None:

@@ -69,7 +69,7 @@ class Tables:
 
     @property
     def events(self) -> Table:
-        """One row per edge that a job took."""
+        """One row per change of a job's status."""
         return self._table("job_events")
 
     @property
