@@ -12,8 +12,9 @@ from flask import Response, current_app, g, request
 from flask.typing import ResponseReturnValue
 
 from webui import gate, return_address, security
+from webui.page_context import KEY_FIELD, PageContext
 from webui.policy import COMMANDS
-from webui.rendering import KEY_FIELD, Flash, Look, is_htmx, keep, render
+from webui.rendering import Flash, is_htmx, keep, render
 from webui.routes import Route
 from webui.ui import Ui, visit_or_none
 
@@ -46,8 +47,8 @@ def again(ui: Ui) -> ResponseReturnValue:
 
 
 def _in_place(ui: Ui) -> Response:
-    look = Look(ui, visit_or_none())
-    text = ui.templates.get_template("sloppyjobs/flash-oob.html").render(look=look, flashes=(EXPIRED,))
+    context = PageContext(ui, visit_or_none())
+    text = ui.templates.get_template("sloppyjobs/flash-oob.html").render(context=context, flashes=(EXPIRED,))
     headers = {"HX-Reswap": "none", TOKEN_HEADER: security.token()}
     return Response(text, STATUS, headers, mimetype="text/html")
 
@@ -63,7 +64,7 @@ def _page(ui: Ui) -> ResponseReturnValue:
     told = [(name.replace("_", " ").capitalize(), value) for name, value in fields if value and name != "from"]
     return render(
         ui, "resend.html", title="Send the form again", words=_words(route, values), fields=fields, told=told[:SHOWN],
-        action=Look(ui, visit_or_none()).url(route.endpoint, **values), back=return_address.origin(ui),
+        action=PageContext(ui, visit_or_none()).url(route.endpoint, **values), back=return_address.origin(ui),
         reasoned="reason" in request.form,
     )  # fmt: skip
 

@@ -26,7 +26,8 @@ from werkzeug.exceptions import HTTPException
 from sloppyjobs import errors
 from webui import return_address, security
 from webui.command_response import Show, answer, outcome
-from webui.rendering import KEY_FIELD, Flash, is_htmx, keep
+from webui.page_context import KEY_FIELD
+from webui.rendering import Flash, is_htmx, keep
 from webui.routes import Route, changes
 from webui.ui import Ui, visit
 

@@ -14,8 +14,9 @@ from sloppyjobs.domain.states import AttemptStatus
 from sloppyjobs.views import AttemptView, JobView
 from webui import labels, sentences, timeline
 from webui.command_response import answer, attempt, who
+from webui.page_context import PageContext
 from webui.policy import COMMANDS
-from webui.rendering import Flash, Look, render
+from webui.rendering import Flash, render
 from webui.routes import Route
 from webui.ui import Ui, visit, visit_or_none
 
@@ -48,7 +49,7 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200)
     job = visible(ui, id)
     attempts = admin.attempts(id, cursor=_cursor("attempts"), page_size=50)
     events = admin.events(id, cursor=_cursor("events"), page_size=50)
-    look = Look(ui, visit_or_none())
+    context = PageContext(ui, visit_or_none())
     return render(
         ui,
         "job.html",
@@ -61,13 +62,13 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200)
         commands=commands(job),
         labels=labels,
         cause=cause_id(job.name, job.error_type, job.error_frame),
-        explanation=admin.explain(id, write=sentences.writer(look.times)),
+        explanation=admin.explain(id, write=sentences.writer(context.times)),
         failed_with=None if job.error_code in NO_ERRORS else job.error_code,
         attempts=attempts,
         failed=_with_errors(attempts.items),
-        longest=max((_seconds(one, look.times.now) for one in attempts), default=0.0),
+        longest=max((_seconds(one, context.times.now) for one in attempts), default=0.0),
         events=events,
-        segments=timeline.segments(events.items, None if events.next_cursor else look.times.now),
+        segments=timeline.segments(events.items, None if events.next_cursor else context.times.now),
         logs=admin.logs(id, cursor=_cursor("logs"), page_size=100),
     )
 

@@ -11,7 +11,8 @@ from sloppyjobs import errors
 from sloppyjobs.views import Page, QueueView
 from webui import charts, filters, hidden_details, preferences
 from webui.command_response import REASON_LENGTH, answer, attempt, who
-from webui.rendering import Flash, Look, render
+from webui.page_context import PageContext
+from webui.rendering import Flash, render
 from webui.routes import Route
 from webui.ui import Ui, visit, visit_or_none
 
@@ -104,7 +105,7 @@ def pause(ui: Ui, name: str) -> Response:
 
     def run() -> Flash:
         ui.admin.pause_queue(name, until=until, **who())
-        ends = "until it is resumed" if until is None else f"until {Look(ui, visit_or_none()).times.full(until)}"
+        ends = "until it is resumed" if until is None else f"until {PageContext(ui, visit_or_none()).times.full(until)}"
         return Flash("info", f"{name} paused {ends}.", "Running jobs will finish.")
 
     return _answered(ui, name, *attempt(run))
