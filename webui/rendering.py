@@ -73,16 +73,16 @@ def render(
     title = f"{title} · sloppyjobs"
     tag = _tag(fragment, title, counts)
     if is_htmx():
-        answer = _fragment(ui, context, _with_frame(ui, fragment, title, counts), status, flashes, tag)
+        response = _fragment(ui, context, _with_page_changes(ui, fragment, title, counts), status, flashes, tag)
     else:
         page = {"title": title, "nav": nav, "live": live and status in (200, 503), "tag": tag, "status": status}
-        answer = Response(_page(ui, context, fragment, flashes, counts, page), status, mimetype="text/html")
-    answer.headers[PAGE_HEADER] = "1"
-    return answer
+        response = Response(_page(ui, context, fragment, flashes, counts, page), status, mimetype="text/html")
+    response.headers[PAGE_HEADER] = "1"
+    return response
 
 
-def sign(response: Response) -> Response:
-    """Say that an answer is ours: not one of a proxy, and not what a policy answers to strangers."""
+def mark_response(response: Response) -> Response:
+    """Mark a response as ours: not one of a proxy, and not what a policy sends to the unauthenticated."""
     if visit_or_none() is not None:
         response.headers[PAGE_HEADER] = "1"
     return response
@@ -93,32 +93,32 @@ def _page(
     context: PageContext,
     fragment: str,
     flashes: tuple[Flash, ...],
-    own: Mapping[str, Any],
+    page_counts: Mapping[str, Any],
     page: dict[str, Any],
 ) -> str:
     return ui.templates.get_template("sloppyjobs/layout.html").render(
         context=context,
         content=Markup(fragment),  # noqa: S704 - our own template has escaped it
-        flashes=(*taken(ui), *flashes),
+        flashes=(*pop_flashes(ui), *flashes),
         groups=navigation.GROUPS,
         keys=navigation.KEYS,
         color_scheme=_COLOR_SCHEMES.get(context.preferences.theme, context.preferences.theme),
-        counts={**_counts(ui, context), **own},
+        counts={**_counts(ui, context), **page_counts},
         counted=COUNTED,
-        asked_for=[name for name in COUNTED if name not in own],
+        asked_for=[name for name in COUNTED if name not in page_counts],
         **page,
     )
 
 
-def _with_frame(ui: Ui, fragment: str, title: str, counts: Mapping[str, Any]) -> str:
+def _with_page_changes(ui: Ui, fragment: str, title: str, counts: Mapping[str, Any]) -> str:
     """A fragment for the whole page, with what changes around it: the title, and the page's own counts."""
     if not request.headers.get("HX-Target", "").endswith("#live"):
         return fragment
-    around = f"<title>{escape(title)}</title>"
+    changes = f"<title>{escape(title)}</title>"
     if counts:
         template = ui.templates.get_template("sloppyjobs/counts.html")
-        around += template.render(shown=counts, counted=tuple(counts))
-    return around + fragment
+        changes += template.render(shown=counts, counted=tuple(counts))
+    return changes + fragment
 
 
 def _fragment(
@@ -138,11 +138,11 @@ def _tag(fragment: str, title: str, counts: Mapping[str, Any]) -> str:
 
     It changes every 20 minutes all the same, because tokens expire, and a page may stay open for days.
     """
-    steady = _KEYS.sub("", _AGE.sub("<time>", _RELATIVE.sub(r"\1", fragment)))
+    stable = _KEYS.sub("", _AGE.sub("<time>", _RELATIVE.sub(r"\1", fragment)))
     if security.has_secret():
-        steady = steady.replace(security.token(), "")
-    around = "|".join((title, *map(str, counts.values())))
-    return hashlib.sha256(f"{time.time() // _TOKENS_SECONDS} {around} {steady}".encode()).hexdigest()[:20]
+        stable = stable.replace(security.token(), "")
+    changes = "|".join((title, *map(str, counts.values())))
+    return hashlib.sha256(f"{time.time() // _TOKENS_SECONDS} {changes} {stable}".encode()).hexdigest()[:20]
 
 
 def _counts(ui: Ui, context: PageContext) -> Mapping[str, Any]:
@@ -158,24 +158,24 @@ def counts_of(overview: Overview) -> Mapping[str, Any]:
     return {"dead": overview.count("dead"), "workers": overview.live_workers}
 
 
-# Messages that outlive a redirect. Flask's own would be shown, or swallowed, by the host's pages.
+# Messages that survive a redirect. Flask's own would be shown, or consumed, by the host's pages.
 
 
-def keep(ui: Ui, flash: Flash) -> None:
+def flash_later(ui: Ui, flash: Flash) -> None:
     """Show a message on the next page of this viewer."""
     g.sloppyjobs_kept = (*g.get("sloppyjobs_kept", ()), flash)
     session[f"_{ui.name}_flash"] = [*session.get(f"_{ui.name}_flash", [])[-2:], list(flash)]
 
 
-def taken(ui: Ui) -> tuple[Flash, ...]:
-    """The messages that were kept, once."""
+def pop_flashes(ui: Ui) -> tuple[Flash, ...]:
+    """The messages for this page; each is shown once."""
     if not security.has_secret():
         return ()
-    kept = session.pop(f"_{ui.name}_flash", [])
-    return tuple(_kept(one) for one in kept if isinstance(one, list) and len(one) in (3, 4))
+    stored = session.pop(f"_{ui.name}_flash", [])
+    return tuple(_flash_from(one) for one in stored if isinstance(one, list) and len(one) in (3, 4))
 
 
-def _kept(one: list[Any]) -> Flash:
+def _flash_from(one: list[Any]) -> Flash:
     kind, title, text = map(str, one[:3])
     link = one[3] if len(one) == 4 else None
     return Flash(kind, title, text, (str(link[0]), str(link[1])) if link else None)

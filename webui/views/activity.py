@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from flask import Response, request
@@ -65,7 +66,8 @@ def audit(ui: Ui) -> Response:
     query, since = _audit_query(ui, given)
     page = hidden_details.audit(ui.admin.audit(**query, **_paging(ui)))
     context = PageContext(ui, visit())
-    rows = [(entry, audit_words.said(entry, context.times, lambda *to: _link(ui, context, *to))) for entry in page]
+    link = partial(_link, ui, context)
+    rows = [(entry, audit_words.entry_text(entry, context.times, link)) for entry in page]
     return render(
         ui, "audit.html", title="Audit", nav="audit", live=True, page=page, rows=rows, given=given, since=since,
         narrowed=any(given.values()), actions=audit_words.CHOICES,

@@ -13,7 +13,7 @@ from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.domain.states import AttemptStatus
 from sloppyjobs.views import AttemptView, JobView
 from webui import labels, sentences, timeline
-from webui.command_response import answer, attempt, who
+from webui.command_response import actor_and_reason, respond, run_command
 from webui.page_context import PageContext
 from webui.policy import COMMANDS
 from webui.rendering import Flash, render
@@ -38,7 +38,7 @@ CONFIRM = {
     "cancel": "It will not run. If its handler is running, it is told to stop, and its result is ignored.",
     "delete": "It leaves every list now and is purged later. What its attempts have done is not undone.",
 }
-"""What a command does, said before it is done."""
+"""What a command does; shown before it is confirmed."""
 _FAILED = (AttemptStatus.FAILED, AttemptStatus.TIMED_OUT, AttemptStatus.LOST)
 _COMMAND = "any(" + ", ".join(COMMANDS) + ")"
 
@@ -130,21 +130,21 @@ def confirm(ui: Ui, id: str, command: str) -> Response:
 
 
 def act(ui: Ui, id: str, command: str) -> Response:
-    """Do it. A job that is there already is left as it is; a lost race is told in place."""
+    """Do it. A job that is there already is left as it is; a lost race is reported on the page."""
     if visit().scope is not None:
         visible(ui, id)
 
     def run() -> Flash:
         method: Any = getattr(ui.admin, METHODS.get(command, command))
-        method(id, **who())
+        method(id, **actor_and_reason())
         return Flash("ok", DONE[command])
 
-    flash, status = attempt(run)
+    flash, status = run_command(run)
     if request.form.get("from") == "dead":
         from webui.views import dead  # noqa: PLC0415 - the pages call each other
 
-        return answer(ui, flash, status, "dead", dead.show)
-    return answer(ui, flash, status, "job", show, id=id)
+        return respond(ui, flash, status, "dead", dead.show)
+    return respond(ui, flash, status, "job", show, id=id)
 
 
 ROUTES = (
