@@ -29,8 +29,8 @@ from sloppyjobs.retention import Retention
 from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.schedules.registry import Schedules, ScheduleSettings
 from sloppyjobs.storage import SqlStorage, from_url
-from sloppyjobs.storage.jobs.claim import ClaimRequest
 from sloppyjobs.storage.ports import EnqueuePort
+from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.views import Page
 
 if TYPE_CHECKING:

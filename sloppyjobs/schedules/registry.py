@@ -289,7 +289,7 @@ class Schedules:
 
         def work(connection: Connection) -> tuple[NewJob, Job]:
             stored = storage.schedules.get(name, connection)
-            definition, now = self._definitions.get(stored.job_name), storage.now(connection)
+            definition, now = self._definitions.get(stored.job_name), storage.database.now(connection)
             new = occurrences.manual_job(stored, definition, id=id, now=now, actor=actor)
             tracer = traces.tracer()
             if tracer is None:
@@ -297,7 +297,7 @@ class Schedules:
             asked, written = traces.produce(tracer, [new], lambda traced: storage.insert_jobs(traced, connection))
             return asked[0], written[0]
 
-        new, job = storage.write(work, connection)
+        new, job = storage.database.write(work, connection)
         self._tell([(new, job)], committed=connection is None)
         return job
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import Outcome, Released
-from sloppyjobs.storage.jobs.settle import Fence
+from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.worker import executor
 from sloppyjobs.worker.reports import WorkerReports
 from sloppyjobs.worker.stuck import StuckHandlers

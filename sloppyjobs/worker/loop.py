@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from sloppyjobs.domain.model import Claim, Ended, Settlement
 from sloppyjobs.domain.states import AttemptStatus, Decision, Released, Status
 from sloppyjobs.enqueue.definitions import Definitions
-from sloppyjobs.storage.jobs.claim import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.worker.held_tasks import HeldTasks
 from sloppyjobs.worker.middleware import MiddlewareChain
 from sloppyjobs.worker.observe.settlement_hooks import SettlementHooks

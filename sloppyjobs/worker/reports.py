@@ -9,7 +9,7 @@ from typing import Any
 
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.logs import json_fields
-from sloppyjobs.storage.jobs.settle import Fence
+from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.worker.storage import ReportStorage
 
 LOG_LINES = 1_000

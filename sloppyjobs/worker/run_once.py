@@ -8,7 +8,7 @@ from collections import Counter
 
 from sloppyjobs.domain.model import Claim, Ended
 from sloppyjobs.domain.states import Outcome
-from sloppyjobs.storage.jobs.claim import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.worker import executor
 from sloppyjobs.worker.loop import TURN_LIMIT, WorkerLoop
 from sloppyjobs.worker.observe.outcomes import outcome_name

@@ -12,7 +12,7 @@ from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.domain.states import Outcome, decide
 from sloppyjobs.enqueue.definitions import Definition, Handler
 from sloppyjobs.observe import traces
-from sloppyjobs.storage.jobs.settle import Fence
+from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.worker.context import Context, Reports, Signal
 
 _lock = threading.Lock()

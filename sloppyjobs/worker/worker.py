@@ -88,7 +88,7 @@ class Worker:
         self.exit_if_unavailable = exit_if_unavailable
         self.jobs = jobs
         # Handlers may hold every connection of the application's; leases are renewed all the same.
-        storage = jobs.storage.apart()
+        storage = jobs.storage.with_own_connections()
         self.storage: WorkerStorage = storage
         self.reports = WorkerReports(self.storage, self.id, self.settings.lease, jobs.enqueue)
         self.observation = Observation(

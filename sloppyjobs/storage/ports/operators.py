@@ -64,8 +64,8 @@ class Taken(NamedTuple):
     """Whether an earlier try of the same transaction did it, whose answer was lost."""
 
 
-class Order(NamedTuple):
-    """A command as somebody gave it."""
+class Command(NamedTuple):
+    """What somebody commanded: the action, who it was, and why."""
 
     action: str
     actor: str | None = None
@@ -142,13 +142,13 @@ class Tally(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A retry as somebody asked for it."""
+    """A retry of a cause, as it was asked for."""
 
     run_id: str
     cause: Cause
     queues: tuple[str, ...] | None
     decide: Decide
-    order: Order
+    command: Command
 
 
 class Moved(msgspec.Struct, frozen=True):

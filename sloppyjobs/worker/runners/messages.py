@@ -15,7 +15,7 @@ from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
 from sloppyjobs import errors
-from sloppyjobs.storage.jobs.settle import Fence
+from sloppyjobs.storage.ports.claims import Fence
 
 log = logging.getLogger("sloppyjobs.worker")
 

@@ -16,7 +16,7 @@ from sloppyjobs.domain.states import Failed, Outcome
 from sloppyjobs.logs import running
 from sloppyjobs.observe import traces
 from sloppyjobs.observe.hooks import Hooks
-from sloppyjobs.storage.jobs.settle import Fence
+from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.worker import executor
 from sloppyjobs.worker.observe.captured_logs import CaptureHandler
 from sloppyjobs.worker.runners import child
