@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import shutil
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from kept_database import KeptDatabases, Server
+from shared_statements import share_statements
 from sqlalchemy import create_engine
 
 from sloppyjobs import storage
@@ -46,6 +48,7 @@ if not os.environ.get("PYTEST_DEBUG_TEMPROOT") and _in_memory():
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(_in_memory())
 
 pytest.register_assert_rewrite("sloppyjobs.testing.conformance")
+share_statements()
 
 if "mix_stderr" in inspect.signature(CliRunner).parameters:
     # Before click 8.2 the two streams came either apart or as one, and not both ways at once.
@@ -64,6 +67,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if _needs_postgres(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what stays to the end: thousands of tests, and all that was imported for them."""
+    gc.collect()
+    gc.freeze()
 
 
 def _needs_postgres(item: pytest.Item) -> bool:
