@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import text
 
 from sloppyjobs import Jobs
-from sloppyjobs.storage.jobs.claim import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest
 
 CLAIMS = 200
 OURS = 10 * CLAIMS * 2 + 1000

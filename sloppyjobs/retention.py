@@ -19,7 +19,7 @@ from sloppyjobs.domain.states import Status
 from sloppyjobs.errors import InvalidOption
 from sloppyjobs.internals import internals
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.ports.operators import Moved, Order
+from sloppyjobs.storage.ports.operators import Command, Moved
 
 if TYPE_CHECKING:
     from sloppyjobs.jobs import Jobs
@@ -120,12 +120,12 @@ def cleanup(
     storage: SqlStorage,
     limit: int = 1000,
     ages: Mapping[str, Duration | None] | None = None,
-    order: Order | None = None,
+    command: Command | None = None,
 ) -> CleanupResult:
     """Delete up to ``limit`` finished jobs that are older than their status' age; see ``Admin.cleanup``."""
     limit = options.whole("limit", limit, least=1, most=MOST)
     wanted = _ages(ages)
-    order = Order("cleanup", ACTOR) if order is None else order
+    command = Command("cleanup", ACTOR) if command is None else command
     now = storage.clock.now()
     deleted: dict[str, int] = {}
     more = False
@@ -136,7 +136,7 @@ def cleanup(
         if left == 0:
             more = True
             break
-        moved = storage.retention.soft_delete(Status(name), now - timedelta(seconds=age), left, order)
+        moved = storage.retention.soft_delete(Status(name), now - timedelta(seconds=age), left, command)
         deleted[name] = moved.count
         more = more or moved.more
     return CleanupResult({name: deleted.get(name, 0) for name in wanted}, more)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, settings
 from kept_database import KeptDatabases, Server
 from shared_statements import share_statements
 from sqlalchemy import create_engine
@@ -46,6 +47,10 @@ def _in_memory() -> str | None:
 if not os.environ.get("PYTEST_DEBUG_TEMPROOT") and _in_memory():
     # Each commit of a SQLite file waits for its disk otherwise; the tests kill processes, not the machine.
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(_in_memory())
+
+# Others use the machine too: how long an example took says nothing about the code.
+settings.register_profile("sloppyjobs", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("sloppyjobs")
 
 pytest.register_assert_rewrite("sloppyjobs.testing.conformance")
 share_statements()

@@ -13,8 +13,8 @@ from sqlalchemy import make_url
 
 from sloppyjobs.storage.schema.tables import Tables
 
-_VERSION_TABLE = Tables(dialect="postgresql").schema_name
-_OURS = sorted({table.name for table in Tables(dialect="postgresql").metadata.tables.values()} | {_VERSION_TABLE})
+_VERSION_TABLE = Tables().schema_name
+_OURS = sorted({table.name for table in Tables().metadata.tables.values()} | {_VERSION_TABLE})
 
 # What a test may have altered and emptying does not put back: the version, columns, indexes, options of tables,
 # constraints, functions, triggers, schemas, settings of the database, statistics of the planner. Rows of the catalogue

@@ -11,14 +11,14 @@ import msgspec
 from sloppyjobs import errors
 from sloppyjobs.admin.actions import Action, action_named, decision
 from sloppyjobs.admin.bulk_progress import Progress, digest_of, read_cursor, tally_of
-from sloppyjobs.admin.filters import job_query, order_given
+from sloppyjobs.admin.filters import command_given, job_query
 from sloppyjobs.admin.presenter import Showing
 from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.ports.operators import Decide, JobState, Order, Outcome, Step
+from sloppyjobs.storage.ports.operators import Command, Decide, JobState, Outcome, Step
 from sloppyjobs.storage.ports.reads import JobQuery
 from sloppyjobs.views import BulkResult
 
@@ -38,7 +38,7 @@ class Request(NamedTuple):
     filter: Mapping[str, Any]
     limit: int
     at_once: int
-    order: Order
+    command: Command
 
 
 class Bulk:
@@ -68,7 +68,7 @@ class Bulk:
             filter,
             options.whole("limit", limit, least=1, most=LIMIT),
             LIMIT if at_once is None else options.whole("at_once", at_once, least=1, most=LIMIT),
-            order_given(verb.name, actor, reason),
+            command_given(verb.name, actor, reason),
         )
         if dry_run:
             if cursor is not None:
@@ -93,7 +93,7 @@ class Bulk:
             more = found.resume is not None
         if fresh and not progress.matched and not more:
             detail = {"filter": _plain(asked.filter), "matched": 0, **tally_of(())}
-            self._storage.audit.record(asked.order, "jobs", f"bulk {asked.verb.name}", detail)
+            self._storage.audit.record(asked.command, "jobs", f"bulk {asked.verb.name}", detail)
         unfinished = more and progress.matched < asked.limit
         return BulkResult(
             action=asked.verb.name,
@@ -115,7 +115,7 @@ class Bulk:
             return {"filter": _plain(asked.filter), "matched": len(jobs), **tally_of(outcomes)}
 
         ids = [job.id for job in jobs]
-        return self._storage.audit.command_jobs(ids, decide, asked.order, since=mark, detail=detail)
+        return self._storage.audit.command_jobs(ids, decide, asked.command, since=mark, detail=detail)
 
     def _preview(self, asked: Request) -> BulkResult:
         jobs: list[Job] = []

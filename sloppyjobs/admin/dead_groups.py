@@ -12,7 +12,7 @@ import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.admin.actions import ACTIONS, decision
-from sloppyjobs.admin.filters import order_given, scope_of
+from sloppyjobs.admin.filters import command_given, scope_of
 from sloppyjobs.admin.presenter import Showing
 from sloppyjobs.admin.summaries import capped, dead_group
 from sloppyjobs.domain import causes, options
@@ -112,7 +112,7 @@ class CauseAdmin:
         found = self._storage.retry_run_rows.get(options.text("id", id))
         if found is None or not found.seen_by(scope_of(scope)):
             raise errors.UnknownCause(f"no retry of a cause has the id {id!r:.200}")
-        self._storage.retry_runs.stop(found.id, order_given("stop_retry", actor, reason))
+        self._storage.retry_runs.stop(found.id, command_given("stop_retry", actor, reason))
         run = self._storage.retry_run_rows.get(found.id) or found
         return self._shown_run(run)
 
@@ -132,7 +132,7 @@ class CauseAdmin:
         self._storage.ensure_schema()
         parts = self._storage.snapshot(lambda: self._parts(cause))
         decide = decision(ACTIONS["retry"], self._definitions)
-        return Asked(_ids.new("retry"), parts, queues, decide, order_given(action, actor, reason))
+        return Asked(_ids.new("retry"), parts, queues, decide, command_given(action, actor, reason))
 
     def _parts(self, cause: str) -> Cause:
         """What a cause consists of: from what is remembered of it, else from what is dead now."""

@@ -104,10 +104,10 @@ def _why_no_more(job: Job, kind: str) -> str:
 
 def _by_whom(verb: str, job: Job, facts: Facts) -> Sentence:
     """``Cancelled by ada at …: superseded.``"""
-    command, moment = facts.command, job.finished_at
+    last, moment = facts.last_event, job.finished_at
     actor = reason = None
-    if command is not None and command.event_type == job.status.value:
-        actor, reason, moment = command.actor, command.message, command.created_at
+    if last is not None and last.event_type == job.status.value:
+        actor, reason, moment = last.actor, last.message, last.created_at
     if actor is None and _by_handler(job, facts):
         actor = "its handler"
     by = f"{verb} by {actor}" if actor else verb
@@ -214,7 +214,7 @@ def _next_check(facts: Facts) -> str:
 def _paused(job: Job, facts: Facts) -> Told:
     back = (job.paused_from or Status.QUEUED).value.capitalize()
     how: Sentence = ("Paused.",)
-    if facts.command is not None and facts.command.event_type == "paused" and facts.command.actor:
+    if facts.last_event is not None and facts.last_event.event_type == "paused" and facts.last_event.actor:
         how = _by_whom("Paused", job, facts)
     return Told("paused", (*how, f" Resuming returns it to {back}."))
 

@@ -9,7 +9,7 @@ from typing import Any
 from sloppyjobs.domain import options
 from sloppyjobs.domain.payload import clean_text
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.ports.operators import AuditFilter, Order
+from sloppyjobs.storage.ports.operators import AuditFilter, Command
 from sloppyjobs.storage.ports.reads import TIMED, JobQuery
 
 SHOWN = tuple(status for status in Status if status is not Status.DELETED)
@@ -71,9 +71,9 @@ def order_of(order: object, wanted: JobQuery) -> str:
     raise options.refuse("order", order, why)
 
 
-def order_given(action: str, actor: object, reason: object) -> Order:
-    """Who commands what and why, cleaned and cut."""
-    return Order(action, _line("actor", actor, ACTOR_LENGTH), _line("reason", reason, REASON_LENGTH))
+def command_given(action: str, actor: object, reason: object) -> Command:
+    """Who commands what and why, cleaned and truncated."""
+    return Command(action, _line("actor", actor, ACTOR_LENGTH), _line("reason", reason, REASON_LENGTH))
 
 
 def moment(option: str, value: object) -> datetime:

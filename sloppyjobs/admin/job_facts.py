@@ -35,7 +35,7 @@ class LastAttempt(NamedTuple):
     error_code: str | None = None
 
 
-class Command(NamedTuple):
+class LastEvent(NamedTuple):
     """The latest event of the job: who did what, when and why."""
 
     event_type: str
@@ -55,7 +55,7 @@ class Facts(NamedTuple):
     holder: WorkerView | None = None
     """The worker that holds the job; of a job whose attempt others ended, the one that ran it. None if unknown."""
     attempt: LastAttempt | None = None
-    command: Command | None = None
+    last_event: LastEvent | None = None
 
 
 def facts_about(storage: SqlStorage, job: Job, shown: Shown) -> Facts:
@@ -70,9 +70,9 @@ def _facts(storage: SqlStorage, job: Job, shown: Shown) -> Facts:
     ahead = storage.overview.jobs_ahead(job) if job.status is Status.QUEUED else Count(0, False)
     attempt = None if row is None or row.worker_id is None else LastAttempt(*row[4:8])
     holder_id = _holder_id(job, attempt)
-    command = None
+    last_event = None
     if row is not None and row.event_type is not None:
-        command = Command(row.event_type, row.created_at, shown(row.actor), shown(row.message))
+        last_event = LastEvent(row.event_type, row.created_at, shown(row.actor), shown(row.message))
     return Facts(
         now,
         None if row is None else _pause(row, now, shown),
@@ -80,7 +80,7 @@ def _facts(storage: SqlStorage, job: Job, shown: Shown) -> Facts:
         CappedCount(ahead.number, ahead.more),
         next((worker_view(worker, now) for worker in workers if worker.id == holder_id), None),
         attempt,
-        command,
+        last_event,
     )
 
 

@@ -18,7 +18,7 @@ from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.schedules.occurrences import effective_queue
 from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.ports.reads import SCHEDULES, Count, Loads, QueueInUse, StatusLoad
-from sloppyjobs.storage.schema.instants import EARLIEST
+from sloppyjobs.storage.schema.instant_values import EARLIEST
 from sloppyjobs.views import CappedCount, Fire, Overview, StatusCount, Unhandled, WorkerView
 
 MANY = 50

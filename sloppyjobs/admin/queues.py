@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from sloppyjobs import errors
-from sloppyjobs.admin.filters import moment, order_given
+from sloppyjobs.admin.filters import command_given, moment
 from sloppyjobs.admin.summaries import queue_views
 from sloppyjobs.admin.workers import live_workers, workers_of
 from sloppyjobs.domain import options
@@ -60,8 +60,8 @@ class QueueAdmin:
         end = None if until is None else moment("until", until)
         if end is not None and end <= self._storage.clock.now():
             raise options.refuse("until", until, PAST)
-        order = order_given("pause_queue", actor, reason)
-        self._storage.audit.set_queue_paused(queue, True, end, order)
+        command = command_given("pause_queue", actor, reason)
+        self._storage.audit.set_queue_paused(queue, True, end, command)
         return self.get_queue(queue)
 
     def _check_known(self, queue: str) -> None:
@@ -82,6 +82,6 @@ class QueueAdmin:
     def resume_queue(self, name: str, *, actor: str | None = None, reason: str | None = None) -> QueueView:
         """End the pause of a queue."""
         queue = self.get_queue(name).name
-        order = order_given("resume_queue", actor, reason)
-        self._storage.audit.set_queue_paused(queue, False, None, order)
+        command = command_given("resume_queue", actor, reason)
+        self._storage.audit.set_queue_paused(queue, False, None, command)
         return self.get_queue(queue)

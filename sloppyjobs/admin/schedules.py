@@ -7,13 +7,13 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from sloppyjobs.admin.filters import order_given, scope_of
+from sloppyjobs.admin.filters import command_given, scope_of
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
 from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.schedules.registry import Schedules
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.ports.operators import Order
+from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.ports.reads import Ran
 from sloppyjobs.views import JobView, Occurrence, Page
 
@@ -62,45 +62,45 @@ class ScheduleAdmin:
 
     def pause_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Recurring:
         """Let a schedule not fire until it is resumed. Jobs that it enqueued go on."""
-        return self._set_paused(name, True, order_given("pause_recurring", actor, reason))
+        return self._set_paused(name, True, command_given("pause_recurring", actor, reason))
 
     def resume_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Recurring:
         """Let a schedule fire again, from its next occurrence on; what it missed is not made up for."""
-        return self._set_paused(name, False, order_given("resume_recurring", actor, reason))
+        return self._set_paused(name, False, command_given("resume_recurring", actor, reason))
 
     def trigger_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
         """Enqueue one job of a schedule now, paused or not; when it fires next does not change."""
-        order = order_given("trigger_recurring", actor, reason)
+        command = command_given("trigger_recurring", actor, reason)
 
         def work(connection: Connection) -> Job:
-            job = self._schedules.trigger(name, actor=order.actor, connection=connection)
-            self._storage.audit.record(order, "schedule", name, {"job": job.id}, connection)
+            job = self._schedules.trigger(name, actor=command.actor, connection=connection)
+            self._storage.audit.record(command, "schedule", name, {"job": job.id}, connection)
             return job
 
         return self.get_job(self._in_transaction(work).id)
 
     def delete_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Recurring:
         """Remove a schedule for good, and return it as it was. Jobs that it enqueued go on."""
-        order = order_given("delete_recurring", actor, reason)
+        command = command_given("delete_recurring", actor, reason)
 
         def work(connection: Connection) -> Recurring:
             gone = self._schedules.delete(name, connection)
-            self._storage.audit.record(order, "schedule", name, {"job_name": gone.job_name}, connection)
+            self._storage.audit.record(command, "schedule", name, {"job_name": gone.job_name}, connection)
             return gone
 
         return self._in_transaction(work)
 
-    def _set_paused(self, name: str, paused: bool, order: Order) -> Recurring:
+    def _set_paused(self, name: str, paused: bool, command: Command) -> Recurring:
         def work(connection: Connection) -> None:
             if self._storage.schedules.set_paused(name, paused, connection):
-                self._storage.audit.record(order, "schedule", name, {}, connection)
+                self._storage.audit.record(command, "schedule", name, {}, connection)
 
         self._in_transaction(work)
         return self._schedules.get(name)
 
     def _in_transaction(self, work: Callable[[Connection], T]) -> T:
         self._storage.ensure_schema()
-        return self._storage.write(work)
+        return self._storage.database.write(work)
 
 
 def _occurrence(ran: Ran) -> Occurrence:

@@ -14,7 +14,7 @@ from sloppyjobs.admin.actions import ACTIONS, actions_for, decision
 from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.dead_groups import CauseAdmin
 from sloppyjobs.admin.explain import explain
-from sloppyjobs.admin.filters import audit_filter, job_query, order_given, order_of, scope_of
+from sloppyjobs.admin.filters import audit_filter, command_given, job_query, order_of, scope_of
 from sloppyjobs.admin.form_keys import FormAdmin
 from sloppyjobs.admin.job_facts import facts_about
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
@@ -361,7 +361,7 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
 
     def _command(self, action: str, id: str, actor: str | None, reason: str | None) -> JobView:
         decide = decision(ACTIONS[action], self._definitions)
-        self._storage.audit.command_job(id, decide, order_given(action, actor, reason))
+        self._storage.audit.command_job(id, decide, command_given(action, actor, reason))
         return self.get_job(id)
 
     def _page(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from sloppyjobs import retention
-from sloppyjobs.admin.filters import order_given
+from sloppyjobs.admin.filters import command_given
 from sloppyjobs.retention import CleanupResult, PurgeResult
 from sloppyjobs.storage import SqlStorage
 
@@ -31,10 +31,10 @@ class UpkeepAdmin:
         ``ages`` says by status, in seconds or as a ``timedelta``, how long after its end a job is old: by default
         7 days for ``succeeded``, 30 for ``cancelled``, 90 for ``dead``; None keeps a status for ever.
         """
-        order = order_given("cleanup", actor, reason)
-        done = retention.cleanup(self._storage, limit, ages, order)
+        command = command_given("cleanup", actor, reason)
+        done = retention.cleanup(self._storage, limit, ages, command)
         if done.total:
-            self._storage.audit.record(order, "jobs", "cleanup", done.deleted)
+            self._storage.audit.record(command, "jobs", "cleanup", done.deleted)
         return done
 
     def purge(
@@ -53,9 +53,9 @@ class UpkeepAdmin:
         Removed too, up to ``limit`` of each: counters after 35 days (those of more than 2 days ago are added up
         by the hour), workers, expired locks and keys of forms after a day, and audit entries ``audit_older_than``.
         """
-        order = order_given("purge", actor, reason)
+        command = command_given("purge", actor, reason)
         done = retention.purge(self._storage, limit, older_than, archive, audit_older_than)
         if done.total:
             detail = {"jobs": done.jobs, "archived": archive, "audit": done.audit}
-            self._storage.audit.record(order, "jobs", "purge", detail)
+            self._storage.audit.record(command, "jobs", "purge", detail)
         return done

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.jobs.claim import ALL_QUEUES
+from sloppyjobs.storage.ports.claims import ALL_QUEUES
 from sloppyjobs.storage.ports.reads import Held
 from sloppyjobs.storage.workers import stuck_in
 from sloppyjobs.views import CappedCount, RunningJob, WorkerView

@@ -62,7 +62,7 @@ class _Fire:
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
-        self._sending: traces.Sending | None = None
+        self._sending: traces.ProducerSpan | None = None
         self.jobs: dict[str, NewJob] = {}
 
     def decide(self, due: StoredSchedule, now: datetime) -> Firing:
@@ -70,7 +70,7 @@ class _Fire:
         firing = occurrences.fire(due, self._definitions.get(due.job_name), now)
         tracer = traces.tracer()
         if tracer is not None and firing.jobs:
-            self._sending = traces.Sending(tracer, firing.jobs)
+            self._sending = traces.ProducerSpan(tracer, firing.jobs)
             firing = firing._replace(jobs=self._sending.jobs)
         self.jobs = {job.id: job for job in firing.jobs}
         return firing
@@ -289,7 +289,7 @@ class Schedules:
 
         def work(connection: Connection) -> tuple[NewJob, Job]:
             stored = storage.schedules.get(name, connection)
-            definition, now = self._definitions.get(stored.job_name), storage.now(connection)
+            definition, now = self._definitions.get(stored.job_name), storage.database.now(connection)
             new = occurrences.manual_job(stored, definition, id=id, now=now, actor=actor)
             tracer = traces.tracer()
             if tracer is None:
@@ -297,7 +297,7 @@ class Schedules:
             asked, written = traces.produce(tracer, [new], lambda traced: storage.insert_jobs(traced, connection))
             return asked[0], written[0]
 
-        new, job = storage.write(work, connection)
+        new, job = storage.database.write(work, connection)
         self._tell([(new, job)], committed=connection is None)
         return job
 

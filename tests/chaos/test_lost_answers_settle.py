@@ -16,7 +16,7 @@ from sloppyjobs import Jobs, Retry, storage
 from sloppyjobs.domain.model import Claim, Job, Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Succeeded, decide
 from sloppyjobs.storage import SqlStorage, database
-from sloppyjobs.storage.jobs.claim import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest
 
 pytestmark = pytest.mark.timeout(90)
 

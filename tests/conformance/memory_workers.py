@@ -10,7 +10,7 @@ import msgspec
 from memory_state import State
 
 from sloppyjobs.domain.model import WorkerInfo
-from sloppyjobs.storage.jobs.settle import Fence
+from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.storage.records import LogRecord, WorkerRecord
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from sloppyjobs import errors
 from sloppyjobs.admin.explain import explain
-from sloppyjobs.admin.job_facts import Command, Facts, LastAttempt, QueuePause
+from sloppyjobs.admin.job_facts import Facts, LastAttempt, LastEvent, QueuePause
 from sloppyjobs.admin.sentences import At, Relative, Sentence, Since, plain
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
@@ -191,7 +191,7 @@ def test_a_job_cancelled_between_attempts_is_not_said_to_have_been_running() -> 
 
 
 def test_a_cancelled_job_says_by_whom_and_why() -> None:
-    given = facts(command=Command("cancelled", NOW, "ada", "superseded"))
+    given = facts(last_event=LastEvent("cancelled", NOW, "ada", "superseded"))
     found = explain(job(Status.CANCELLED, 5, 0), None, given).verdict
     assert found == "Cancelled by ada at 2030-01-01 12:00:00 UTC: superseded. It will not run."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sloppyjobs import Jobs
-from sloppyjobs.storage.jobs.claim import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

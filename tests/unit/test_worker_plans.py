@@ -17,7 +17,7 @@ from sloppyjobs import Jobs
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Succeeded, decide
 from sloppyjobs.storage import SqlStorage, from_url
-from sloppyjobs.storage.jobs.claim import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest
 
 BACKLOG = 20_000
 TAKEN = 100

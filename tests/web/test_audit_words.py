@@ -19,7 +19,7 @@ from webui.audit_words import CHOICES, said
 from webui.times import Times
 
 NOW = datetime(2030, 5, 20, 12, tzinfo=UTC)
-_ORDER = re.compile(r'\b(?:order_given|Order)\(\s*"(\w+)"')
+_COMMAND = re.compile(r'\b(?:command_given|Command)\(\s*"(\w+)"')
 
 
 def _entry(action: str, target_type: str, target: str, **detail: Any) -> AuditEntry:
@@ -39,7 +39,7 @@ def _say(action: str, target_type: str, target: str, **detail: Any) -> str:
 def test_every_action_that_the_code_writes_has_words() -> None:
     source = Path(sloppyjobs.__file__).parent
     files = [file for file in source.rglob("*.py") if "testing" not in file.parts]
-    written = {name for file in files for name in _ORDER.findall(file.read_text(encoding="utf-8"))}
+    written = {name for file in files for name in _COMMAND.findall(file.read_text(encoding="utf-8"))}
     assert {"pause_queue", "trigger_recurring", "cleanup", "purge"} <= written
     assert written | set(ACTIONS) <= set(WORDS)
     assert {"retry_canary", "retry_rest", "stop_retry_run"} <= set(WORDS)

@@ -11,9 +11,10 @@ from sqlalchemy import Connection, Row, insert, select, update
 
 from sloppyjobs import errors
 from sloppyjobs.storage.database import Database, cursor_of
-from sloppyjobs.storage.jobs.commands import Commanding, possible_id
-from sloppyjobs.storage.jobs.insert import Enqueue
-from sloppyjobs.storage.ports.operators import AuditFilter, Decide, Order, Outcome, Taken
+from sloppyjobs.storage.jobs.commands import Commands
+from sloppyjobs.storage.jobs.insert import Insert
+from sloppyjobs.storage.jobs.lookup import possible_id
+from sloppyjobs.storage.ports.operators import AuditFilter, Command, Decide, Outcome, Taken
 from sloppyjobs.storage.ports.reads import Key
 from sloppyjobs.storage.reads.keyset import Keyset, Sieve, Walk, Walked
 
@@ -23,7 +24,7 @@ _OVERLAP = timedelta(hours=1)
 class Audit:
     """Commands on jobs and queues, and the append-only trail of them."""
 
-    def __init__(self, database: Database, commands: Commanding, keyset: Keyset, inserts: Enqueue) -> None:
+    def __init__(self, database: Database, commands: Commands, keyset: Keyset, inserts: Insert) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
@@ -31,19 +32,19 @@ class Audit:
         self.keyset = keyset
         self.inserts = inserts
 
-    def command_job(self, job_id: str, decide: Decide, order: Order) -> bool:
+    def command_job(self, job_id: str, decide: Decide, command: Command) -> bool:
         """Command one job; False when there was nothing to do, and then nothing is written."""
         self.database.ensure_schema()
         tried: list[datetime] = []
 
         def work(connection: Connection) -> bool:
-            [taken] = self._command(connection, [possible_id(job_id)], decide, order, None, tried)
+            [taken] = self._command(connection, [possible_id(job_id)], decide, command, None, tried)
             if taken.refused is not None:
                 raise taken.refused
             if taken.step is None or taken.before is None:
                 return taken.repeated
             detail = {"from": taken.before.status.value, "to": taken.step.target.value}
-            self.write(connection, order, "job", job_id, detail)
+            self.write(connection, command, "job", job_id, detail)
             return True
 
         return self.database.write(work)
@@ -52,7 +53,7 @@ class Audit:
         self,
         ids: Sequence[str],
         decide: Decide,
-        order: Order,
+        command: Command,
         *,
         since: int,
         detail: Callable[[Sequence[Outcome]], Mapping[str, Any]],
@@ -65,10 +66,10 @@ class Audit:
         tried: list[datetime] = []
 
         def work(connection: Connection) -> list[Outcome]:
-            taken = self._command(connection, ids, decide, order, since, tried)
+            taken = self._command(connection, ids, decide, command, since, tried)
             outcomes = [_outcome(one) for one in taken]
             if not any(one.repeated for one in taken):
-                self.write(connection, order, "jobs", f"bulk {order.action}", detail(outcomes))
+                self.write(connection, command, "jobs", f"bulk {command.action}", detail(outcomes))
             return outcomes
 
         return self.database.write(work)
@@ -83,33 +84,33 @@ class Audit:
         connection: Connection,
         ids: Sequence[str],
         decide: Decide,
-        order: Order,
+        command: Command,
         since: int | None,
         tried: list[datetime],
     ) -> list[Taken]:
         return self.commands.command(
-            connection, ids, decide, actor=order.actor, message=order.reason, since=since, tried=tried
+            connection, ids, decide, actor=command.actor, message=command.reason, since=since, tried=tried
         )
 
     def record(
         self,
-        order: Order,
+        command: Command,
         target_type: str,
         target: str,
         detail: Mapping[str, Any],
         connection: Connection | None = None,
     ) -> None:
         """Write an entry, in the transaction of what it tells of or in one of its own."""
-        self.database.write(lambda c: self.write(c, order, target_type, target, detail), connection)
+        self.database.write(lambda c: self.write(c, command, target_type, target, detail), connection)
 
-    def set_queue_paused(self, name: str, paused: bool, until: datetime | None, order: Order) -> bool:
+    def set_queue_paused(self, name: str, paused: bool, until: datetime | None, command: Command) -> bool:
         """Pause a queue, which need not exist yet, or resume it; False when it was so already."""
         self.database.ensure_schema()
 
         def work(connection: Connection) -> bool:
             now = self.database.now(connection)
             queues = self.tables.queues
-            self.inserts.see_queues(cursor_of(connection), [name], self.database.to_driver(now))
+            self.inserts.add_queues(cursor_of(connection), [name], self.database.to_driver(now))
             query = select(queues.c.paused_at, queues.c.paused_until).where(queues.c.name == name)
             was_at, was_until = connection.execute(self.dialect.locked(query)).one()
             was_paused = was_at is not None and (was_until is None or was_until > now)
@@ -118,12 +119,12 @@ class Audit:
             values = {
                 "paused_at": (was_at if was_paused else now) if paused else None,
                 "paused_until": until,
-                "paused_by": order.actor if paused else None,
-                "pause_reason": order.reason if paused else None,
+                "paused_by": command.actor if paused else None,
+                "pause_reason": command.reason if paused else None,
             }
             connection.execute(update(queues).where(queues.c.name == name).values(values))
             detail = {"until": until.isoformat()} if until is not None else {}
-            self.write(connection, order, "queue", name, detail)
+            self.write(connection, command, "queue", name, detail)
             if not paused:
                 self.dialect.announce(connection)
             return True
@@ -172,7 +173,7 @@ class Audit:
     def write(
         self,
         connection: Connection,
-        order: Order,
+        command: Command,
         target_type: str,
         target: str,
         detail: Mapping[str, Any],
@@ -180,11 +181,11 @@ class Audit:
         connection.execute(
             insert(self.tables.audit).values(
                 created_at=self.database.now(connection),
-                actor=order.actor,
-                action=order.action,
+                actor=command.actor,
+                action=command.action,
                 target_type=target_type,
                 target=target,
-                reason=order.reason,
+                reason=command.reason,
                 detail=msgspec.json.encode(detail).decode() if detail else None,
             )
         )

@@ -19,9 +19,9 @@ from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.admin.retry_run_rows import RetryRunRows, count_fates
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.jobs.commands import Commanding
+from sloppyjobs.storage.jobs.commands import Commands
 from sloppyjobs.storage.jobs.transitions import Transitions
-from sloppyjobs.storage.ports.operators import Asked, Decide, JobState, Order, Run
+from sloppyjobs.storage.ports.operators import Asked, Command, Decide, JobState, Run
 from sloppyjobs.storage.ports.reads import Cause, JobQuery, Key
 from sloppyjobs.storage.reads.dead_groups import DeadGroups
 from sloppyjobs.storage.reads.job_lists import JobLists
@@ -46,7 +46,7 @@ class RetryRuns:
         audit: Audit,
         retry_run_rows: RetryRunRows,
         keyset: Keyset,
-        commands: Commanding,
+        commands: Commands,
         dead_groups: DeadGroups,
     ) -> None:
         self.database = database
@@ -76,7 +76,7 @@ class RetryRuns:
             run = _new_run(asked, "canary", now)._replace(
                 state="finished", wanted=count, retried=len(moved), next_at=None, ended_at=now
             )
-            self._write_run(connection, run, asked.order, {"jobs": len(moved)})
+            self._write_run(connection, run, asked.command, {"jobs": len(moved)})
             self._write_members(connection, run.id, 0, moved)
             return run
 
@@ -97,7 +97,7 @@ class RetryRuns:
             run = _new_run(asked, "rest", self.database.now(connection))._replace(rate=rate, wanted=count)
             if self._running(connection, run.cause):
                 raise errors.InvalidTransition("A retry of this cause is running already")
-            self._write_run(connection, run, asked.order, {"jobs": count, "rate": rate})
+            self._write_run(connection, run, asked.command, {"jobs": count, "rate": rate})
             return run
 
         return self.database.write(work)
@@ -116,14 +116,14 @@ class RetryRuns:
                 return 0
             statuses = self.retry_run_rows.member_statuses(connection, run_id)
             if causes.dies_again(statuses):
-                self._stop(connection, run, now, Order("stop_retry", SYSTEM, causes.DIED_AGAIN), causes.DIED_AGAIN)
+                self._stop(connection, run, now, Command("stop_retry", SYSTEM, causes.DIED_AGAIN), causes.DIED_AGAIN)
                 return 0
             pace = causes.pace(run.rate, run.next_at, now, count_fates(statuses))
             return self._retry_due(connection, run, pace, decide, now)
 
         return self.database.write(work)
 
-    def stop(self, run_id: str, order: Order) -> bool:
+    def stop(self, run_id: str, command: Command) -> bool:
         """Stop a run; False where it has ended already."""
         self.database.ensure_schema()
 
@@ -131,8 +131,8 @@ class RetryRuns:
             run = self.retry_run_rows.find(connection, run_id, lock=True, wait=True)
             if run is None or run.state != "running":
                 return False
-            because = f"stopped by {order.actor}" if order.actor else "stopped"
-            self._stop(connection, run, self.database.now(connection), order, because)
+            because = f"stopped by {command.actor}" if command.actor else "stopped"
+            self._stop(connection, run, self.database.now(connection), command, because)
             return True
 
         return self.database.write(work)
@@ -143,7 +143,7 @@ class RetryRuns:
         if not pace.jobs:
             self._update(connection, run.id, next_at=max(pace.next_at, now + AGAIN_AFTER))
             return 0
-        asked = Asked(run.id, run.of, run.scope, decide, Order("retry", run.actor, run.reason))
+        asked = Asked(run.id, run.of, run.scope, decide, Command("retry", run.actor, run.reason))
         after = self._last_key(connection, run)
         moved, left = self._retry_oldest(connection, asked, pace.jobs, after, run.created_at)
         self._write_members(connection, run.id, run.retried, moved)
@@ -166,9 +166,9 @@ class RetryRuns:
         for _ in range(PAGES):
             walked = self.keyset.read(connection, [walk], after=after, descending=False, limit=limit)
             ids = [key[-1] for key in walked.found]
-            order = asked.order
+            command = asked.command
             taken = (
-                self.commands.command(connection, ids, asked.decide, actor=order.actor, message=order.reason)
+                self.commands.command(connection, ids, asked.decide, actor=command.actor, message=command.reason)
                 if ids
                 else []
             )
@@ -217,9 +217,9 @@ class RetryRuns:
         query = select(c.id).where(c.state == "running", c.cause == cause).limit(1)
         return connection.execute(query).first() is not None
 
-    def _write_run(self, connection: Connection, run: Run, order: Order, detail: dict[str, Any]) -> None:
+    def _write_run(self, connection: Connection, run: Run, command: Command, detail: dict[str, Any]) -> None:
         connection.execute(insert(self.tables.retry_runs).values(run._asdict()))
-        self.audit.write(connection, order, "cause", run.cause, _told(run) | detail)
+        self.audit.write(connection, command, "cause", run.cause, _told(run) | detail)
 
     def _write_members(self, connection: Connection, run_id: str, after: int, moved: Sequence[JobState]) -> None:
         rows = [
@@ -233,9 +233,9 @@ class RetryRuns:
         runs = self.tables.retry_runs
         connection.execute(update(runs).where(runs.c.id == run_id).values(values))
 
-    def _stop(self, connection: Connection, run: Run, now: datetime, order: Order, because: str) -> None:
+    def _stop(self, connection: Connection, run: Run, now: datetime, command: Command, because: str) -> None:
         self._update(connection, run.id, state="stopped", next_at=None, ended_at=now, ended_because=because)
-        self.audit.write(connection, order, "cause", run.cause, _told(run) | {"retried": run.retried})
+        self.audit.write(connection, command, "cause", run.cause, _told(run) | {"retried": run.retried})
 
 
 def _new_run(asked: Asked, kind: str, now: datetime) -> Run:
@@ -252,8 +252,8 @@ def _new_run(asked: Asked, kind: str, now: datetime) -> Run:
         rate=None,
         wanted=0,
         retried=0,
-        actor=asked.order.actor,
-        reason=asked.order.reason,
+        actor=asked.command.actor,
+        reason=asked.command.reason,
         created_at=now,
         next_at=now,
         ended_at=None,

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, func, insert, select, update
 
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.jobs.settle import Fence
+from sloppyjobs.storage.ports.claims import Fence
 
 LEFT_OUT = "_left_out"
 """The field by which the line is known that says how many were left out; it is the last line of its job."""

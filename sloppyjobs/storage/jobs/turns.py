@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from sloppyjobs.domain.model import Claim, Settlement
-from sloppyjobs.storage.jobs.claim import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest
 
 Turn = Callable[[Sequence[Settlement], ClaimRequest | None], tuple[set[str], Sequence[Claim]]]
 
 
-class Turns(Protocol):
-    """One settlement and one claim under way at most. What failed is done again when it is asked for again."""
-
-    def begin_settle(self, settlements: Sequence[Settlement]) -> None:
-        """Settle these; they belong to one worker."""
-        ...
-
-    def begin_claim(self, request: ClaimRequest) -> None:
-        """Claim as asked for."""
-        ...
-
-    def settled(self) -> set[str]:
-        """Wait for the settlement; the ids that were accepted."""
-        ...
-
-    def claimed(self) -> Sequence[Claim]:
-        """Wait for the claim."""
-        ...
-
-    def close(self) -> None:
-        """Nobody will ask for what is under way."""
-        ...
-
-
-class TogetherTurns:
+class TransactionTurns:
     """For databases with one writer: what has been begun is done in one transaction when it is first waited for."""
 
     def __init__(self, turn: Turn) -> None:

@@ -14,7 +14,7 @@ from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import AttemptStatus, Status
 
 if TYPE_CHECKING:
-    from sloppyjobs.storage.jobs.claim import ClaimRequest
+    from sloppyjobs.storage.ports.claims import ClaimRequest
 
 MOST = 10_000
 """Settlements that are remembered; the oldest are forgotten first. Those who asked may never ask again."""

@@ -27,9 +27,7 @@ from sloppyjobs.storage.watcher import Watcher
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from sloppyjobs.storage.jobs.claim import ClaimRequest, Sweep
-    from sloppyjobs.storage.jobs.settle import Fence
-    from sloppyjobs.storage.jobs.turns import Turns
+    from sloppyjobs.storage.ports.claims import ClaimRequest, Fence, Sweep, Turns
     from sloppyjobs.storage.redactions import Redaction
 
 

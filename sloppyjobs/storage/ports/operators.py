@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from sloppyjobs import errors
-from sloppyjobs.domain.causes import Fates
+from sloppyjobs.domain.causes import MemberCounts
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.ports.reads import Cause
 
@@ -64,8 +64,8 @@ class Taken(NamedTuple):
     """Whether an earlier try of the same transaction did it, whose answer was lost."""
 
 
-class Order(NamedTuple):
-    """A command as somebody gave it."""
+class Command(NamedTuple):
+    """What somebody commanded: the action, who it was, and why."""
 
     action: str
     actor: str | None = None
@@ -136,19 +136,19 @@ class Run(NamedTuple):
 class Tally(NamedTuple):
     """What has become of a run's members, how many of the dead have another cause now, and how many were looked at."""
 
-    fates: Fates
+    fates: MemberCounts
     elsewhere: int
     looked: int
 
 
 class Asked(NamedTuple):
-    """A retry as somebody asked for it."""
+    """A retry of a cause, as it was asked for."""
 
     run_id: str
     cause: Cause
     queues: tuple[str, ...] | None
     decide: Decide
-    order: Order
+    command: Command
 
 
 class Moved(msgspec.Struct, frozen=True):

@@ -16,7 +16,8 @@ from sqlalchemy import ColumnElement, Table
 from sloppyjobs import errors
 from sloppyjobs.schedules import cron
 from sloppyjobs.schedules.timetable import Kind, Misfire, Schedule, after, first, missed
-from sloppyjobs.storage.schema.instants import Instant, as_stored, out_of_range
+from sloppyjobs.storage.schema.instant_values import out_of_range
+from sloppyjobs.storage.schema.instants import Instant, as_stored
 
 ReadInstant = Callable[[Any], datetime | None]
 

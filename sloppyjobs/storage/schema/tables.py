@@ -10,13 +10,13 @@ from sqlalchemy import MetaData, Table
 
 from sloppyjobs.domain.options import refuse
 from sloppyjobs.storage.schema import job_tables, operator_tables, service_tables
+from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
 
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
 _SCHEMA = re.compile(r'[^"\0]{1,63}')
 _BUILDERS = (
     job_tables.attempts,
     service_tables.queues,
-    service_tables.recurring,
     service_tables.workers,
     service_tables.locks,
     service_tables.stats,
@@ -33,13 +33,14 @@ _BUILDERS = (
 
 
 @lru_cache(maxsize=16)
-def _metadata(prefix: str, schema: str | None, dialect: str) -> MetaData:
+def _metadata(prefix: str, schema: str | None, style: TableStyle) -> MetaData:
     """The tables of an installation. Nothing changes them, so storages share them: building them takes milliseconds."""
     built = MetaData(schema=schema)
-    job_tables.jobs(prefix, built, by_instant=dialect == "postgresql")
+    job_tables.jobs(prefix, built, style)
     for build in _BUILDERS:
         build(prefix, built)
-    job_tables.events(prefix, built, by_job=dialect == "postgresql")
+    service_tables.recurring(prefix, built, style)
+    job_tables.events(prefix, built, style)
     return built
 
 
@@ -49,7 +50,8 @@ class Tables:
 
     prefix: str = "sloppy_"
     schema: str | None = None
-    dialect: str = "sqlite"
+    style: TableStyle = COMMON_STYLE
+    """How the database makes them."""
     metadata: MetaData = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -57,7 +59,7 @@ class Tables:
             raise refuse("prefix", self.prefix, "must be a letter or _, then up to 30 letters, digits or _")
         if self.schema is not None and not _SCHEMA.fullmatch(self.schema):
             raise refuse("schema", self.schema, "must have 1 to 63 characters and no quotation mark")
-        object.__setattr__(self, "metadata", _metadata(self.prefix, self.schema, self.dialect))
+        object.__setattr__(self, "metadata", _metadata(self.prefix, self.schema, self.style))
 
     def _table(self, name: str) -> Table:
         key = f"{self.schema}.{self.prefix}{name}" if self.schema else f"{self.prefix}{name}"
@@ -75,7 +77,7 @@ class Tables:
 
     @property
     def events(self) -> Table:
-        """One row per edge that a job walked."""
+        """One row per edge that a job took."""
         return self._table("job_events")
 
     @property

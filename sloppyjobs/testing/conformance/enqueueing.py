@@ -130,7 +130,7 @@ def test_a_definition_enqueues_itself(jobs: Jobs) -> None:
     assert (job.name, job.queue, job.priority) == ("greet", "mail", 2)
 
 
-def test_many_jobs_are_answered_in_the_order_given(jobs: Jobs, clock: FakeClock) -> None:
+def test_many_jobs_are_answered_in_the_command_given(jobs: Jobs, clock: FakeClock) -> None:
     jobs.declare("greet")
     jobs.declare("leave", queue="exits")
     when = clock.now() + timedelta(hours=1)

@@ -10,7 +10,7 @@ from sloppyjobs import errors
 from sloppyjobs.domain.states import Cancelled, Outcome, Released, Snoozed, Succeeded
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.storage.jobs.claim import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.testing.conformance.outcomes import Settle, claimed, decided, failed
 from sloppyjobs.testing.conformance.records import attempts, ends, events, row, walked
 
