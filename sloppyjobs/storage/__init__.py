@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL, Engine
 
 from sloppyjobs.storage import urls
 from sloppyjobs.storage.clock import Clock, FakeClock
-from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
 from sloppyjobs.storage.store import SqlStorage
 
 if TYPE_CHECKING:
     from sloppyjobs.storage.dialects.postgres.storage import PlainPostgresStorage
     from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage
 
-__all__ = ["Clock", "FakeClock", "SqlStorage", "from_url", "postgres", "sqlite", "sqlstate"]
+__all__ = ["BACKENDS", "Clock", "FakeClock", "SqlStorage", "from_url", "offline", "postgres", "sqlite"]
 
 Target = str | URL | Engine
 
@@ -45,4 +45,15 @@ def postgres(target: Target, **options: Any) -> PlainPostgresStorage:
 def from_url(target: Target, **options: Any) -> SqlStorage:
     """The storage that fits a SQLAlchemy URL or engine. Raises ``InvalidOption`` for one that does not work here."""
     checked = urls.checked(target)
-    return (sqlite if urls.backend(checked) == "sqlite" else postgres)(checked, **options)
+    return _FACTORIES[urls.backend(checked)](checked, **options)
+
+
+_FACTORIES: Mapping[str, Callable[..., SqlStorage]] = {"sqlite": sqlite, "postgresql": postgres}
+
+BACKENDS = tuple(_FACTORIES)
+"""The kinds of databases there are, by SQLAlchemy's names for them."""
+
+
+def offline(backend: str) -> SqlStorage:
+    """A storage for a kind of database that leads to none: its ``ddl`` can be printed."""
+    return _FACTORIES[backend](f"{backend}://")

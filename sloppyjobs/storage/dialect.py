@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table, Text, bindparam, cast, func, select
+from sqlalchemy import URL, ColumnElement, Connection, Select, Subquery, Table, Text, bindparam, cast, func, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
@@ -146,6 +147,10 @@ class Dialect(ABC):
         """What tells the database of this connection from every other."""
 
     # Diagnosis
+
+    def file(self, url: URL) -> Path | None:  # noqa: ARG002
+        """The file that the database is in, and that connecting to it would create; None for a server."""
+        return None
 
     def checks(self) -> Mapping[str, Check]:
         """What ``doctor`` looks at in this kind of database, by name."""

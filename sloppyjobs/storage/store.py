@@ -10,10 +10,12 @@ from sloppyjobs.storage.admin.retry_run_rows import RetryRunRows
 from sloppyjobs.storage.admin.retry_runs import RetryRuns
 from sloppyjobs.storage.admin.throttles import Throttles
 from sloppyjobs.storage.caller_transactions import Callers
+from sloppyjobs.storage.doctor import Doctor
 from sloppyjobs.storage.inspection import SqlInspection
 from sloppyjobs.storage.jobs.commands import Commanding
 from sloppyjobs.storage.jobs.logs import JobLogs
 from sloppyjobs.storage.jobs.turns import TogetherTurns
+from sloppyjobs.storage.location import Location
 from sloppyjobs.storage.locks import Locks
 from sloppyjobs.storage.ports.claims import Turns
 from sloppyjobs.storage.reads.counts import Counts
@@ -66,7 +68,7 @@ class SqlStorage(Commanding):
         self.overview = Overview(self, counts, keyset)
         self.recent_runs = RecentRuns(self, keyset)
         self.firing = ScheduleFiring(self, self)
-        self.schedules = Schedules(self, self.firing)
+        self.schedules = Schedules(self, self.firing, self, self.audit)
 
     def apart(self) -> Self:
         """The same storage on connections of its own; its operations use these too."""
@@ -79,6 +81,16 @@ class SqlStorage(Commanding):
     def inspection(self) -> SqlInspection:
         """What the conformance suite sees of the rows."""
         return SqlInspection(self)
+
+    @property
+    def doctor(self) -> Doctor:
+        """The checks of this database."""
+        return Doctor(self)
+
+    @property
+    def location(self) -> Location:
+        """Where this database is."""
+        return Location(self.engine.url, self.dialect)
 
     def turns(self) -> Turns:
         """The turns of one worker."""

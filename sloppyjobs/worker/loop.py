@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from sloppyjobs.domain.model import Claim, Ended, Settlement
 from sloppyjobs.domain.states import AttemptStatus, Decision, Outcome, Released, Status, decide
 from sloppyjobs.enqueue.definitions import Definitions
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.claims import ClaimRequest, Fence
 from sloppyjobs.worker import executor
 from sloppyjobs.worker.middleware import Surroundings
@@ -45,7 +45,7 @@ class Turnstile:
     def __init__(
         self,
         worker_id: str,
-        storage: SqlStorage,
+        storage: Store,
         definitions: Definitions,
         reports: WorkerReports,
         settings: Settings,

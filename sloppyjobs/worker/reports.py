@@ -9,7 +9,7 @@ from typing import Any
 
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.logs import json_fields
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.claims import Fence
 
 LOG_LINES = 1_000
@@ -32,7 +32,7 @@ class _Tally:
 class WorkerReports:
     """Progress and log lines wait here until the next flush; leases are extended at once."""
 
-    def __init__(self, storage: SqlStorage, worker_id: str, lease: float, enqueue: Callable[..., Job]) -> None:
+    def __init__(self, storage: Store, worker_id: str, lease: float, enqueue: Callable[..., Job]) -> None:
         self._storage = storage
         self._worker_id = worker_id
         self._lease = lease

@@ -18,7 +18,7 @@ from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.internals import internals
 from sloppyjobs.retention import maintain
-from sloppyjobs.storage.answer_timeout import MAINTENANCE, answer_timeout
+from sloppyjobs.storage.ports import MAINTENANCE, answer_timeout
 from sloppyjobs.worker import signals
 from sloppyjobs.worker.leases import Leases
 from sloppyjobs.worker.loop import Turnstile

@@ -20,7 +20,7 @@ from sloppyjobs.domain.states import FINISHED, Failure, Lost, Status, decide
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.jobs.turns import TogetherTurns
 from sloppyjobs.storage.ports.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest, Fence, Sweep, Turns
-from sloppyjobs.storage.records import (
+from sloppyjobs.storage.ports.records import (
     AttemptRecord,
     CounterRecord,
     EventRecord,

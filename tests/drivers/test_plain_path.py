@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from sloppyjobs import errors
 from sloppyjobs.cli import main
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.storage import sqlstate
+from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
 from sloppyjobs.storage.dialects.postgres.storage import PostgresStorage
 
 MakeJobs = Callable[..., Jobs]

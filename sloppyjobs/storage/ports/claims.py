@@ -38,7 +38,7 @@ class Sweep(NamedTuple):
 
 
 class Turns(Protocol):
-    """One settlement and one claim under way at most. What failed is done again when it is asked for again."""
+    """One settlement and one claim under way at most. What failed is retried when it is asked for the next time."""
 
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
         """Settle these; they belong to one worker."""

@@ -18,7 +18,7 @@ from sloppyjobs.domain.redaction.redactor import REDACTED, Redactor
 from sloppyjobs.domain.states import AttemptStatus, Failure, Status
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.logs import ATTEMPTS, fields_of, indented
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.worker.deferred_calls import Deferred
 from sloppyjobs.worker.observe.outcomes import outcome
 from sloppyjobs.worker.observe.reported_error import exc_info
@@ -53,7 +53,7 @@ class _Line(NamedTuple):
 class AttemptLog:
     """Logs in a thread of its own, because a mail handler may take seconds."""
 
-    def __init__(self, definitions: Definitions, storage: SqlStorage) -> None:
+    def __init__(self, definitions: Definitions, storage: Store) -> None:
         self._definitions = definitions
         self._storage = storage
         self._redactors: dict[str, Redactor | None] = {}

@@ -21,7 +21,7 @@ from sloppyjobs.domain.states import Decision, Status
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.observe import traces
 from sloppyjobs.observe.hooks import Hooks, JobHook
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.worker.deferred_calls import Deferred
 from sloppyjobs.worker.observe.attempt_log import AttemptLog
 from sloppyjobs.worker.observe.outcomes import outcome
@@ -37,7 +37,7 @@ _Call = tuple[tuple[JobHook, ...], Job, Decision]
 class Aftermath:
     """Tells metrics, the log and hooks what became of attempts. Successes cost nothing while nobody listens."""
 
-    def __init__(self, hooks: Hooks, storage: SqlStorage, definitions: Definitions) -> None:
+    def __init__(self, hooks: Hooks, storage: Store, definitions: Definitions) -> None:
         self._hooks = hooks
         self._storage = storage
         self._log = AttemptLog(definitions, storage)

@@ -63,7 +63,7 @@ class AttemptRecord(NamedTuple):
 
 
 class EventRecord(NamedTuple):
-    """An edge that a job walked."""
+    """A transition of a job."""
 
     job_id: str
     event_type: str
