@@ -30,7 +30,7 @@ class Turnstile:
 
     def __init__(self, url: str) -> None:
         self._connection = psycopg.connect(url, autocommit=True)
-        self._sql = statements.statements(Tables(dialect="postgresql"), None)
+        self._sql = statements.statements(Tables(), None)
 
     def turn(self, finished: list[tuple[str, int]], room: int) -> list[tuple[str, int, str]]:
         """Settle ``finished`` as succeeded; claim up to ``room`` jobs: id, attempt number and payload."""
@@ -96,7 +96,7 @@ def finish(url: str, jobs: int, watch: Stopwatch) -> dict[str, Any]:
 
 def statement_times(url: str, jobs: int, batch: int = BATCH) -> dict[str, Any]:
     """Seconds in each statement of the turns, when they are run one after the other without a pipeline."""
-    sql = statements.statements(Tables(dialect="postgresql"), None)
+    sql = statements.statements(Tables(), None)
     seconds = dict.fromkeys(("begin", "settle", "claim", "commit"), 0.0)
     turns, finished = 0, []
     with psycopg.connect(url, autocommit=True) as connection:

@@ -19,7 +19,7 @@ from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, Item, Moment
 from sloppyjobs.enqueue.request import NewJobs, connection_of
-from sloppyjobs.enqueue.waiting import Waiting, id_of
+from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
 from sloppyjobs.ids import Ids
 from sloppyjobs.internals import Internals
 from sloppyjobs.locks import Locks, held_lock
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from sloppyjobs.admin import Admin
     from sloppyjobs.worker import Worker
-    from sloppyjobs.worker.observe.settlement_hooks import Aftermath
+    from sloppyjobs.worker.observe.settlement_hooks import SettlementHooks
     from sloppyjobs.worker.runners.find_jobs import Find
 
 R = TypeVar("R")
@@ -205,9 +205,9 @@ class Jobs(Defining, AsyncJobs):
 
         ``WaitTimeout`` when it has not finished by then. Its ``result`` is None unless it has succeeded.
         """
-        waiting, wanted = Waiting(timeout), id_of(job_id)
-        while (pause := waiting.pause_after(job := self.get(wanted))) is not None:
-            time.sleep(pause)
+        backoff, wanted = WaitBackoff(timeout), id_of(job_id)
+        while (delay := backoff.next_delay(job := self.get(wanted))) is not None:
+            time.sleep(delay)
         return job
 
     def _new_jobs(self) -> NewJobs:
@@ -296,7 +296,7 @@ class Jobs(Defining, AsyncJobs):
         )
         lost = self.storage.sweep().lost
         if lost:
-            self._aftermath().lost(lost, wait=True)
+            self._settlement_hooks().lost(lost, wait=True)
         # Retried where all were damaged: an empty list would say that nothing is due.
         while claims := self.storage.claim(request):
             for claim in claims:
@@ -340,13 +340,13 @@ class Jobs(Defining, AsyncJobs):
         settlement = Settlement(claim.id, claim.attempt, claim.worker_id, decision)
         accepted = claim.id in self.storage.settle([settlement])
         if accepted:
-            self._aftermath().settled([Ended(traces.without_trace(claim.job), settlement)], wait=True)
+            self._settlement_hooks().settled([Ended(traces.without_trace(claim.job), settlement)], wait=True)
         return accepted
 
-    def _aftermath(self) -> Aftermath:
-        from sloppyjobs.worker.observe.settlement_hooks import Aftermath  # noqa: PLC0415 - producers never need it
+    def _settlement_hooks(self) -> SettlementHooks:
+        from sloppyjobs.worker.observe.settlement_hooks import SettlementHooks  # noqa: PLC0415 - producers never need it
 
-        return Aftermath(self._internals.hooks, self.storage, self.definitions)
+        return SettlementHooks(self._internals.hooks, self.storage, self.definitions)
 
     # Locks
 

@@ -1,4 +1,4 @@
-"""Logging that knows the job: fields on every record that is written inside a handler, and formats that show them.
+"""Logging with the fields of the job on every record that is written inside a handler, and formats that show them.
 
 A worker gives the fields to every logging handler that is there when it starts. One that is added later takes them by
 ``handler.addFilter(JobFilter())``.
@@ -69,7 +69,7 @@ def _shown_id(text: str) -> str:
 
 
 def indented(text: str) -> str:
-    """Text of several lines, each of them indented, and its other control characters spelled out."""
+    """Text of several lines, each of them indented, and its other control characters escaped."""
     text = text.replace("\t", "    ").rstrip("\n")
     if not text.replace("\n", "").isprintable():
         text = "\n".join(map(one_line, text.split("\n")))
@@ -122,16 +122,16 @@ def json_fields(fields: Mapping[str, Any]) -> str | None:
         return payload.encode(dict(fields), FIELDS_LIMIT, what="fields")
     except errors.InvalidPayload:
         pass
-    kept: dict[str, Any] = {}
+    bounded: dict[str, Any] = {}
     left = FIELDS_LIMIT
     for position, (name, value) in enumerate(fields.items()):
         text, shown = _json_value(value)
         left -= len(text) + 100
         if left < 0:
-            kept["…"] = f"{len(fields) - position} more"
+            bounded["…"] = f"{len(fields) - position} more"
             break
-        kept[payload.clean_text(name, 100)] = shown
-    return payload.encode(kept, what="fields")
+        bounded[payload.clean_text(name, 100)] = shown
+    return payload.encode(bounded, what="fields")
 
 
 def _json_value(value: object) -> tuple[str, object]:
@@ -180,7 +180,7 @@ for _name in OWN_LOGGERS:
 
 
 class TextFormatter(logging.Formatter):
-    """Lines for people, which name the job at their end."""
+    """Lines of text with the job at their end."""
 
     def __init__(self) -> None:
         super().__init__(TEXT_FORMAT)
@@ -226,7 +226,7 @@ def _as_json(fields: dict[str, Any]) -> str:
 
 
 def _plain(value: object) -> object:
-    """The value, if JSON could hold it; else in words."""
+    """The value, if it is JSON; else as text."""
     try:
         json.dumps(value)
     except (TypeError, ValueError, RecursionError):

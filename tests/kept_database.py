@@ -11,8 +11,8 @@ from sqlalchemy import make_url
 
 from sloppyjobs.storage.schema.tables import Tables
 
-_VERSION_TABLE = Tables(dialect="postgresql").schema_name
-_OURS = sorted({table.name for table in Tables(dialect="postgresql").metadata.tables.values()} | {_VERSION_TABLE})
+_VERSION_TABLE = Tables().schema_name
+_OURS = sorted({table.name for table in Tables().metadata.tables.values()} | {_VERSION_TABLE})
 
 # Only what was written to is emptied: each truncated table costs new files for it and for its indexes. And truncated,
 # not deleted from, because the planner looks at the size of the files.

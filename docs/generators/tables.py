@@ -12,6 +12,7 @@ import sys
 from sqlalchemy import Dialect, Index, Table
 from sqlalchemy.dialects import postgresql
 
+from sloppyjobs.storage.dialects.postgres.schema import STYLE
 from sloppyjobs.storage.schema.tables import Tables
 
 POSTGRESQL: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
@@ -291,7 +292,7 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
 
 def document() -> str:
     """The page."""
-    tables = Tables(dialect="postgresql")
+    tables = Tables(style=STYLE)
     described = {getattr(tables, name).name for name in TABLES}
     undescribed = set(tables.metadata.tables) - described
     if undescribed:

@@ -43,8 +43,8 @@ def possible_id(cause: object) -> bool:
     return isinstance(cause, str) and _ID.fullmatch(cause) is not None
 
 
-class Fates(NamedTuple):
-    """What has become of the jobs of a retry run."""
+class MemberCounts(NamedTuple):
+    """How many jobs of a retry run have which outcome."""
 
     succeeded: int = 0
     died: int = 0
@@ -52,7 +52,7 @@ class Fates(NamedTuple):
     other: int = 0
 
 
-def fate(status: Status | None) -> str:
+def counted_as(status: Status | None) -> str:
     """The field of ``Fates`` that counts a job of this status; None for one that was removed."""
     match status:
         case Status.SUCCEEDED:
@@ -66,7 +66,7 @@ def fate(status: Status | None) -> str:
 
 def dies_again(newest_first: Iterable[Status | None]) -> bool:
     """Whether the last finished members of a run, in its order, all died again."""
-    finished = [one for one in map(fate, newest_first) if one in ("succeeded", "died")][:DEATHS_TO_STOP]
+    finished = [one for one in map(counted_as, newest_first) if one in ("succeeded", "died")][:DEATHS_TO_STOP]
     return len(finished) == DEATHS_TO_STOP and set(finished) == {"died"}
 
 
@@ -77,7 +77,7 @@ class Pace(NamedTuple):
     next_at: datetime
 
 
-def pace(rate: float, due_at: datetime, now: datetime, fates: Fates) -> Pace:
+def pace(rate: float, due_at: datetime, now: datetime, counts: MemberCounts) -> Pace:
     """What is due at ``rate`` jobs per minute since ``due_at``.
 
     A run that nobody advanced for an hour does not make up for it, and one whose jobs do not finish waits for them:
@@ -89,7 +89,7 @@ def pace(rate: float, due_at: datetime, now: datetime, fates: Fates) -> Pace:
         return Pace(0, due_at)
     burst = max(1, min(MOST_AT_ONCE, int(rate * BURST_SECONDS / 60)))
     due = 1 + int(late / each.total_seconds())
-    finished = fates.succeeded + fates.died + fates.other
+    finished = counts.succeeded + counts.died + counts.other
     most = FIRST_FEW if finished < DEATHS_TO_STOP else min(MOST_UNFINISHED, max(FIRST_FEW, int(rate)))
-    jobs = min(due, burst, max(0, most - fates.unfinished))
+    jobs = min(due, burst, max(0, most - counts.unfinished))
     return Pace(jobs, due_at + due * each if jobs == due else now + each)

@@ -1,6 +1,6 @@
-"""What is kept of an error: class, message, raising frame and traceback, all cleaned and truncated.
+"""What is stored of an error: class, message, raising frame and traceback, all cleaned and truncated.
 
-Pure: no I/O, no clock. Nothing that an exception does in its own methods can break the settlement of its job.
+Pure: no I/O, no clock. Methods of an exception that raise do not break the settlement of its job.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ CODE_LIMIT = 64
 
 def from_exception(error: BaseException, code: str | None = None) -> Failure:
     """The failure of an attempt whose handler raised."""
-    shown = tracebacks.shown(error, TRACEBACK_LIMIT)
+    formatted = tracebacks.format_error(error, TRACEBACK_LIMIT)
     return Failure(
         code=_code(code or _own_code(error)),
         message=clean_text(error, MESSAGE_LIMIT),
         type=clean_text(_class_name(type(error)), NAME_LIMIT)[:NAME_LIMIT],
-        frame=None if shown.place is None else clean_text(shown.place, NAME_LIMIT)[:NAME_LIMIT],
-        traceback=shown.text,
-        frames=shown.frames,
+        frame=None if formatted.raised_in is None else clean_text(formatted.raised_in, NAME_LIMIT)[:NAME_LIMIT],
+        traceback=formatted.text,
+        frames=formatted.frames,
     )
 
 
 def from_text(message: object, code: str = errors.HandlerFailed.code) -> Failure:
-    """The failure that a worker written by others reports in words."""
+    """The failure that a worker written by others reports as text."""
     return Failure(code=code, message=clean_text(message, MESSAGE_LIMIT))
 
 
@@ -42,9 +42,9 @@ def from_damage(damage: str) -> Failure:
 
 
 def _code(code: object) -> str:
-    """A code of the application's own errors is kept as far as the column can hold it."""
-    kept = clean_text(code, CODE_LIMIT)[:CODE_LIMIT] if isinstance(code, str) else ""
-    return kept or errors.HandlerFailed.code
+    """A code of the application's own errors, truncated to the length of the column."""
+    stored = clean_text(code, CODE_LIMIT)[:CODE_LIMIT] if isinstance(code, str) else ""
+    return stored or errors.HandlerFailed.code
 
 
 def _own_code(error: BaseException) -> object:

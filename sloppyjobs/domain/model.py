@@ -1,7 +1,7 @@
 """The values that pass between the layers. Frozen, and free of behaviour that needs a database.
 
 Pure: no I/O, no clock. Structs and not dataclasses, because thousands are built per second; those of the hot path hold
-no cycles, and the garbage collector need not look at them.
+no cycles, and the garbage collector need not track them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEFAULT_RETRY = Retry()
 # A struct looks up each keyword among all of its fields. With so many fields that takes longer than everything else, so
 # where rows become jobs they are given by position.
 class JobFacts(msgspec.Struct, frozen=True, gc=False):
-    """What is told of a job wherever it is told of: everything but what it carries."""
+    """The fields of a job that every view of it has: everything but its payload, metadata and result."""
 
     id: str
     name: str
@@ -75,7 +75,7 @@ class Job(JobFacts, Generic[R], frozen=True, gc=False):
     existing: bool = False
     """True where an idempotency key matched, so that this is the job that was there before."""
     damage: str | None = None
-    """What of the row cannot be read, and is shown as something else here; None for every row that is whole."""
+    """Which columns cannot be read and have a substitute here; None for every row that is not damaged."""
 
 
 class Terms(msgspec.Struct, frozen=True, gc=False):
@@ -184,7 +184,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of an edge of the state machine that a job walked."""
+    """The fields of an event that every view of it has: one edge of the state machine that a job took."""
 
     job_id: str
     event_type: str
@@ -198,7 +198,7 @@ class EventFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Event(EventFacts, frozen=True, kw_only=True):
-    """One edge that a job walked, as its row says. ``id`` orders a job's events."""
+    """One edge that a job took, as its row says. ``id`` orders a job's events."""
 
     id: int
 

@@ -84,12 +84,12 @@ def text(option: str, value: object, *, longest: int = NAME_LENGTH) -> str:
 
 
 def are_plain_keys(values: Sequence[object]) -> bool:
-    """Whether ``key`` would take each of these as it is: a look at all of them at once."""
+    """Whether ``key`` would accept each of these unchanged; checked for all of them at once."""
     if not values or set(map(type, values)) != {str}:
         return False
     texts = cast("Sequence[str]", values)
-    together = "".join(texts)
-    if not (together.isascii() and together.isprintable()) or max(map(len, texts)) > KEY_LENGTH:
+    joined = "".join(texts)
+    if not (joined.isascii() and joined.isprintable()) or max(map(len, texts)) > KEY_LENGTH:
         return False
     return not any(text[:1] in ("", " ") for text in texts)
 
@@ -151,7 +151,7 @@ def instant(option: str, value: object) -> datetime:
         raise refuse(option, value, "must be an aware datetime or ISO 8601 text with an offset")
     if moment.utcoffset() is None:
         raise refuse(option, value, "has no time zone; use for instance datetime.now(timezone.utc)")
-    # What a driver shows in the session's zone must still be a date that Python and every database have.
+    # In any session's zone it must still be a date that Python and every database can represent.
     if not 1000 <= moment.year <= 9998:
         raise refuse(option, value, "must lie in the years 1000 to 9998")
     return moment.astimezone(UTC)
@@ -167,7 +167,7 @@ def whole(option: str, value: object, *, least: int = -_INT32, most: int = _INT3
 
 
 def names(option: str, value: object) -> tuple[str, ...]:
-    """One or more names; a single text is refused, because it would be taken apart into letters."""
+    """One or more names; a single text is refused, because it would be split into letters."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise refuse(option, value, f"must be a list of names, such as {option}=({value!r},)")
     found = tuple(text(option, item) for item in value)

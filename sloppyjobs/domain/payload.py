@@ -1,7 +1,7 @@
 """Payloads and results: what may become JSON, and how it is checked before anything is written.
 
-The codec alone is not enough: it writes NaN as null, integer keys as text and NUL as an escape without a
-word, and one database or another refuses each of them later.
+The codec alone is not enough: it writes NaN as null, integer keys as text and NUL as an escape,
+silently, and one database or another refuses each of them later.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Refused(Exception):
         self.path: list[object] = []
 
 
-class _Rebuilding:
+class _RebuildState:
     """How many more values may be copied, and whether datetimes may lack a time zone."""
 
     def __init__(self, budget: int, *, naive_datetimes: bool) -> None:
@@ -149,8 +149,8 @@ def validate_input(value: object, schema: Any, *, limit: int = DEFAULT_LIMIT, wh
 def clean_text(text: object, limit: int) -> str:
     """The text of anything, fit for every database: no NUL, no lone surrogate, at most ``limit`` characters.
 
-    Never raises, even when the object's ``__str__`` does, and be it ``SystemExit``. A cut is marked, with the full
-    length.
+    Never raises, even when the object's ``__str__`` does, and be it ``SystemExit``. A truncation is marked, with the
+    full length.
     """
     try:
         # A subclass of str could bring methods of its own into what follows.
@@ -198,7 +198,7 @@ def _plain(value: object, limit: int, what: str) -> object:
         try:
             _measure(value, limit, MAX_DEPTH)
         except _NotPlain:
-            value = _rebuild(value, MAX_DEPTH, _Rebuilding(limit, naive_datetimes=what == "result"))
+            value = _rebuild(value, MAX_DEPTH, _RebuildState(limit, naive_datetimes=what == "result"))
             _measure(value, limit, MAX_DEPTH)
     except _Refused as refused:
         raise _invalid(_path(what, refused.path), refused.reason) from None
@@ -209,7 +209,7 @@ def _measure(value: object, limit: int, depth: int) -> int:
     """At least how many bytes the value takes. Stops as soon as this passes the limit.
 
     A container counts its brackets as one, because the comma of its last item is counted too. The bound keeps
-    shared containers, that unfold to more than memory holds, from being walked to the end.
+    shared containers, that unfold to more than memory holds, from being traversed to the end.
     """
     kind = type(value)
     if kind is str:
@@ -277,7 +277,7 @@ def _measure_list(items: list[object], limit: int, depth: int) -> int:
     return size
 
 
-def _rebuild(value: object, depth: int, state: _Rebuilding) -> object:
+def _rebuild(value: object, depth: int, state: _RebuildState) -> object:
     """A copy in which objects are replaced by the builtins that stand for them."""
     state.budget -= 1
     if state.budget < 0:
@@ -305,7 +305,7 @@ def _rebuild(value: object, depth: int, state: _Rebuilding) -> object:
         raise
 
 
-def _builtin(value: object, depth: int, state: _Rebuilding) -> object:
+def _builtin(value: object, depth: int, state: _RebuildState) -> object:
     # Inside a typed object msgspec writes these by the object's type, and reads them back; here it could not.
     if isinstance(value, set | frozenset | bytes | bytearray | memoryview):
         _not_json(value)

@@ -1,7 +1,7 @@
 """The first fields of a payload in one line, for a row of a list.
 
-Pure: no I/O, no clock. A list reads no more than the start of a payload. Of one that goes on beyond it, only members
-that are complete are looked at: what a cut value would have shown of itself is unknown, so nothing of it is shown.
+Pure: no I/O, no clock. A list reads no more than the start of a payload. Of a longer one, only
+members that are complete are shown: of a truncated value it is unknown whether it is secret.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from sloppyjobs.domain.payload import clean_text
 from sloppyjobs.domain.redaction.redactor import REDACTED, UNAVAILABLE, Preview, Redactor
 
 START = 2_048
-"""Characters of a payload that are looked at."""
+"""Characters of a payload that are read."""
 FIELDS = 3
 LENGTH = 120
 """Characters of the line."""
 _VALUE = 48
 _KEY = 40
-# More than is shown of a value, so that the marks of a cut in the middle of it are not shown either.
-_LOOKED_AT = 200
+# More than is shown of a value, so that the marks of a truncation inside it are not shown either.
+_VALUE_LIMIT = 200
 _MORE = "…"
 
 _NOTHING = Preview(value=None, text=UNAVAILABLE, redacted=0, truncated=False, available=False)
@@ -43,8 +43,8 @@ def summary(redactor: Redactor, start: str) -> Preview:
         return _of_object(redactor, value)
     if isinstance(value, list):
         return _of_list(redactor, value)
-    shown = redactor.bounded(value, limit=_LOOKED_AT)
-    return _preview(_short(shown), _written(shown))
+    shown = redactor.bounded(value, limit=_VALUE_LIMIT)
+    return _preview(_shortened(shown), _written(shown))
 
 
 def _of_start(redactor: Redactor, start: str) -> Preview:
@@ -60,12 +60,12 @@ def _of_object(redactor: Redactor, members: Mapping[str, object], *, whole: bool
     containers = [key for key, value in members.items() if isinstance(value, dict | list)]
     parts: list[str] = []
     value: dict[str, object] = {}
-    for key, field in redactor.fields(members, [*scalars, *containers][:FIELDS], limit=_LOOKED_AT, whole=whole):
+    for key, field in redactor.fields(members, [*scalars, *containers][:FIELDS], limit=_VALUE_LIMIT, whole=whole):
         part = f"{_quoted(key, _KEY)}: {_written(field)}"
         if parts and len(", ".join((*parts, part))) > LENGTH - len("{, …}"):
             break
         parts.append(part)
-        value[_cut(key, _KEY)] = _short(field)
+        value[_truncate(key, _KEY)] = _shortened(field)
     more = not whole or len(parts) < len(members)
     line = "{" + ", ".join([*parts, _MORE] if more else parts) + "}"
     return _preview(value, line)
@@ -73,11 +73,11 @@ def _of_object(redactor: Redactor, members: Mapping[str, object], *, whole: bool
 
 def _of_list(redactor: Redactor, items: list[Any]) -> Preview:
     # What an item is depends on the one before it and on nothing else.
-    shown = redactor.bounded(items[:FIELDS], limit=_LOOKED_AT)
+    shown = redactor.bounded(items[:FIELDS], limit=_VALUE_LIMIT)
     assert isinstance(shown, list)
     parts = [_written(item) for item in shown[:FIELDS]]
     line = "[" + ", ".join([*parts, _MORE] if len(items) > FIELDS else parts) + "]"
-    return _preview([_short(item) for item in shown], _cut(line, LENGTH))
+    return _preview([_shortened(item) for item in shown], _truncate(line, LENGTH))
 
 
 def _preview(value: object, line: str) -> Preview:
@@ -85,7 +85,7 @@ def _preview(value: object, line: str) -> Preview:
 
 
 def _complete_members(text: str) -> Iterator[tuple[str, object]]:
-    """The members at the start of an object whose end is missing, but for the one that is cut."""
+    """The members at the start of an object whose end is missing, without the one that is truncated."""
     scan = json.JSONDecoder().raw_decode
     end = 0
     try:
@@ -102,10 +102,10 @@ def _complete_members(text: str) -> Iterator[tuple[str, object]]:
         return
 
 
-def _after_space(text: str, place: int) -> int:
-    while place < len(text) and text[place] in " \t\r\n":
-        place += 1
-    return place
+def _after_space(text: str, position: int) -> int:
+    while position < len(text) and text[position] in " \t\r\n":
+        position += 1
+    return position
 
 
 def _written(value: object) -> str:
@@ -117,20 +117,20 @@ def _written(value: object) -> str:
         return "[…]" if value else "[]"
     if isinstance(value, str):
         return _quoted(value, _VALUE)
-    return _cut(json.dumps(value), _VALUE)
+    return _truncate(json.dumps(value), _VALUE)
 
 
-def _short(value: object) -> object:
+def _shortened(value: object) -> object:
     if isinstance(value, dict | list):
         return _written(value)
-    return _cut(value, _VALUE) if isinstance(value, str) else value
+    return _truncate(value, _VALUE) if isinstance(value, str) else value
 
 
 def _quoted(text: str, most: int) -> str:
-    quoted = json.dumps(_cut(clean_text(text, len(text)), most), ensure_ascii=False)
+    quoted = json.dumps(_truncate(clean_text(text, len(text)), most), ensure_ascii=False)
     # Escapes make it longer.
     return quoted if len(quoted) <= most + 2 else f'{quoted[:most]}{_MORE}"'
 
 
-def _cut(text: str, most: int) -> str:
+def _truncate(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + _MORE

@@ -115,7 +115,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A worker that shuts down gives the job back."""
+    """A worker that shuts down returns the job to its queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ Outcome = Succeeded | Failed | Lost | Released | Snoozed | Cancelled
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to write for a finished attempt: the edges to walk from ``processing`` and the values to set."""
+    """What to write for a finished attempt: the edges to take from ``processing`` and the values to set."""
 
     path: tuple[Status, ...]
     attempt: AttemptStatus

@@ -1,4 +1,4 @@
-"""Tracebacks within bounds: the application's own frames are kept, and library frames are left out in the middle.
+"""Tracebacks within bounds: the application's own frames are shown, and library frames are omitted in the middle.
 
 Pure: no clock. Source lines are read by ``linecache``, as for every traceback.
 """
@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from sloppyjobs.domain.payload import clean_text
 
 MOST_FRAMES = 40
-"""Frames of one exception that are shown whole; of more, some in the middle are left out."""
+"""Frames of one exception that are shown whole; of more, some in the middle are omitted."""
 FIRST, LAST, OWN = 3, 12, 20
-"""Of too many frames: the outermost, the innermost, and so many of the application's are kept."""
+"""Of too many frames: the outermost, the innermost, and so many of the application's are shown."""
 PART_LIMIT = 2_000
 """Characters of one frame, or of one message, inside a traceback."""
 GROUP_WIDTH, GROUP_DEPTH = 10, 5
@@ -40,42 +40,42 @@ class Frame(NamedTuple):
     module: str
 
 
-class ShownError(NamedTuple):
-    """What is kept of an exception: its traceback as text, the frames in it, and ``module:function`` of its cause."""
+class FormattedError(NamedTuple):
+    """What is stored of an exception: its traceback as text, its frames, and the ``module:function`` that raised it."""
 
     text: str
     frames: tuple[Frame, ...]
-    place: str | None
+    raised_in: str | None
 
 
-def shown(error: BaseException, limit: int) -> ShownError:
+def format_error(error: BaseException, limit: int) -> FormattedError:
     """The traceback of an exception, with causes, contexts and groups, in at most ``limit`` characters."""
     try:
-        known = _stack_of(error)
+        known = _cached_stack(error)
     except BaseException:
         known = None
-    place = raising_place(error.__traceback__) if known is None else known.place
+    raised_in = raising_frame(error.__traceback__) if known is None else known.raised_in
     try:
         if known is not None:
             text, frames = known.text + _last_lines(error), known.frames
         else:
-            text, frames = _described(error)
+            text, frames = _format_all(error)
     except BaseException:
-        return ShownError("the traceback could not be formatted", (), place)
-    return ShownError(shortened(clean_text(text, sys.maxsize), limit), frames, place)
+        return FormattedError("the traceback could not be formatted", (), raised_in)
+    return FormattedError(truncate_middle(clean_text(text, sys.maxsize), limit), frames, raised_in)
 
 
-def _described(error: BaseException) -> tuple[str, tuple[Frame, ...]]:
+def _format_all(error: BaseException) -> tuple[str, tuple[Frame, ...]]:
     described = traceback.TracebackException.from_exception(
         error, lookup_lines=False, compact=True, max_group_width=GROUP_WIDTH, max_group_depth=GROUP_DEPTH
     )
     frames = _frames(described.stack, error.__traceback__)
     for one in _with_causes(described):
         one.stack = _ShortStack.of(one.stack)
-    return "".join(shortened(part, PART_LIMIT) for part in described.format()), frames
+    return "".join(truncate_middle(part, PART_LIMIT) for part in described.format()), frames
 
 
-def raising_place(trace: TracebackType | None) -> str | None:
+def raising_frame(trace: TracebackType | None) -> str | None:
     """Where an error comes from, as ``module:function``; without a line number, which changes with every edit.
 
     That is the innermost frame of the application: neither of the standard library, nor of an installed package, nor of
@@ -102,47 +102,47 @@ def raising_place(trace: TracebackType | None) -> str | None:
     return f"{named.f_globals.get('__name__', '?')}:{named.f_code.co_qualname}"
 
 
-def shortened(text: str, limit: int) -> str:
-    """The text with its middle left out where it is longer than ``limit``, and a mark that says how much is missing."""
+def truncate_middle(text: str, limit: int) -> str:
+    """The text with its middle omitted where it is longer than ``limit``, and a mark that says how much is missing."""
     if len(text) <= limit:
         return text
     marker = f"\n… ({len(text) - limit:,} characters left out) …\n"
-    kept = limit - len(marker)
-    head = kept // 3
-    return text[:head] + marker + text[len(text) - (kept - head) :]
+    room = limit - len(marker)
+    head = room // 3
+    return text[:head] + marker + text[len(text) - (room - head) :]
 
 
-# Stacks that were shown before: where many jobs fail, they fail in few places
+# Cached stacks: where many jobs fail, they fail in few places
 
 
-def _stack_of(error: BaseException) -> ShownError | None:
+def _cached_stack(error: BaseException) -> FormattedError | None:
     """The traceback down to the exception's own lines; None where it has causes or parts, which are shown as well."""
     hidden = error.__context__ is None or error.__suppress_context__
     if error.__cause__ is not None or not hidden or isinstance(error, BaseExceptionGroup):
         return None
     codes: list[CodeType] = []
-    key = []
+    entries: list[tuple[int, int, str]] = []
     trace = error.__traceback__
     while trace is not None and len(codes) <= MOST_FRAMES:
         code = trace.tb_frame.f_code
         codes.append(code)
         # By identity: code that is equal may be of another file.
-        key.append((id(code), trace.tb_lasti, trace.tb_frame.f_globals.get("__name__", "?")))
+        entries.append((id(code), trace.tb_lasti, trace.tb_frame.f_globals.get("__name__", "?")))
         trace = trace.tb_next
     if not codes or len(codes) > MOST_FRAMES:
         return None
-    places = tuple(key)
-    known, _ = _stacks.get(places, (None, ()))
+    key = tuple(entries)
+    known, _ = _stacks.get(key, (None, ()))
     if known is None:
         trace = error.__traceback__
         described = traceback.TracebackException(type(error), error, trace, lookup_lines=False, compact=True)
         frames = _frames(described.stack, trace)
         parts = [_HEADER, *_ShortStack.of(described.stack).format()]
-        text = "".join(shortened(part, PART_LIMIT) for part in parts)
-        known = ShownError(text, frames, raising_place(trace))
-        if len(_stacks) >= MOST_STACKS:
+        text = "".join(truncate_middle(part, PART_LIMIT) for part in parts)
+        known = FormattedError(text, frames, raising_frame(trace))
+        if len(_stacks) >= STACK_CACHE:
             _stacks.clear()
-        _stacks[places] = known, tuple(codes)
+        _stacks[key] = known, tuple(codes)
     return known
 
 
@@ -151,14 +151,14 @@ def _last_lines(error: BaseException) -> str:
     described = traceback.TracebackException(
         type(error), error, error.__traceback__, limit=0, lookup_lines=False, compact=True
     )
-    return "".join(shortened(part, PART_LIMIT) for part in described.format_exception_only())
+    return "".join(truncate_middle(part, PART_LIMIT) for part in described.format_exception_only())
 
 
 _HEADER = "Traceback (most recent call last):\n"
-MOST_STACKS = 256
-"""Stacks that are remembered; then it begins anew."""
-_stacks: dict[tuple[tuple[int, int, str], ...], tuple[ShownError, tuple[CodeType, ...]]] = {}
-"""By the places in the code; with the code, so that no other takes its identity."""
+STACK_CACHE = 256
+"""Stacks that are cached; then the cache is cleared."""
+_stacks: dict[tuple[tuple[int, int, str], ...], tuple[FormattedError, tuple[CodeType, ...]]] = {}
+"""By the instructions; with the code objects, so that no other gets their ids."""
 
 
 # Frames
@@ -168,37 +168,37 @@ def _frames(stack: Sequence[traceback.FrameSummary], trace: TracebackType | None
     modules = [str(frame.f_globals.get("__name__", "?")) for frame, _ in traceback.walk_tb(trace)]
     named = zip(stack, modules, strict=True)
     frames = [Frame(one.filename, one.lineno or 0, one.name, module) for one, module in named]
-    return tuple(frames[index] for index in _kept(stack))
+    return tuple(frames[index] for index in _shown_frames(stack))
 
 
 _GAP = "<left out>"
 
 
 class _ShortStack(traceback.StackSummary):
-    """Frames of which some in the middle may be left out; a line stands in their place."""
+    """Frames of which some in the middle may be omitted; a line says how many."""
 
     @classmethod
     def of(cls, frames: Sequence[traceback.FrameSummary]) -> _ShortStack:
         short = cls()
         before = -1
-        for index in [*_kept(frames), len(frames)]:
-            if left_out := index - before - 1:
-                short.append(traceback.FrameSummary(_GAP, left_out, "", lookup_line=False, line=""))
+        for index in [*_shown_frames(frames), len(frames)]:
+            if omitted := index - before - 1:
+                short.append(traceback.FrameSummary(_GAP, omitted, "", lookup_line=False, line=""))
             if index < len(frames):
                 short.append(frames[index])
             before = index
         return short
 
     def format_frame_summary(self, frame_summary: traceback.FrameSummary, **options: Any) -> str:
-        """The lines of a frame, or how many were left out."""
+        """The lines of a frame, or how many were omitted."""
         if frame_summary.filename == _GAP:
             number = frame_summary.lineno
             return f"  … {number} {'frame was' if number == 1 else 'frames were'} left out …\n"
         return super().format_frame_summary(frame_summary, **options)
 
 
-def _kept(frames: Sequence[traceback.FrameSummary]) -> list[int]:
-    """Which frames are kept, by their places."""
+def _shown_frames(frames: Sequence[traceback.FrameSummary]) -> list[int]:
+    """The indexes of the frames that are shown."""
     if len(frames) <= MOST_FRAMES:
         return list(range(len(frames)))
     origins = [_origin(one.filename) for one in frames]

@@ -1,4 +1,4 @@
-"""How much of some data can be shown.
+"""How much of some data is shown.
 
 Pure: no I/O, no clock.
 """
@@ -6,10 +6,10 @@ Pure: no I/O, no clock.
 from __future__ import annotations
 
 
-class Cut:
-    """Counts what is shown against a budget of about so many characters; ``happened`` once something is left out."""
+class Truncation:
+    """Counts what is shown against a budget of about so many characters; ``truncated`` once something is left out."""
 
-    __slots__ = ("budget", "happened")
+    __slots__ = ("budget", "truncated")
 
     MAX_TEXT = 2_000
     MAX_KEY = 200
@@ -18,7 +18,7 @@ class Cut:
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
-        self.happened = False
+        self.truncated = False
 
     def room(self, most: int) -> int:
         """How many characters of a text may be shown; a few always."""
@@ -32,16 +32,16 @@ class Cut:
         """The text, with a mark of its full length where something is missing."""
         room = self.room(most)
         if len(text) > room or length > len(text):
-            self.happened = True
+            self.truncated = True
             marker = f"… (cut, {max(length, len(text))} characters in all)"
             text = text[: room - len(marker)] + marker if len(marker) < room else text[:room]
         self.budget -= len(text) + 4
         return text
 
     def enter(self, depth: int, empty: bool) -> bool:
-        """Whether a container may be looked into."""
+        """Whether the items of a container are shown."""
         if not empty and (depth >= self._MAX_DEPTH or self.budget <= 0):
-            self.happened = True
+            self.truncated = True
             return False
         self.budget -= 4
         return True
@@ -49,5 +49,5 @@ class Cut:
     def full(self, taken: int) -> bool:
         """Whether no further item is shown."""
         full = taken >= self._MAX_ITEMS or self.budget <= 0
-        self.happened |= full
+        self.truncated |= full
         return full

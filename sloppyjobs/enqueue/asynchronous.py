@@ -15,7 +15,7 @@ from sloppyjobs import errors
 from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Job
 from sloppyjobs.enqueue.option_types import Duration, EnqueueOptions, Item
-from sloppyjobs.enqueue.waiting import Waiting, id_of
+from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
 from sloppyjobs.storage.ports import on_behalf_of_task
 
 if TYPE_CHECKING:
@@ -65,14 +65,14 @@ class AsyncJobs:
 
     async def wait_async(self, job_id: Job[Any] | str, timeout: Duration = 10) -> Job[Any]:
         """Wait until the job, or the one with this id, has finished, and return it, as ``wait`` does."""
-        waiting, wanted = Waiting(timeout), id_of(job_id)
+        backoff, wanted = WaitBackoff(timeout), id_of(job_id)
         while True:
-            # No thread is kept between two looks: many coroutines may wait at once.
+            # No thread is held between two polls: many coroutines may wait at once.
             job = await asyncio.to_thread(self.get, wanted)
-            pause = waiting.pause_after(job)
-            if pause is None:
+            delay = backoff.next_delay(job)
+            if delay is None:
                 return job
-            await asyncio.sleep(pause)
+            await asyncio.sleep(delay)
 
 
 async def _run(work: Callable[..., T], session: Any, connection: Any) -> T:

@@ -15,13 +15,13 @@ ONCE = {str, int, float, timedelta, datetime}
 """Types of values that are read once for all jobs that give the same."""
 
 Shape = tuple[str, tuple[str, ...]]
-"""The name of a job and those of its options: jobs of one shape are read together."""
+"""The name of a job and those of its options: jobs of one shape are read as one batch."""
 
 
 def terms_of(
     known: Mapping[str, Definition], names: Sequence[str], items: Sequence[tuple[Any, ...]]
 ) -> Iterable[Terms] | None:
-    """The terms of each item, in order; None where its options must be looked at one by one. Raises for some."""
+    """The terms of each item, in order; None where options must be read one by one. Raises for some."""
     if max(map(len, items)) < 3:
         by_name = {name: Terms(**default_terms(found)) for name, found in known.items()}
         return map(by_name.__getitem__, names)
@@ -31,21 +31,23 @@ def terms_of(
     shapes = list(zip(names, map(tuple, given), strict=True))
     different = dict.fromkeys(shapes)
     if len(different) == 1:
-        return _alike(known, shapes[0], given)
-    places: dict[Shape, list[int]] = {shape: [] for shape in different}
-    for place, shape in enumerate(shapes):
-        places[shape].append(place)
+        return _terms_of_shape(known, shapes[0], given)
+    positions: dict[Shape, list[int]] = {shape: [] for shape in different}
+    for position, shape in enumerate(shapes):
+        positions[shape].append(position)
     terms: list[Any] = [None] * len(items)
-    for shape, own in places.items():
-        found = _alike(known, shape, [given[place] for place in own])
+    for shape, own in positions.items():
+        found = _terms_of_shape(known, shape, [given[position] for position in own])
         if found is None:
             return None
-        for place, one in zip(own, found, strict=True):
-            terms[place] = one
+        for position, one in zip(own, found, strict=True):
+            terms[position] = one
     return terms
 
 
-def _alike(known: Mapping[str, Definition], shape: Shape, given: list[dict[str, Any]]) -> Iterable[Terms] | None:
+def _terms_of_shape(
+    known: Mapping[str, Definition], shape: Shape, given: list[dict[str, Any]]
+) -> Iterable[Terms] | None:
     """The terms of jobs of one name that give the same options."""
     name, chosen = shape
     if not OPTIONS.keys() >= set(chosen) or {"delay", "run_at"} <= set(chosen):
@@ -56,7 +58,7 @@ def _alike(known: Mapping[str, Definition], shape: Shape, given: list[dict[str, 
         if option in chosen:
             for field, values in _read(option, [one[option] for one in given], defaults, columns).items():
                 _set(fields, columns, field, values)
-    return _made(fields, columns, len(given))
+    return _build(fields, columns, len(given))
 
 
 def _set(fields: dict[str, Any], columns: dict[str, Sequence[Any]], field: str, values: Sequence[Any]) -> None:
@@ -100,7 +102,7 @@ def _read_each(
     }
 
 
-def _made(fields: Fields, columns: Mapping[str, Sequence[Any]], number: int) -> Iterable[Terms]:
+def _build(fields: Fields, columns: Mapping[str, Sequence[Any]], number: int) -> Iterable[Terms]:
     """Terms with these columns, and the fields for all of them; jobs with the same values share theirs."""
     base = Terms(**fields)
     if not columns:

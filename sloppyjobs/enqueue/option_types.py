@@ -1,4 +1,4 @@
-"""The options of an enqueue, as type checkers see them; ``newjobs`` checks their values."""
+"""The options of an enqueue, as type checkers see them; ``option_rules`` checks their values."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ class NewJobs:
 
     def many(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob]:
         """Jobs from items; those that ask for the same share their terms. Errors name the item's position."""
-        return self._together(items, ids) or self._one_by_one(items, ids)
+        return self._in_bulk(items, ids) or self._one_by_one(items, ids)
 
-    def _together(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob] | None:
-        """All at once, column by column; None where an item is refused or unusual, which is then looked at alone."""
+    def _in_bulk(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob] | None:
+        """All at once, column by column; None where an item is refused or unusual: then each is read alone."""
         if not {tuple, list}.issuperset(map(type, items)) or not {1, 2, 3}.issuperset(map(len, items)):
             return None
         names = [item[0] for item in items]
@@ -51,10 +51,10 @@ class NewJobs:
             return self._encoded(values, *schemas.values())
         texts = [""] * len(values)
         for key, schema in schemas.items():
-            places = [place for place, name in enumerate(names) if id(known[name].input) == key]
-            encoded = self._encoded([values[place] for place in places], schema)
-            for place, text in zip(places, encoded, strict=True):
-                texts[place] = text
+            positions = [position for position, name in enumerate(names) if id(known[name].input) == key]
+            encoded = self._encoded([values[position] for position in positions], schema)
+            for position, text in zip(positions, encoded, strict=True):
+                texts[position] = text
         return texts
 
     def _encoded(self, values: list[Any], schema: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Waiting for a job to finish: how long, and how often to look."""
+"""Waiting for a job to finish: how long, and how often to poll."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import FINISHED
 
-FIRST_PAUSE = 0.005
-LONGEST_PAUSE = 0.25
+FIRST_DELAY = 0.005
+LONGEST_DELAY = 0.25
 
 
 def id_of(job: Job | str) -> str:
@@ -19,21 +19,21 @@ def id_of(job: Job | str) -> str:
     return job.id if isinstance(job, Job) else job
 
 
-class Waiting:
-    """One wait, from now on; the pauses between two looks grow."""
+class WaitBackoff:
+    """The delays between polls of one wait, which grow until its timeout."""
 
     def __init__(self, timeout: float | timedelta) -> None:
         self._limit = options.seconds("timeout", timeout)
         self._deadline = time.monotonic() + self._limit
-        self._pause = FIRST_PAUSE
+        self._delay = FIRST_DELAY
 
-    def pause_after(self, job: Job) -> float | None:
-        """Seconds until the next look; None when the job has finished. Raises ``WaitTimeout`` when the time is over."""
+    def next_delay(self, job: Job) -> float | None:
+        """Seconds until the next poll; None when the job has finished. Raises ``WaitTimeout`` when the time is over."""
         if job.status in FINISHED:
             return None
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise errors.WaitTimeout(f"job {job.id} is {job.status} after {self._limit:g} s; it goes on")
-        pause = min(self._pause, left)
-        self._pause = min(self._pause * 1.5, LONGEST_PAUSE)
-        return pause
+        delay = min(self._delay, left)
+        self._delay = min(self._delay * 1.5, LONGEST_DELAY)
+        return delay

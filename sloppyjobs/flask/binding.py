@@ -119,7 +119,7 @@ class AppHooks(Hooks):
         """Call ``function`` for every job that will be tried again, in every application."""
         return self._origin.add_retry(function)
 
-    def surroundings(self) -> Any:
+    def hook_context(self) -> Any:
         """A context of the application."""
         return self._context()
 

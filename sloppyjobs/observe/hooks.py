@@ -1,4 +1,4 @@
-"""What an application hangs onto the running of its jobs: middleware, calls after a failure, captured logs."""
+"""What an application registers around the running of its jobs: middleware, hooks after a failure, captured logs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Job, NewJob
 
 Middleware = Callable[..., Any]
-"""``(ctx, payload, call_next)``; a coroutine function surrounds coroutines, any other surrounds functions."""
+"""``(ctx, payload, call_next)``; a coroutine function wraps coroutines, any other wraps functions."""
 
 JobHook = Callable[[Job], Any]
 """Told of a job, as the settlement left it; a coroutine function is run to its end."""
@@ -35,7 +35,7 @@ class Hooks:
 
     @property
     def middlewares(self) -> tuple[Middleware, ...]:
-        """What surrounds handlers, the outermost first."""
+        """What wraps handlers, the outermost first."""
         return self._middlewares
 
     @property
@@ -49,7 +49,7 @@ class Hooks:
         return self._retry
 
     def add_middleware(self, function: F) -> F:
-        """Surround handlers with one more layer, inside those that are there already."""
+        """Wrap handlers in one more layer, inside those that are there already."""
         self._middlewares = (*self._middlewares, _callable("middleware", function))
         return function
 
@@ -63,8 +63,8 @@ class Hooks:
         self._retry = (*self._retry, _callable("on_retry", function))
         return function
 
-    def surroundings(self) -> AbstractContextManager[Any]:
-        """What hooks after a settlement run inside of."""
+    def hook_context(self) -> AbstractContextManager[Any]:
+        """The context in which hooks after a settlement run."""
         return nullcontext()
 
 

@@ -1,7 +1,7 @@
 """OpenTelemetry spans from the enqueue to the execution, where the application has configured a tracer provider.
 
-Nothing is imported here: who has configured tracing has imported it, and to anybody else it costs a look into
-``sys.modules``. The trace travels in the job's metadata under ``TRACE``. What spans say of errors is redacted.
+Nothing is imported here: who has configured tracing has imported it. Otherwise it costs one lookup in
+``sys.modules``. The trace travels in the job's metadata under ``TRACE``. Errors in spans are redacted.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def produce(using: Any, new: Sequence[NewJob], write: Write) -> tuple[Sequence[N
         return traced, [without_trace(job) for job in write(traced)]
 
 
-class Sending:
-    """A producer's span of jobs whose writing may come to nothing; nobody hears of it unless it is ended."""
+class ProducerSpan:
+    """A producer's span of jobs that may not be written; it is exported only if it is ended."""
 
     def __init__(self, using: Any, new: Sequence[NewJob]) -> None:
         self._span = using.start_span(**_producer(new))
@@ -103,12 +103,12 @@ def _record(span: Any, failure: Failure, redactor: Redactor) -> None:
     from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415
 
     message = redactor.text(failure.message)
-    told = {
+    attributes = {
         "exception.type": failure.type,
         "exception.message": message,
         "exception.stacktrace": None if failure.traceback is None else redactor.text(failure.traceback),
     }
-    span.add_event("exception", {name: text for name, text in told.items() if text is not None})
+    span.add_event("exception", {name: text for name, text in attributes.items() if text is not None})
     span.set_attribute("error.type", failure.type or failure.code)
     span.set_status(Status(StatusCode.ERROR, message))
 
@@ -147,8 +147,8 @@ def _consumer(claim: Claim, carrier: Mapping[str, str] | None, redactor: Redacto
     }
 
 
-def carried(metadata: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """The trace that came with a job, if one did; whatever else is in its place is no trace."""
+def carrier_in(metadata: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """The trace that came with a job, if one did; other values under its key are ignored."""
     found = metadata.get(TRACE)
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         return None
@@ -167,11 +167,11 @@ def _with_trace(new: Sequence[NewJob], span: Any) -> Sequence[NewJob]:
     if not carrier:
         return new
     # Once for all jobs that share their terms, so that they go on sharing them.
-    carrying = {id(job.terms): _carrying(job.terms, carrier) for job in new}
-    return [NewJob(job.id, job.payload, carrying[id(job.terms)]) for job in new]
+    traced_terms = {id(job.terms): _with_carrier(job.terms, carrier) for job in new}
+    return [NewJob(job.id, job.payload, traced_terms[id(job.terms)]) for job in new]
 
 
-def _carrying(terms: Terms, carrier: Mapping[str, str]) -> Terms:
+def _with_carrier(terms: Terms, carrier: Mapping[str, str]) -> Terms:
     known = {} if terms.metadata is None else payload.decode(terms.metadata)
     return msgspec.structs.replace(terms, metadata=payload.encode({**known, TRACE: carrier}, what="metadata"))
 

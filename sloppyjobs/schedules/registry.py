@@ -58,14 +58,14 @@ class _Sending:
     """Jobs of a schedule that are about to be written, and the producer's span of that where there is tracing."""
 
     def __init__(self) -> None:
-        self._span: traces.Sending | None = None
+        self._span: traces.ProducerSpan | None = None
         self.jobs: dict[str, NewJob] = {}
 
     def begin(self, new: Sequence[NewJob]) -> Sequence[NewJob]:
         """The jobs as they are to be written; replaces those of a transaction that is retried."""
         tracer = traces.tracer()
         if tracer is not None and new:
-            self._span = traces.Sending(tracer, new)
+            self._span = traces.ProducerSpan(tracer, new)
             new = self._span.jobs
         self.jobs = {job.id: job for job in new}
         return new

@@ -2,58 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import URL, Engine
 
 from sloppyjobs.storage import urls
 from sloppyjobs.storage.clock import Clock, FakeClock
+from sloppyjobs.storage.dialects import DIALECTS
 from sloppyjobs.storage.store import SqlStorage
-
-if TYPE_CHECKING:
-    from sloppyjobs.storage.dialects.postgres.storage import PlainPostgresStorage
-    from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage
 
 __all__ = ["BACKENDS", "Clock", "FakeClock", "SqlStorage", "from_url", "offline", "postgres", "sqlite"]
 
 Target = str | URL | Engine
 
+BACKENDS = tuple(kind.name for kind in DIALECTS)
+"""The kinds of databases there are, by SQLAlchemy's names for them."""
 
-def sqlite(target: Target, **options: Any) -> SqliteStorage:
+
+def sqlite(target: Target, **options: Any) -> SqlStorage:
     """Jobs in a SQLite file: ``clock``, ``prefix``, ``synchronous`` ("FULL", "NORMAL", "EXTRA")."""
-    from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage  # noqa: PLC0415
+    from sloppyjobs.storage.dialects.sqlite.store import open_store  # noqa: PLC0415
 
-    return SqliteStorage(urls.checked(target), **options)
+    return open_store(urls.checked(target), **options)
 
 
-def postgres(target: Target, **options: Any) -> PlainPostgresStorage:
+def postgres(target: Target, **options: Any) -> SqlStorage:
     """Jobs in PostgreSQL: ``clock``, ``prefix``, ``schema``, ``notify``, ``answer_timeout``.
 
     Fastest by psycopg 3; any driver works. ``answer_timeout`` is for how many seconds a statement on a connection of
     the library's own making waits for a sign of life (10; None: for ever) before the connection is given up; by
     psycopg 3 only.
     """
-    from sloppyjobs.storage.dialects.postgres import drivers  # noqa: PLC0415
-    from sloppyjobs.storage.dialects.postgres.storage import PlainPostgresStorage, PostgresStorage  # noqa: PLC0415
+    from sloppyjobs.storage.dialects.postgres.store import open_store  # noqa: PLC0415
 
-    checked = urls.checked(target)
-    fast = drivers.driver_name(checked) == drivers.FAST
-    return PostgresStorage(checked, **options) if fast else PlainPostgresStorage(checked, **options)
+    return open_store(urls.checked(target), **options)
 
 
 def from_url(target: Target, **options: Any) -> SqlStorage:
     """The storage that fits a SQLAlchemy URL or engine. Raises ``InvalidOption`` for one that does not work here."""
     checked = urls.checked(target)
-    return _FACTORIES[urls.backend(checked)](checked, **options)
-
-
-_FACTORIES: Mapping[str, Callable[..., SqlStorage]] = {"sqlite": sqlite, "postgresql": postgres}
-
-BACKENDS = tuple(_FACTORIES)
-"""The kinds of databases there are, by SQLAlchemy's names for them."""
+    return urls.kind(checked).open_store(checked, **options)
 
 
 def offline(backend: str) -> SqlStorage:
     """A storage for a kind of database that leads to none: its ``ddl`` can be printed."""
-    return _FACTORIES[backend](f"{backend}://")
+    return from_url(f"{backend}://")

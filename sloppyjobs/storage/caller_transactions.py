@@ -1,26 +1,23 @@
 """The caller's transaction: whether it is one of the jobs' database, and the storage that can write in it.
 
-A session may come from another engine than ours, and by another driver: asynchronous, or psycopg2 beside psycopg 3.
+A session may come from another engine than ours, and by another driver: asynchronous, or one that an application uses.
 The statements are then written for that driver, by a storage beside ours that only ever works in callers' transactions.
 """
 
 from __future__ import annotations
 
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from sqlalchemy import URL, Connection, Engine
+from sqlalchemy import Connection, Engine
 
 from sloppyjobs import errors
+from sloppyjobs.storage.dialects import DIALECTS
 from sloppyjobs.storage.shown_urls import shown
 
 if TYPE_CHECKING:
     from sloppyjobs.storage.store import SqlStorage
-
-ASYNC_DRIVERS = {"psycopg": "postgresql+psycopg://", "aiosqlite": "sqlite+aiosqlite://"}
-"""Asynchronous drivers in whose transactions jobs can be written, and how their URLs begin."""
 
 
 class Callers:
@@ -54,14 +51,15 @@ class Callers:
             if driver not in self._beside:
                 # An engine of its own, which never connects, so that the application's may go when it is done with it.
                 copy = Engine(engine.pool.recreate(), engine.dialect, engine.url)
-                self._beside[driver] = self._storage.beside(copy)
+                self._beside[driver] = self._storage.on_engine(copy)
             return self._beside[driver]
 
     def _refuse_other_database(self, connection: Connection) -> None:
         ours, theirs = self._storage.engine, connection.engine
+        dialect = self._storage.dialect
         same = ours.dialect.name == theirs.dialect.name and (
-            (_place(ours.url) is not None and _place(ours.url) == _place(theirs.url))
-            or _equal(self._storage.read(self._storage.dialect.identity), self._storage.dialect.identity(connection))
+            (dialect.place(ours.url) is not None and dialect.place(ours.url) == dialect.place(theirs.url))
+            or _equal(self._storage.database.read(dialect.identity), dialect.identity(connection))
         )
         if not same:
             raise errors.InvalidOption(
@@ -81,20 +79,10 @@ def _driver(engine: Engine) -> tuple[str, bool]:
 
 def _refuse_async_driver(engine: Engine) -> None:
     name, is_async = _driver(engine)
-    if is_async and name not in ASYNC_DRIVERS:
-        known = " or ".join(f"create_async_engine('{url}…')" for url in ASYNC_DRIVERS.values())
+    known = {driver: f"{one.name}+{driver}://" for one in DIALECTS for driver in one.async_drivers}
+    if is_async and name not in known:
+        usable = " or ".join(f"create_async_engine('{url}…')" for url in sorted(known.values()))
         raise errors.InvalidOption(
-            f"jobs cannot be enqueued in a transaction of the asynchronous driver {name}: use {known}, or pass no "
+            f"jobs cannot be enqueued in a transaction of the asynchronous driver {name}: use {usable}, or pass no "
             "session and no connection"
         )
-
-
-def _place(url: URL) -> tuple[Any, ...] | None:
-    """Where the URL leads, whoever goes there and by whatever driver; None where the URL alone does not say."""
-    if url.get_backend_name() == "sqlite":
-        name = url.database or ":memory:"
-        return None if name.startswith((":memory:", "file:")) else (Path(name).resolve(),)
-    query = url.query
-    if "unix_sock" in query or "service" in query:
-        return None
-    return url.host or query.get("host"), url.port or query.get("port") or 5432, url.database or query.get("dbname")

@@ -1,20 +1,19 @@
 """Connections, transactions and the clock: what every part of the storage stands on.
 
-A transaction is a function of a connection. It is run again as a whole when the database reports a passing
-fault (a deadlock, a serialization failure, a busy file) and on a ``Conflict`` with another writer, so that no caller
-ever sees one. What lasts is raised as ``StorageUnavailable``, which says whether the work may have been done.
+A transaction is a function of a connection. It is retried as a whole when the database reports a transient fault
+(a deadlock, a serialization failure, a busy file) and on a ``Conflict`` with another writer, so that no caller ever
+sees one. What lasts is raised as ``StorageUnavailable``, which says whether the work may have been done.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import copy
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from functools import wraps
-from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, Executable, literal_column
 from sqlalchemy.exc import DBAPIError
@@ -26,8 +25,8 @@ from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.forking import forget_connections_after_fork
+from sloppyjobs.storage.prepared import Prepared
 from sloppyjobs.storage.schema import version
-from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.unavailable import StorageUnavailable
 from sloppyjobs.storage.watcher import Watcher
 
@@ -36,88 +35,39 @@ T = TypeVar("T")
 RETRY_SECONDS = 30.0
 
 
-class Prepared:
-    """A Core statement, compiled once and then run on the driver's own cursor.
-
-    Building and compiling a statement costs more than executing it, so the hot paths do it once.
-    Instants are passed and returned in the driver's own form.
-    """
-
-    __slots__ = ("_fixed", "_names", "sql")
-
-    def __init__(self, statement: Executable, engine: Engine) -> None:
-        compiled = statement.compile(dialect=engine.dialect)  # type: ignore[attr-defined]
-        self.sql: str = compiled.string
-        self._names: Sequence[str] | None = compiled.positiontup
-        self._fixed: Mapping[str, Any] = {k: v for k, v in compiled.params.items() if v is not None}
-
-    def bind(self, values: Mapping[str, Any]) -> Any:
-        """The values in the order or form that the driver wants."""
-        if self._fixed:
-            values = {**self._fixed, **values}
-        if self._names is None:
-            return values
-        return tuple([values[name] for name in self._names])
-
-    def rows(self, cursor: Any, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """Execute and fetch everything."""
-        cursor.execute(self.sql, self.bind(values))
-        fetched: list[tuple[Any, ...]] = cursor.fetchall()
-        return fetched
-
-    def run(self, cursor: Any, values: Mapping[str, Any]) -> int:
-        """Execute, and return how many rows were touched."""
-        cursor.execute(self.sql, self.bind(values))
-        count: int = cursor.rowcount
-        return count
-
-    def many(self, cursor: Any, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Execute once per row, in one call to the driver."""
-        if rows:
-            cursor.executemany(self.sql, [self.bind(row) for row in rows])
-
-
 class Database:
     """One database: its engine, its tables and its clock. Its dialect says what is different there."""
 
     def __init__(self, engine: Engine, *, dialect: Dialect, clock: Clock | None, owns_engine: bool) -> None:
+        self.engine = engine
+        self.owns_engine = owns_engine
+        """Whether the engine is of our making, or the application's."""
         self.dialect = dialect
         self.tables = dialect.tables
         self.to_driver, self.from_driver = dialect.to_driver, dialect.from_driver
-        self._test_clock = clock
+        self.test_clock = clock
         self.schema_checked = False
         """Whether the tables were seen to have the version of this code."""
         self._prepared: dict[str, Prepared] = {}
-        self._now_type = Instant()
-        self._stand_on(engine, ours=owns_engine)
-
-    def _stand_on(self, engine: Engine, *, ours: bool) -> None:
-        """Take connections from this engine, which is ours to close or not."""
-        self.engine = engine
-        self._owns_engine = ours
+        dialect.attach(engine, ours=owns_engine)
         forget_connections_after_fork(engine)
-
-    @property
-    def owns_engine(self) -> bool:
-        """Whether the engine is of our making, or the application's."""
-        return self._owns_engine
 
     @property
     def clock(self) -> Clock:
         """The clock in force."""
-        return self._test_clock or _DatabaseClock(self)
+        return self.test_clock or _DatabaseClock(self)
 
     @property
     def step(self) -> timedelta:
         """By how much the instants of jobs differ that are enqueued in one call; an injected clock stands still."""
-        return self.dialect.step if self._test_clock is None else timedelta(0)
+        return self.dialect.step if self.test_clock is None else timedelta(0)
 
     def now(self, connection: Connection) -> datetime:
         """What time it is, by the clock in force."""
-        if self._test_clock is not None:
-            return self._test_clock.now()
-        together = read_snapshot.in_force(self.engine)
-        if together is not None and (taken := together.now(connection)) is not None:
+        if self.test_clock is not None:
+            return self.test_clock.now()
+        shared = read_snapshot.in_force(self.engine)
+        if shared is not None and (taken := shared.now(connection)) is not None:
             return taken
         with self.translating(connection):
             cursor = cursor_of(connection)
@@ -130,20 +80,20 @@ class Database:
 
     def by_clock(self, value: Any) -> datetime:
         """What time it is, by the clock in force; ``value`` is what the database's own said."""
-        moment = self.from_driver(value) if self._test_clock is None else self._test_clock.now()
+        moment = self.from_driver(value) if self.test_clock is None else self.test_clock.now()
         assert moment is not None
         return moment
+
+    def injected_now(self) -> datetime | None:
+        """What time it is by the clock of a test; None where the database's own is in force."""
+        return None if self.test_clock is None else self.test_clock.now()
 
     def prepared(self, key: str, build: Callable[[], Executable]) -> Prepared:
         """The compiled statement of that name, built on first use."""
         found = self._prepared.get(key)
         if found is None:
-            found = self._prepared[key] = self.prepare(build())
+            found = self._prepared[key] = self.dialect.prepared(build(), self.engine)
         return found
-
-    def prepare(self, statement: Executable) -> Prepared:
-        """A statement for the driver's cursor."""
-        return Prepared(statement, self.engine)
 
     def schema_version(self, connection: Connection | None = None) -> int | None:
         """The version of the tables that are there, or None."""
@@ -159,37 +109,37 @@ class Database:
     # Transactions
 
     def write(self, work: Callable[[Connection], T], connection: Connection | None = None) -> T:
-        """Run ``work`` in a transaction of its own, again after a passing fault; or in the caller's."""
+        """Run ``work`` in a transaction of its own, retried after a transient fault; or in the caller's."""
         if connection is not None:
             with self.naming_outages(), self.translating(connection):
                 return work(connection)
-        return self._again(lambda: self._write_once(work))
+        return self.retry(lambda: self.write_once(work))
 
     def read(self, work: Callable[[Connection], T], connection: Connection | None = None) -> T:
         """Run ``work``, which writes nothing, on a connection of its own or on the caller's."""
         if connection is not None:
             with self.naming_outages(), self.translating(connection):
                 return work(connection)
-        together = read_snapshot.in_force(self.engine)
+        shared = read_snapshot.in_force(self.engine)
         with self._stopping_in_words():
-            if together is not None:
-                return together.run(lambda shared: self.read(work, shared))
-            return self._again(lambda: self._read_once(work))
+            if shared is not None:
+                return shared.run(lambda c: self.read(work, c))
+            return self.retry(lambda: self.read_once(work))
 
     def snapshot(self, work: Callable[[], T]) -> T:
-        """Run ``work``, whose reads share one transaction and one instant; again as a whole after a passing fault.
+        """Run ``work``, whose reads share one transaction and one instant; retried as a whole after a transient fault.
 
         ``work`` writes nothing.
         """
         if read_snapshot.in_force(self.engine) is not None:
             return work()
-        return self._again(lambda: self._snapshot_once(work))
+        return self.retry(lambda: self._snapshot_once(work))
 
     def bounded(self, connection: Connection) -> Connection:
         """The connection, whose reads have bounded plans and give up after 3 s, until the end of its transaction."""
-        together = read_snapshot.in_force(self.engine)
+        shared = read_snapshot.in_force(self.engine)
         settings = self.dialect.read_settings
-        if settings and (together is None or together.now(connection) is None):
+        if settings and (shared is None or shared.now(connection) is None):
             connection.exec_driver_sql(f"SELECT {settings}")
         return connection
 
@@ -202,9 +152,9 @@ class Database:
         return self.by_clock(row[0])
 
     def seen(self) -> dict[Any, Any]:
-        """What the reads of one page remember for each other; forgotten at once outside of ``together``."""
-        together = read_snapshot.in_force(self.engine)
-        return {} if together is None else together.seen
+        """What the reads of one page remember for each other; forgotten at once outside of ``snapshot``."""
+        shared = read_snapshot.in_force(self.engine)
+        return {} if shared is None else shared.seen
 
     def _snapshot_once(self, work: Callable[[], T]) -> T:
         with read_snapshot.opened(read_snapshot.Reading(self.engine, self.begin_reading)):
@@ -219,7 +169,8 @@ class Database:
                 raise errors.ReadTimeout("the database took longer than a page may take; narrow the filters") from error
             raise
 
-    def _write_once(self, work: Callable[[Connection], T]) -> T:
+    def write_once(self, work: Callable[[Connection], T]) -> T:
+        """Run ``work`` in a transaction of its own, without a retry."""
         committing = False
         try:
             with self.writing() as connection, self._leaving_read_only(connection), self.translating(connection):
@@ -231,7 +182,8 @@ class Database:
             raise
         return answer
 
-    def _read_once(self, work: Callable[[Connection], T]) -> T:
+    def read_once(self, work: Callable[[Connection], T]) -> T:
+        """Run ``work``, which writes nothing, on a connection of its own, without a retry."""
         with self.engine.connect() as connection, self.translating(connection):
             return work(connection)
 
@@ -272,13 +224,12 @@ class Database:
                 connection.invalidate(error)
             raise
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> AbstractContextManager[Connection]:
         """A connection in a transaction that has the right to write; committed at the end."""
-        with self.engine.begin() as connection:
-            yield connection
+        return self.dialect.writing(self.engine, ours=self.owns_engine)
 
-    def _again(self, attempt: Callable[[], T]) -> T:
+    def retry(self, attempt: Callable[[], T]) -> T:
+        """Run ``attempt``, which is a whole transaction, until it meets no transient fault; at most for 30 s."""
         deadline, pause = time.monotonic() + RETRY_SECONDS, 0.001
         maybe_done, reconnects = False, None
         while True:
@@ -306,34 +257,42 @@ class Database:
         pool = self.engine.pool
         return pool.checkedin() if isinstance(pool, QueuePool) else 0
 
-    def beside(self, engine: Engine) -> Self:
-        """A storage of the same tables that writes on connections of this engine, whose driver is another one."""
-        raise NotImplementedError
-
     def watch(self) -> Watcher:
         """A watcher for news from other processes."""
-        raise NotImplementedError
+        return self.dialect.watcher(self.engine)
 
-    def apart(self) -> Self:
-        """The same storage on connections of its own, which nobody can use up; itself where they are its own already.
+    def on_engine(self, engine: Engine) -> Database:
+        """The same tables on connections of this engine, which is the application's."""
+        return Database(engine, dialect=self.dialect, clock=self.test_clock, owns_engine=False)
+
+    def with_own_connections(self) -> Database:
+        """The same database on connections that nobody else can use up; itself where they are its own already.
 
         What an application has set for its connections holds for these too.
         """
-        if self._owns_engine or not isinstance(self.engine.pool, QueuePool):
+        if self.owns_engine or not isinstance(self.engine.pool, QueuePool):
             return self
-        pool = self.engine.pool.recreate()
-        # The application's bound is for the application; our own is how few of them are ever in use at once.
-        pool._max_overflow = -1
-        engine = Engine(pool, self.engine.dialect, self.engine.url)
-        engine.update_execution_options(**self.engine.get_execution_options())
-        other = copy(self)
-        other._stand_on(engine, ours=True)
+        other = Database(_unbounded_copy(self.engine), dialect=self.dialect, clock=self.test_clock, owns_engine=True)
+        other.schema_checked = self.schema_checked
         return other
 
     def close(self) -> None:
         """Close the pool, if it is ours."""
-        if self._owns_engine:
+        if self.owns_engine:
             self.engine.dispose()
+
+
+def _unbounded_copy(engine: Engine) -> Engine:
+    """An engine with a pool of its own, which opens as many connections as are in use at once.
+
+    The application's bound is for the application. ``recreate`` keeps it and takes no other, so a private attribute
+    of the pool is set here; ``tests/worker/test_connections.py`` says when that stops working.
+    """
+    pool = engine.pool.recreate()
+    pool._max_overflow = -1  # type: ignore[attr-defined]
+    copy = Engine(pool, engine.dialect, engine.url)
+    copy.update_execution_options(**engine.get_execution_options())
+    return copy
 
 
 class _DatabaseClock:

@@ -1,24 +1,48 @@
 """What is different from database to database: every such difference is a method or a value of ``Dialect``.
 
-A dialect knows the tables it speaks of, and no engine. What is not overridden works on every database that has row
-locks and savepoints.
+A dialect knows the tables that it speaks of. What is not overridden works on every database that has row locks and
+savepoints.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
-from sqlalchemy import URL, ColumnElement, Connection, Select, Subquery, Table, Text, bindparam, cast, func, select
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Engine,
+    Executable,
+    Select,
+    Subquery,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.storage.checks import Check
+from sloppyjobs.storage.prepared import Prepared
+from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
 from sloppyjobs.storage.schema.tables import Tables
+from sloppyjobs.storage.watcher import Watcher
+
+if TYPE_CHECKING:
+    from sloppyjobs.storage.database import Database
+    from sloppyjobs.storage.operations import Operations
 
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, msgspec.MsgspecError)
 
@@ -118,9 +142,32 @@ class Dialect(ABC):
         """The query, locking what it reads; ``skip`` passes over what others have locked."""
         return query.with_for_update(skip_locked=skip)
 
-    # Transactions
+    # Connections and transactions
 
-    def begin_really(self, connection: Connection) -> None:  # noqa: B027
+    def attach(self, engine: Engine, *, ours: bool) -> None:  # noqa: B027
+        """Connections will come from this engine, which is of our making or the application's."""
+
+    def prepare_database(self, engine: Engine) -> None:  # noqa: B027
+        """Set what the database itself needs before there are tables."""
+
+    @contextmanager
+    def writing(self, engine: Engine, *, ours: bool) -> Iterator[Connection]:  # noqa: ARG002
+        """A connection in a transaction that has the right to write; committed at the end."""
+        with engine.begin() as connection:
+            yield connection
+
+    def prepared(self, statement: Executable, engine: Engine) -> Prepared:
+        """The statement, compiled for the cursor of the engine's driver."""
+        return Prepared(statement, engine)
+
+    @abstractmethod
+    def watcher(self, engine: Engine) -> Watcher:
+        """Waits for news from other processes."""
+
+    def refuse_caller(self, connection: Connection) -> None:  # noqa: B027
+        """Raise ``InvalidOption`` for a caller's connection that has no transaction to write in."""
+
+    def ensure_begun(self, connection: Connection) -> None:  # noqa: B027
         """Make sure that a transaction is open, so that the release of a savepoint does not commit."""
 
     @abstractmethod
@@ -146,6 +193,14 @@ class Dialect(ABC):
     def identity(self, connection: Connection) -> tuple[Any, ...]:
         """What tells the database of this connection from every other."""
 
+    # Hot paths
+
+    def operations(self, database: Database) -> Operations:  # noqa: ARG002
+        """The hot operations; a dialect replaces those that its database does better."""
+        from sloppyjobs.storage.operations import Operations  # noqa: PLC0415 - the operations know dialects
+
+        return Operations()
+
     # Diagnosis
 
     def file(self, url: URL) -> Path | None:  # noqa: ARG002
@@ -155,6 +210,39 @@ class Dialect(ABC):
     def checks(self) -> Mapping[str, Check]:
         """What ``doctor`` looks at in this kind of database, by name."""
         return {}
+
+    # Tables and common forms of SQL
+
+    style: ClassVar[TableStyle] = COMMON_STYLE
+    """How tables and their indexes are made."""
+    recursive_minimum: ClassVar[bool] = False
+    """Whether a step of a recursive query may select the least value beyond the last; else each step is a query."""
+
+    def beyond(
+        self, columns: Sequence[ColumnElement[Any]], values: Sequence[Any], *, descending: bool = False
+    ) -> ColumnElement[bool]:
+        """The condition that columns, as a key, come after these values in the order of the key, or before them.
+
+        Without row values: the first column alone bounds a scan, and the rest is compared where it is equal.
+        """
+        (first, *rest), (value, *others) = columns, values
+        further: ColumnElement[bool] = first < value if descending else first > value
+        if not rest:
+            return further
+        same = and_(first == value, self.beyond(rest, others, descending=descending))
+        return and_(first <= value if descending else first >= value, or_(further, same))
+
+    def text_start(self, column: ColumnElement[Any], length: int) -> ColumnElement[str]:
+        """The first characters of a text."""
+        return func.substring(column, 1, length, type_=Text)
+
+    # URLs
+
+    default_port: ClassVar[int | None] = None
+
+    def place(self, url: URL) -> tuple[Any, ...] | None:
+        """Where a URL leads, whoever goes there and by whatever driver; None where the URL alone does not say."""
+        return url.host, url.port or self.default_port, url.database
 
 
 def json_parameter(name: str) -> Any:

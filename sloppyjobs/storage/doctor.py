@@ -43,7 +43,7 @@ class Doctor:
 
 def _run(storage: SqlStorage, name: str, check: Check) -> list[Finding]:
     try:
-        return storage.read(lambda connection: list(check(storage, connection)))
+        return storage.database.read(lambda connection: list(check(storage, connection)))
     except Exception as error:
         said = (str(getattr(error, "orig", None) or error).splitlines() or [""])[0]
         said = without_secrets(said, storage.engine.url)
@@ -64,7 +64,7 @@ def _schema(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
 
 def _clock(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
     before = datetime.now(UTC)
-    theirs = storage.now(connection)
+    theirs = storage.database.now(connection)
     ours = before + (datetime.now(UTC) - before) / 2
     skew = (theirs - ours).total_seconds()
     detail = f"the database is {abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this host"

@@ -100,7 +100,7 @@ class SqlInspection:
 
     def add_jobs(self, jobs: Sequence[JobRecord]) -> None:
         """Write jobs as they are."""
-        with self._storage.writing() as connection:
+        with self._storage.database.writing() as connection:
             connection.execute(insert(self._tables.jobs), [job._asdict() for job in jobs])
 
     def set_job(self, job_id: str, **values: Any) -> None:
@@ -117,7 +117,9 @@ class SqlInspection:
 
     def cancel(self, job_id: str) -> None:
         """Walk the edge to ``cancelled``."""
-        self._storage.write(lambda connection: self._storage.transition(connection, job_id, Status.CANCELLED))
+        self._storage.database.write(
+            lambda connection: self._storage.commands.transition(connection, job_id, Status.CANCELLED)
+        )
 
     def _read(self, record: type[R], table: Table, *order: Column[Any], where: Any = None) -> list[R]:
         query = select(*(table.c[name] for name in record._fields)).order_by(*order)
@@ -127,7 +129,7 @@ class SqlInspection:
             return [record(*row) for row in connection.execute(query)]
 
     def _set(self, table: Table, key: Column[Any], value: str, values: dict[str, Any]) -> None:
-        with self._storage.writing() as connection:
+        with self._storage.database.writing() as connection:
             changed = connection.execute(update(table).where(key == value).values(values)).rowcount
         if changed != 1:
             raise LookupError(value)

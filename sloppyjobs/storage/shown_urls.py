@@ -10,6 +10,7 @@ from sqlalchemy.exc import ArgumentError
 from sloppyjobs import errors
 from sloppyjobs.domain.redaction.redactor import Redactor
 from sloppyjobs.domain.redaction.secret_names import is_secret_key
+from sloppyjobs.storage.dialects import examples
 
 HIDDEN = "***"
 
@@ -22,8 +23,7 @@ def parsed(target: str | URL) -> URL:
         given = "what was given" if isinstance(target, str) else f"a {type(target).__name__}"
         raise errors.InvalidOption(
             f"{given} is not a database URL; it is not shown, because it may hold a password. One looks like "
-            "sqlite:///app.db or postgresql://user@host:5432/database; special characters in a password are "
-            "percent-encoded"
+            f"{examples()}; special characters in a password are percent-encoded"
         ) from None
     except ValueError:
         # From None: the words of the error repeat what was taken for the port, which may be a part of the password.

@@ -1,23 +1,39 @@
-"""The storage as a whole: one object for each responsibility, put together over one database."""
+"""The store as a whole: one object for each responsibility, put together over one database."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
 
+from sqlalchemy import Connection, Engine
+
+from sloppyjobs.domain.model import Claim, Job, NewJob, Settlement
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.admin.form_keys import FormKeys
 from sloppyjobs.storage.admin.retry_run_rows import RetryRunRows
 from sloppyjobs.storage.admin.retry_runs import RetryRuns
 from sloppyjobs.storage.admin.throttles import Throttles
 from sloppyjobs.storage.caller_transactions import Callers
+from sloppyjobs.storage.clock import Clock
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.doctor import Doctor
 from sloppyjobs.storage.inspection import SqlInspection
-from sloppyjobs.storage.jobs.commands import Commanding
+from sloppyjobs.storage.jobs.commands import Commands
+from sloppyjobs.storage.jobs.followups import Followups
+from sloppyjobs.storage.jobs.held_rows import HeldRows
+from sloppyjobs.storage.jobs.lanes import Lanes
+from sloppyjobs.storage.jobs.leases import Leases
 from sloppyjobs.storage.jobs.logs import JobLogs
-from sloppyjobs.storage.jobs.turns import TogetherTurns
+from sloppyjobs.storage.jobs.lookup import JobLookup
+from sloppyjobs.storage.jobs.settle import Settle
+from sloppyjobs.storage.jobs.sweep import Sweeper
+from sloppyjobs.storage.jobs.transitions import Transitions
+from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.location import Location
 from sloppyjobs.storage.locks import Locks
-from sloppyjobs.storage.ports.claims import Turns
+from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, ClaimRequest, Fence, Sweep, Turns
 from sloppyjobs.storage.reads.counts import Counts
 from sloppyjobs.storage.reads.dead_groups import DeadGroups
 from sloppyjobs.storage.reads.history import History
@@ -29,53 +45,95 @@ from sloppyjobs.storage.redactions import Redactions
 from sloppyjobs.storage.schedules.firing import ScheduleFiring
 from sloppyjobs.storage.schedules.recent_runs import RecentRuns
 from sloppyjobs.storage.schedules.schedules import Schedules
+from sloppyjobs.storage.schema.migrate import Migrations
+from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.upkeep.cleanup import Cleanup
 from sloppyjobs.storage.upkeep.deaths import Deaths
 from sloppyjobs.storage.upkeep.retention import Retention
+from sloppyjobs.storage.watcher import Watcher
 from sloppyjobs.storage.workers import WorkerRows
 
+T = TypeVar("T")
 
-class SqlStorage(Commanding):
-    """Jobs in a SQL database. A dialect derives from it for its hot paths."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+class SqlStorage:
+    """Jobs in a SQL database: the verbs of a worker here, everything else in the parts."""
+
+    def __init__(
+        self, database: Database, *, followups: Followups | None = None, unanswered: Unanswered | None = None
+    ) -> None:
+        self.database = database
+        self.followups = Followups() if followups is None else followups
+        self.unanswered = Unanswered() if unanswered is None else unanswered
         self._compose()
 
     def _compose(self) -> None:
-        """Put the operations together, over this database."""
-        keyset = Keyset(self)
-        counts = Counts(self, keyset)
+        database = self.database
+        hot = database.dialect.operations(database)
+        keyset = Keyset(database)
+        counts = Counts(database, keyset)
+        held_rows = HeldRows(database)
+        self.migrations = Migrations(database)
+        self.inserts = hot.insert(database)
+        self.settlement = Settle(database, held_rows, self.followups, self.unanswered)
+        self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered)
+        self.leases = Leases(database, held_rows)
+        self.sweeper = Sweeper(database, self.settlement, self.followups)
+        self.lookup = JobLookup(database)
+        self.deaths = Deaths(database)
+        self.transitions = Transitions(database, self.deaths, self.followups)
+        self.commands = Commands(database, self.transitions, self.lookup)
         self.callers = Callers(self)
-        self.deaths = Deaths(self)
-        self.locks = Locks(self)
-        self.workers = WorkerRows(self)
-        self.logs = JobLogs(self)
-        self.redactions = Redactions(self)
-        self.throttles = Throttles(self)
-        self.form_keys = FormKeys(self)
-        self.search = JobSearch(self)
-        self.lists = JobLists(self, keyset, self)
-        self.history = History(self)
-        self.audit = Audit(self, self, keyset, self)
-        self.dead_groups = DeadGroups(self, counts, keyset, self.deaths, self.lists)
-        self.retention = Retention(self, keyset, self)
-        self.cleanup = Cleanup(self, self.retention)
-        self.retry_run_rows = RetryRunRows(self, keyset)
+        self.locks = Locks(database)
+        self.workers = WorkerRows(database)
+        self.logs = JobLogs(database)
+        self.redactions = Redactions(database)
+        self.throttles = Throttles(database)
+        self.form_keys = FormKeys(database)
+        self.search = JobSearch(database)
+        self.lists = JobLists(database, keyset, self.lookup)
+        self.history = History(database)
+        self.audit = Audit(database, self.commands, keyset, self.inserts)
+        self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
+        self.retention = Retention(database, keyset, self.followups)
+        self.cleanup = Cleanup(database, self.retention)
+        self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(
-            self, self.lists, self, self.audit, self.retry_run_rows, keyset, self, self.dead_groups
+            database,
+            self.lists,
+            self.transitions,
+            self.audit,
+            self.retry_run_rows,
+            keyset,
+            self.commands,
+            self.dead_groups,
         )
-        self.overview = Overview(self, counts, keyset)
-        self.recent_runs = RecentRuns(self, keyset)
-        self.firing = ScheduleFiring(self, self)
-        self.schedules = Schedules(self, self.firing, self, self.audit)
+        self.overview = Overview(database, counts, keyset)
+        self.recent_runs = RecentRuns(database, keyset)
+        self.firing = ScheduleFiring(database, self.inserts)
+        self.schedules = Schedules(database, self.firing, self.inserts, self.audit)
 
-    def apart(self) -> Self:
-        """The same storage on connections of its own; its operations use these too."""
-        other = super().apart()
-        if other is not self:
-            other._compose()
-        return other
+    # The database
+
+    @property
+    def engine(self) -> Engine:
+        """Where connections come from."""
+        return self.database.engine
+
+    @property
+    def dialect(self) -> Dialect:
+        """What is different in this database."""
+        return self.database.dialect
+
+    @property
+    def tables(self) -> Tables:
+        """The tables."""
+        return self.database.tables
+
+    @property
+    def clock(self) -> Clock:
+        """The clock in force."""
+        return self.database.clock
 
     @property
     def inspection(self) -> SqlInspection:
@@ -92,6 +150,87 @@ class SqlStorage(Commanding):
         """Where this database is."""
         return Location(self.engine.url, self.dialect)
 
+    def snapshot(self, work: Callable[[], T]) -> T:
+        """Run ``work``, whose reads share one transaction and one instant."""
+        return self.database.snapshot(work)
+
+    def watch(self) -> Watcher:
+        """A watcher for news from other processes."""
+        return self.database.watch()
+
+    def on_engine(self, engine: Engine) -> SqlStorage:
+        """A store of the same tables that writes on connections of this engine, whose driver may be another one."""
+        return SqlStorage(self.database.on_engine(engine), followups=self.followups)
+
+    def with_own_connections(self) -> SqlStorage:
+        """The same store on connections that nobody else can use up; itself where they are its own already."""
+        database = self.database.with_own_connections()
+        if database is self.database:
+            return self
+        return SqlStorage(database, followups=self.followups, unanswered=self.unanswered)
+
+    def close(self) -> None:
+        """Close the pool, if it is ours."""
+        self.database.close()
+
+    # The schema
+
+    def init(self) -> int:
+        """Create the tables or bring them up to date; safe to repeat and to race. Returns the version."""
+        return self.migrations.init()
+
+    def ddl(self) -> str:
+        """The statements that create the schema, for people who apply them by hand."""
+        return self.migrations.ddl()
+
+    def schema_version(self, connection: Connection | None = None) -> int | None:
+        """The version of the tables that are there, or None."""
+        return self.database.schema_version(connection)
+
+    def ensure_schema(self, connection: Connection | None = None) -> None:
+        """Raise unless the tables have exactly the version of this code."""
+        self.database.ensure_schema(connection)
+
+    # Jobs
+
+    def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
+        """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
+        return self.inserts.insert_jobs(new, connection)
+
+    def get_job(self, job_id: str, connection: Connection | None = None) -> Job:
+        """The job with this id, or ``UnknownJob``."""
+        return self.lookup.get_job(job_id, connection)
+
+    def sweep(self, limit: int = SWEEP_LIMIT) -> Sweep:
+        """Return jobs with expired leases to the queue, then promote what has become due."""
+        return self.sweeper.sweep(limit)
+
+    def claim(self, request: ClaimRequest) -> list[Claim]:
+        """Take queued jobs in their order."""
+        return self.claims.claim(request)
+
+    def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], Sequence[Claim]]:
+        """Settle what has finished and claim anew."""
+        return self.claims.turn(settlements, request)
+
     def turns(self) -> Turns:
         """The turns of one worker."""
-        return TogetherTurns(self.turn)
+        return self.claims.turns()
+
+    def settle(self, settlements: Sequence[Settlement]) -> set[str]:
+        """Write what was decided, fenced; returns the ids that were accepted."""
+        return self.settlement.settle(settlements)
+
+    def renew(self, worker_id: str, held: Sequence[Fence], lease: float) -> dict[Fence, datetime]:
+        """Extend leases, fenced; returns the new ends of those that are still held."""
+        return self.leases.renew(worker_id, held, lease)
+
+    def still_held(self, worker_id: str, held: Sequence[Fence]) -> set[Fence]:
+        """Which of these attempts are still the worker's."""
+        return self.leases.still_held(worker_id, held)
+
+    def set_progress(
+        self, worker_id: str, fence: Fence, percent: float | None, message: str | None, fields: str | None = None
+    ) -> bool:
+        """Store how far a running job is, fenced."""
+        return self.leases.set_progress(worker_id, fence, percent, message, fields)

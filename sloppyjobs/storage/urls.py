@@ -8,9 +8,9 @@ from sqlalchemy import URL, Engine
 from sqlalchemy.exc import NoSuchModuleError
 
 from sloppyjobs import errors
+from sloppyjobs.storage import dialects
+from sloppyjobs.storage.dialects import Registered
 from sloppyjobs.storage.shown_urls import parsed
-
-SUPPORTED = ("sqlite", "postgresql")
 
 
 def checked(target: Any) -> URL | Engine:
@@ -18,22 +18,19 @@ def checked(target: Any) -> URL | Engine:
     # An AsyncEngine, without importing what may not be installed.
     found = getattr(target, "sync_engine", target)
     found = found if isinstance(found, Engine) else parsed(found)
-    name = backend(found)
-    if name not in SUPPORTED:
-        raise errors.InvalidOption(
-            f"database {name!r} is not supported; use a sqlite:/// or postgresql:// URL, or an engine of these"
-        )
-    _refuse_async(found, name)
+    _refuse_async(found, kind(found).name)
     return found
 
 
-def backend(target: URL | Engine) -> str:
-    """Which database it is, whatever the driver."""
-    if isinstance(target, Engine):
-        return str(target.dialect.name)
-    # The first form was SQLAlchemy's own for long, and is what some hosting services still give.
-    name = target.get_backend_name()
-    return "postgresql" if name == "postgres" else name
+def kind(target: URL | Engine) -> Registered:
+    """Which kind of database it is, whatever the driver. Raises ``InvalidOption`` for one that is not supported."""
+    name = target.dialect.name if isinstance(target, Engine) else target.get_backend_name()
+    found = dialects.registered(name)
+    if found is None:
+        raise errors.InvalidOption(
+            f"database {name!r} is not supported; use a URL such as {dialects.examples()}, or an engine of these"
+        )
+    return found
 
 
 def _refuse_async(target: URL | Engine, name: str) -> None:

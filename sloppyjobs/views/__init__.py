@@ -5,9 +5,9 @@ Pure: no I/O, no clock. No value here ever carries a raw payload.
 
 from sloppyjobs.views.cause import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
 from sloppyjobs.views.job import AttemptView, BulkResult, EventView, Explanation, JobRow, JobView, LogView, Reason
+from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
 from sloppyjobs.views.page import CappedCount, Page
-from sloppyjobs.views.place import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 
 __all__ = [
     "AttemptView",

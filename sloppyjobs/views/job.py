@@ -19,7 +19,7 @@ class JobRow(JobFacts, frozen=True, kw_only=True):
     actions: tuple[str, ...] = ()
     """The commands that the state machine allows now, by the names of the admin's methods."""
     damage: str | None = None
-    """What of the row cannot be read, so that something else stands in its place; None for a row that is whole."""
+    """Which columns cannot be read and have a substitute here; None for a row that is not damaged."""
     payload_preview: Preview | None = None
     """In a list: the first fields of the payload, in one line; None where it was not read."""
     started_at: datetime | None = None
@@ -53,7 +53,7 @@ class AttemptView(Attempt, frozen=True, kw_only=True):
 
 
 class EventView(EventFacts, frozen=True, kw_only=True):
-    """One edge that a job walked. ``id`` is ``event_<number>``; the numbers order a job's events."""
+    """One edge that a job took. ``id`` is ``event_<number>``; the numbers order a job's events."""
 
     id: str
 

@@ -8,8 +8,8 @@ import msgspec
 
 from sloppyjobs.domain.states import Status
 from sloppyjobs.views.cause import DeadGroup
+from sloppyjobs.views.operations import WorkerView
 from sloppyjobs.views.page import CappedCount
-from sloppyjobs.views.place import WorkerView
 
 
 class StatusCount(msgspec.Struct, frozen=True):

@@ -24,13 +24,13 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
 _aborting = threading.Lock()
 
 
-# Thousands of signals, contexts and tasks are made in a second. The garbage collector need not look at them, because
-# ``forget`` undoes the one circle that there can be.
+# Thousands of signals, contexts and tasks are made in a second. The garbage collector need not track them, because
+# ``forget`` breaks the only reference cycle.
 class Signal(msgspec.Struct, eq=False, gc=False):
-    """Tells a handler that its work is not wanted any more. Observing it is the handler's part."""
+    """Tells a handler to stop. It is up to the handler to observe it."""
 
     reason: str | None = None
-    # Most handlers never wait for the signal, and few have listeners: these are made for those who do.
+    # Made when needed: most handlers never wait for the signal, and few have listeners.
     _event: threading.Event | None = None
     _listeners: list[Callable[[], None]] | None = None
 
@@ -54,7 +54,7 @@ class Signal(msgspec.Struct, eq=False, gc=False):
             raise errors.JobAborted(f"the job was aborted: {self.reason}")
 
     def abort(self, reason: str) -> None:
-        """Set the signal; the first reason stays."""
+        """Set the signal; only the first reason counts."""
         with _aborting:
             if self.reason is not None:
                 return
@@ -74,15 +74,15 @@ class Signal(msgspec.Struct, eq=False, gc=False):
         listener()
 
     def forget(self) -> None:
-        """The handler has ended: nobody needs to be told any more."""
+        """The handler has ended: drop the listeners."""
         self._listeners = None
 
 
 class Reports(Protocol):
-    """Where a running handler's words go."""
+    """Where a running handler reports to."""
 
     def extend_lease(self, claim: Claim, seconds: float | None) -> bool:
-        """Prolong the lease; False when the attempt is not ours any more."""
+        """Extend the lease; False when the attempt is not ours any more."""
         ...
 
     def progress(self, claim: Claim, percent: float | None, message: str | None, fields: str | None) -> None:

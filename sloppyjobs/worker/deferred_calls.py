@@ -1,4 +1,4 @@
-"""Calls that are made later, in a thread of their own: slow ones hold up neither settlements nor claims."""
+"""Calls that are made later, in a thread of their own: slow ones delay neither settlements nor claims."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Deferred(Generic[T]):
+class DeferredCalls(Generic[T]):
     """Calls ``call`` with what is put, in order. The thread starts with the first item.
 
     At most ``limit`` items wait, 0 for any number; what comes when it is full is refused. ``call`` must not raise.
@@ -23,7 +23,7 @@ class Deferred(Generic[T]):
         self._thread: threading.Thread | None = None
 
     def put(self, item: T) -> bool:
-        """Have it called; False where too many wait already. From one thread at a time."""
+        """Queue an item; False where the queue is full. From one thread at a time."""
         try:
             self._items.put_nowait(item)
         except queue.Full:
@@ -34,7 +34,7 @@ class Deferred(Generic[T]):
         return True
 
     def close(self, timeout: float) -> None:
-        """Let the calls that are due finish, for so many seconds at most."""
+        """Finish the calls that are queued, for so many seconds at most."""
         if self._thread is None:
             return
         try:

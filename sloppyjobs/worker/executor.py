@@ -1,4 +1,4 @@
-"""Running one attempt: decode, validate, call, and say what came of it. Outside any transaction."""
+"""Running one attempt, outside any transaction: decode the payload, call the handler, interpret what came of it."""
 
 from __future__ import annotations
 
@@ -25,60 +25,60 @@ _SUCCEEDED = Succeeded()
 
 
 def run(task: Task) -> Outcome:
-    """Run a plain handler to its end. Whatever happens, there is an outcome."""
+    """Run a plain handler to its end. There is an outcome in every case."""
     try:
         return _run(task)
     except BaseException as error:
-        return _our_fault(task, error)
+        return _internal_error(task, error)
 
 
 async def run_async(task: Task) -> Outcome:
-    """Run a coroutine handler to its end. Whatever happens, there is an outcome; a cancellation is a failure too."""
+    """Run a coroutine handler to its end. There is an outcome in every case; a cancellation is a failure too."""
     try:
         return await _run_async(task)
     except GeneratorExit:
-        # Not the handler's: the coroutine is closed, because its event loop has gone.
+        # Not the handler's: the coroutine is closed, because its event loop has ended.
         raise
     except BaseException as error:
-        return _our_fault(task, error)
+        return _internal_error(task, error)
 
 
 def _run(task: Task) -> Outcome:
     try:
-        value = argument(task)
+        value = decode_payload(task)
     except errors.InvalidPayload as error:
-        return refused(error)
+        return invalid_payload(error)
     token = running.set(task)
     try:
         returned = task.handler(task.context, value)  # type: ignore[misc]
     except BaseException as error:
-        return raised(task, error)
+        return interpret_exception(task, error)
     finally:
         running.reset(token)
-    return returned_value(task, returned)
+    return interpret_return(task, returned)
 
 
 async def _run_async(task: Task) -> Outcome:
     try:
-        value = argument(task)
+        value = decode_payload(task)
     except errors.InvalidPayload as error:
-        return refused(error)
+        return invalid_payload(error)
     except BaseException as error:
-        return _our_fault(task, error)
+        return _internal_error(task, error)
     token = running.set(task)
     try:
         returned = await task.handler(task.context, value)  # type: ignore[misc]
     except BaseException as error:
-        return raised(task, error)
+        return interpret_exception(task, error)
     finally:
-        # A coroutine whose event loop has gone is closed from another context.
+        # A coroutine whose event loop has ended is closed from another context.
         with suppress(ValueError):
             running.reset(token)
-    return returned_value(task, returned)
+    return interpret_return(task, returned)
 
 
-def argument(task: Task) -> Any:
-    """The payload as the handler wants it, or ``InvalidPayload``."""
+def decode_payload(task: Task) -> Any:
+    """The payload in the type that the definition asks for, or ``InvalidPayload``."""
     try:
         value = task.claim.payload
     except (ValueError, TypeError, msgspec.MsgspecError) as error:
@@ -87,21 +87,21 @@ def argument(task: Task) -> Any:
     return value if schema is None else payload.convert(value, schema)
 
 
-def refused(error: errors.InvalidPayload) -> Outcome:
-    """A payload that does not fit will not fit next time: dead at once."""
+def invalid_payload(error: errors.InvalidPayload) -> Outcome:
+    """A payload that does not match its type will not match next time: dead at once."""
     return Failed(failures.from_exception(error), 0.0, retryable=False)
 
 
 def unreadable(damage: str) -> Outcome:
-    """A row that is damaged will not heal by itself: dead at once, until somebody repairs and retries it."""
+    """A damaged row stays damaged: dead at once, until somebody repairs and retries it."""
     return Failed(failures.from_damage(damage), 0.0, retryable=False)
 
 
-def returned_value(task: Task, value: Any) -> Outcome:
+def interpret_return(task: Task, value: Any) -> Outcome:
     """What a handler's return value means."""
     if value is None:
         return _SUCCEEDED
-    # By the type itself: ``isinstance`` would ask the value, which may answer with an exception.
+    # By the type itself: ``isinstance`` would read ``__class__`` of the value, which may raise.
     if issubclass(type(value), Snooze):
         return Snoozed(options.seconds("seconds", value.seconds))
     if issubclass(type(value), Cancel):
@@ -109,15 +109,15 @@ def returned_value(task: Task, value: Any) -> Outcome:
     try:
         return Succeeded(payload.encode(value, what="result"))
     except BaseException as error:
-        # The work is done and must not be done again because of what cannot be kept of it.
+        # The work is done and must not be repeated because its result cannot be stored.
         why = payload.clean_text(error, failures.MESSAGE_LIMIT)
-        _say(logging.WARNING, "job %s succeeded, but its result was not kept: %s", task.claim.id, why)
+        _log_safely(logging.WARNING, "job %s succeeded, but its result was not kept: %s", task.claim.id, why)
         task.context.log("warning", f"the result was not kept: {why}")
         return Succeeded()
 
 
-def raised(task: Task, error: BaseException) -> Failed:
-    """What an exception means, by the job's retry policy. Nothing in its own methods can keep the attempt open."""
+def interpret_exception(task: Task, error: BaseException) -> Failed:
+    """What an exception means, by the job's retry policy. Methods of the exception that raise change nothing."""
     try:
         policy = retry_policy(task.claim, task.definition)
         if issubclass(type(error), RetryLater):
@@ -154,7 +154,7 @@ def retry_policy(claim: Claim, definition: Definition) -> Retry:
         return definition.retry
 
 
-# Most jobs of a kind have the same text.
+# Jobs of one definition mostly have the same policy.
 _stored_policy = lru_cache(maxsize=256)(Retry.from_json)
 
 
@@ -162,7 +162,9 @@ def _retries(policy: Retry, error: BaseException) -> bool:
     try:
         return policy.retries(error)
     except BaseException as problem:
-        _say(logging.ERROR, "a retry policy failed; the default is used instead: %s", payload.clean_text(problem, 500))
+        _log_safely(
+            logging.ERROR, "a retry policy failed; the default is used instead: %s", payload.clean_text(problem, 500)
+        )
         return issubclass(type(error), Exception)
 
 
@@ -172,18 +174,20 @@ def _delay(policy: Retry, task: Task) -> float:
         return min(policy.delay(task.claim.attempt, random.random()), options.LONGEST)  # noqa: S311
     except BaseException as problem:
         text = payload.clean_text(problem, 500)
-        _say(logging.ERROR, "the backoff of %r failed; the default is used instead: %s", task.claim.job.name, text)
+        _log_safely(
+            logging.ERROR, "the backoff of %r failed; the default is used instead: %s", task.claim.job.name, text
+        )
         return DEFAULT_RETRY.delay(max(1, task.claim.attempt), random.random())  # noqa: S311
 
 
-def _our_fault(task: Task, error: BaseException) -> Outcome:
-    """An error of this module, not of the handler: the attempt must not be left without an end."""
-    failure = raised(task, error).failure
-    _say(logging.ERROR, "job %s could not be executed: %s", task.claim.id, failure.traceback or failure.message)
+def _internal_error(task: Task, error: BaseException) -> Outcome:
+    """An error of this module, not of the handler: the attempt must still get an outcome."""
+    failure = interpret_exception(task, error).failure
+    _log_safely(logging.ERROR, "job %s could not be executed: %s", task.claim.id, failure.traceback or failure.message)
     return Failed(failure, _delay(DEFAULT_RETRY, task))
 
 
-def _say(level: int, message: str, *arguments: object) -> None:
+def _log_safely(level: int, message: str, *arguments: object) -> None:
     """Log; what a log handler of the application raises must not keep an attempt from ending."""
     with suppress(BaseException):
         log.log(level, message, *arguments)

@@ -1,4 +1,4 @@
-"""Keeping what is held: leases are renewed, the worker's row is touched, and lost attempts are stopped."""
+"""Leases of held attempts are renewed, the worker's row is touched, and lost attempts are stopped."""
 
 from __future__ import annotations
 
@@ -8,57 +8,57 @@ from collections.abc import Callable
 from sloppyjobs import errors
 from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.storage.ports import answer_timeout
-from sloppyjobs.worker.loop import Turnstile
+from sloppyjobs.worker.loop import WorkerLoop
 from sloppyjobs.worker.task import Task
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """How soon a handler learns that its job was cancelled."""
 
-HOARD_SECONDS = 1.0
-"""A job that was fetched ahead and has not started by then is given back, so that others can have it."""
+PREFETCH_SECONDS = 1.0
+"""A job that was prefetched and has not started by then is released, so that other workers can have it."""
 
 
 class Leases:
-    """One step of the thread that keeps the leases."""
+    """One step of the thread that renews the leases."""
 
-    def __init__(self, turnstile: Turnstile, info: Callable[[], WorkerInfo]) -> None:
-        self._turnstile = turnstile
-        self._storage = turnstile.storage
+    def __init__(self, loop: WorkerLoop, info: Callable[[], WorkerInfo]) -> None:
+        self._loop = loop
+        self._storage = loop.storage
         self._info = info
-        self._next_beat = 0.0
+        self._next_heartbeat = 0.0
 
     def step(self) -> float:
-        """Renew or look, stop what is lost, give back what is hoarded; returns the seconds until the next step."""
-        settings, now = self._turnstile.settings, time.monotonic()
-        held = self._turnstile.held()
-        fences = [task.fence for task in held]
-        if now >= self._next_beat:
-            self._next_beat = now + settings.heartbeat
+        """Renew or check, stop what is lost, release what waits too long; returns the seconds until the next step."""
+        settings, now = self._loop.settings, time.monotonic()
+        tasks = self._loop.tasks.unfinished()
+        fences = [task.fence for task in tasks]
+        if now >= self._next_heartbeat:
+            self._next_heartbeat = now + settings.heartbeat
             with answer_timeout(at_most=settings.renewal_timeout):
-                kept = set(self._storage.renew(self._turnstile.worker_id, fences, settings.lease))
+                still_held = set(self._storage.renew(self._loop.worker_id, fences, settings.lease))
                 self._storage.workers.heartbeat(self._info())
         else:
-            kept = self._storage.still_held(self._turnstile.worker_id, fences)
-        for task in held:
-            if task.fence not in kept and not task.finished:
-                self._turnstile.abandon(task, self._why(task))
-        self._give_back_hoarded(held, now)
-        self._turnstile.reports.flush()
-        return min(LOOK_SECONDS, settings.heartbeat)
+            still_held = self._storage.still_held(self._loop.worker_id, fences)
+        for task in tasks:
+            if task.fence not in still_held and not task.finished:
+                self._loop.tasks.abandon(task, self._why_lost(task))
+        self._release_unstarted(tasks, now)
+        self._loop.reports.flush()
+        return min(CHECK_SECONDS, settings.heartbeat)
 
-    def _why(self, task: Task) -> str:
+    def _why_lost(self, task: Task) -> str:
         try:
             job = self._storage.get_job(task.claim.id)
         except errors.UnknownJob:
             return "the job is gone"
         return "cancelled" if job.status == "cancelled" else "the lease was lost"
 
-    def _give_back_hoarded(self, held: list[Task], now: float) -> None:
-        fixed = self._turnstile.settings.prefetch is not None
-        full = self._turnstile.full()
-        for task in held:
+    def _release_unstarted(self, tasks: list[Task], now: float) -> None:
+        fixed = self._loop.settings.prefetch is not None
+        full = self._loop.full()
+        for task in tasks:
             if fixed and task.definition.isolation not in full:
-                # It was asked for that so many are held ready; but not behind handlers that never return.
+                # A fixed number is to be held ready; but not behind handlers that never return.
                 continue
-            if now - task.held_since > HOARD_SECONDS and self._turnstile.give_back(task):
-                self._turnstile.prefetch.hoarded()
+            if now - task.claimed_at > PREFETCH_SECONDS and self._loop.tasks.release(task):
+                self._loop.prefetch.waited_too_long()

@@ -1,4 +1,4 @@
-"""What lies around handlers: the application's middleware, and spans where tracing is configured."""
+"""Handlers wrapped in the application's middleware, and in spans where tracing is configured."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from sloppyjobs.observe import traces
 from sloppyjobs.observe.hooks import Hooks, Middleware, is_async
 
 
-class Surroundings:
-    """Handlers with everything around them, put together once for each definition."""
+class MiddlewareChain:
+    """Wraps handlers, once for each definition."""
 
     def __init__(self, hooks: Hooks, *, traced: bool = True) -> None:
         self.hooks = hooks
         self._traced = traced
         self._layers: tuple[Any, ...] = ()
-        self._made: dict[Definition, Handler] = {}
+        self._wrapped: dict[Definition, Handler] = {}
 
-    def around(self) -> Callable[[Definition], Handler] | None:
-        """Finds what to call for a definition; None where nothing surrounds handlers. Asked once a turn."""
+    def wrapper(self) -> Callable[[Definition], Handler] | None:
+        """Wraps the handler of a definition; None where there is nothing to wrap it in. Asked once a turn."""
         tracer = traces.tracer() if self._traced else None
         middlewares = self.hooks.middlewares
         if tracer is None and not middlewares:
             return None
         layers = (tracer, *middlewares)
         if layers != self._layers:
-            self._layers, self._made = layers, {}
-        return self._handler
+            self._layers, self._wrapped = layers, {}
+        return self._wrapped_handler
 
-    def _handler(self, definition: Definition) -> Handler:
-        found = self._made.get(definition)
-        if found is None:
-            found = self._made[definition] = self._put_together(definition)
-        return found
+    def _wrapped_handler(self, definition: Definition) -> Handler:
+        wrapped = self._wrapped.get(definition)
+        if wrapped is None:
+            wrapped = self._wrapped[definition] = self._wrap(definition)
+        return wrapped
 
-    def _put_together(self, definition: Definition) -> Handler:
-        made = definition.handler
-        assert made is not None
+    def _wrap(self, definition: Definition) -> Handler:
+        wrapped = definition.handler
+        assert wrapped is not None
         coroutine = definition.isolation == "async"
         tracer, *middlewares = self._layers
         for middleware in reversed(middlewares):
             if is_async(middleware) == coroutine:
-                made = _async_layer(middleware, made) if coroutine else _layer(middleware, made)
+                wrapped = _async_layer(middleware, wrapped) if coroutine else _layer(middleware, wrapped)
         if tracer is None:
-            return made
-        return _async_span(tracer, made) if coroutine else _span(tracer, made)
+            return wrapped
+        return _async_span(tracer, wrapped) if coroutine else _span(tracer, wrapped)
 
 
 def _layer(middleware: Middleware, inner: Handler) -> Handler:

@@ -1,4 +1,4 @@
-"""What running handlers report, gathered and written in batches by the worker's own threads."""
+"""What running handlers report, buffered and written in batches by the worker's own threads."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any
 
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.logs import json_fields
-from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.claims import Fence
+from sloppyjobs.worker.storage import ReportStorage
 
 LOG_LINES = 1_000
-"""Lines that are kept of one job; what comes after is counted, not kept."""
+"""Lines that are stored of one job; what comes after is only counted."""
 
-ENDED = 10_000
-"""Attempts that are remembered after their end, because handlers may go on talking."""
+REMEMBERED_ATTEMPTS = 10_000
+"""Attempts that are remembered after their end, because their handlers may go on reporting."""
 
 
 @dataclass(slots=True)
-class _Tally:
-    """The lines of an attempt. ``kept`` are those of the job, earlier attempts included; None until it is looked up."""
+class _LogCount:
+    """The lines of an attempt. ``stored`` are those of the job, earlier attempts included; None until it is read."""
 
     fence: Fence
-    kept: int | None
-    said: int = 0
-    left_out: int = 0
+    stored: int | None
+    logged: int = 0
+    omitted: int = 0
 
 
 class WorkerReports:
     """Progress and log lines wait here until the next flush; leases are extended at once."""
 
-    def __init__(self, storage: Store, worker_id: str, lease: float, enqueue: Callable[..., Job]) -> None:
+    def __init__(self, storage: ReportStorage, worker_id: str, lease: float, enqueue: Callable[..., Job]) -> None:
         self._storage = storage
         self._worker_id = worker_id
         self._lease = lease
@@ -40,9 +40,9 @@ class WorkerReports:
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
         self._progress: dict[Fence, tuple[float | None, str | None, str | None]] = {}
-        self._lines: list[tuple[_Tally, dict[str, Any]]] = []
-        self._tallies: dict[Fence, _Tally] = {}
-        self._concluded: list[_Tally] = []
+        self._lines: list[tuple[_LogCount, dict[str, Any]]] = []
+        self._counts: dict[Fence, _LogCount] = {}
+        self._ended_counts: list[_LogCount] = []
         self._ended: dict[Fence, None] = {}
 
     def extend_lease(self, claim: Claim, seconds: float | None) -> bool:
@@ -51,23 +51,23 @@ class WorkerReports:
         return bool(self._storage.renew(self._worker_id, held, seconds or self._lease))
 
     def progress(self, claim: Claim, percent: float | None, message: str | None, fields: str | None) -> None:
-        """Remember the latest progress."""
+        """Buffer the latest progress."""
         with self._lock:
             self._progress[claim.job.id, claim.attempt] = percent, message, fields
 
     def log(self, claim: Claim, level: str, message: str, fields: Mapping[str, Any]) -> None:
-        """Remember a line; it gets its time from the database when it is written."""
+        """Buffer a line; it gets its time from the database when it is written."""
         fence = claim.job.id, claim.attempt
         with self._lock:
             if fence in self._ended:
                 return
-            tally = self._tallies.get(fence)
-            if tally is None:
+            count = self._counts.get(fence)
+            if count is None:
                 # Only a first attempt is known to have none before it.
-                tally = self._tallies[fence] = _Tally(fence, 0 if claim.attempt == 1 else None)
-            tally.said += 1
-            if tally.said > LOG_LINES:
-                tally.left_out += 1
+                count = self._counts[fence] = _LogCount(fence, 0 if claim.attempt == 1 else None)
+            count.logged += 1
+            if count.logged > LOG_LINES:
+                count.omitted += 1
                 return
             line = {
                 "job_id": claim.job.id,
@@ -76,55 +76,55 @@ class WorkerReports:
                 "message": message,
                 "fields": json_fields(fields),
             }
-            self._lines.append((tally, line))
+            self._lines.append((count, line))
 
     def enqueue(self, name: str, payload: Any, **options: Any) -> Job:
         """Enqueue a further job."""
         return self._enqueue(name, payload, **options)
 
-    def conclude(self, fence: Fence) -> None:
-        """The attempt has ended, and so has its right to report; the next flush says what was left out."""
-        if not self._tallies:
+    def end_attempt(self, fence: Fence) -> None:
+        """The attempt has ended, and so has its right to report; the next flush records what was omitted."""
+        if not self._counts:
             return
         with self._lock:
-            tally = self._tallies.pop(fence, None)
-            if tally is None:
+            count = self._counts.pop(fence, None)
+            if count is None:
                 return
-            self._concluded.append(tally)
+            self._ended_counts.append(count)
             self._ended[fence] = None
-            if len(self._ended) > ENDED:
+            if len(self._ended) > REMEMBERED_ATTEMPTS:
                 del self._ended[next(iter(self._ended))]
 
     def flush(self) -> None:
-        """Write what has gathered; called before settlements, which end an attempt's right to report."""
-        # What another thread is just writing counts too: the settlement must wait for it.
-        if not (self._progress or self._lines or self._concluded or self._flushing.locked()):
+        """Write what is buffered; called before settlements, which end an attempt's right to report."""
+        # A flush in another thread counts too: the settlement must wait for it.
+        if not (self._progress or self._lines or self._ended_counts or self._flushing.locked()):
             return
         with self._flushing:
             with self._lock:
                 progress, self._progress = self._progress, {}
                 lines, self._lines = self._lines, []
-                concluded, self._concluded = self._concluded, []
+                counts, self._ended_counts = self._ended_counts, []
             for fence, (percent, message, fields) in progress.items():
                 self._storage.set_progress(self._worker_id, fence, percent, message, fields)
             if lines:
                 self._write(lines)
-            for tally in concluded:
-                if tally.left_out:
-                    self._storage.logs.record_omitted(tally.fence, tally.left_out)
+            for count in counts:
+                if count.omitted:
+                    self._storage.logs.record_omitted(count.fence, count.omitted)
 
-    def _write(self, lines: list[tuple[_Tally, dict[str, Any]]]) -> None:
-        unknown = {tally.fence[0] for tally, _ in lines if tally.kept is None}
+    def _write(self, lines: list[tuple[_LogCount, dict[str, Any]]]) -> None:
+        unknown = {count.fence[0] for count, _ in lines if count.stored is None}
         known = self._storage.logs.count(unknown, LOG_LINES) if unknown else {}
-        moment = self._storage.clock.now()
-        kept = []
-        for tally, line in lines:
-            before = known[tally.fence[0]] if tally.kept is None else tally.kept
+        now = self._storage.clock.now()
+        rows = []
+        for count, line in lines:
+            before = known[count.fence[0]] if count.stored is None else count.stored
             if before < LOG_LINES:
-                tally.kept = before + 1
-                kept.append({**line, "created_at": moment})
+                count.stored = before + 1
+                rows.append({**line, "created_at": now})
             else:
-                tally.kept = before
+                count.stored = before
                 with self._lock:
-                    tally.left_out += 1
-        self._storage.logs.write(kept)
+                    count.omitted += 1
+        self._storage.logs.write(rows)

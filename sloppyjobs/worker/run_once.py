@@ -6,75 +6,75 @@ import threading
 import time
 from collections import Counter
 
-from sloppyjobs.domain.model import Claim, Ended, Settlement
-from sloppyjobs.domain.states import Outcome, decide
+from sloppyjobs.domain.model import Claim, Ended
+from sloppyjobs.domain.states import Outcome
 from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.worker import executor
-from sloppyjobs.worker.loop import TURN_LIMIT, Turnstile
-from sloppyjobs.worker.observe import outcomes
+from sloppyjobs.worker.loop import TURN_LIMIT, WorkerLoop
+from sloppyjobs.worker.observe.outcomes import outcome_name
 from sloppyjobs.worker.task import Task
 
 
-def run_once(turnstile: Turnstile) -> Counter[str]:
+def run_once(loop: WorkerLoop) -> Counter[str]:
     """Claim everything that is due, then run and settle it in claim order. What handlers enqueue waits.
 
     Returns how many attempts had which outcome.
     """
     ended: Counter[str] = Counter()
-    claims = _everything_due(turnstile)
+    claims = _claim_all(loop)
     renewed = time.monotonic()
     for position, claim in enumerate(claims):
-        if time.monotonic() - renewed > turnstile.settings.lease / 3:
+        if time.monotonic() - renewed > loop.settings.lease / 3:
             remaining = [(later.job.id, later.attempt) for later in claims[position:]]
-            turnstile.storage.renew(turnstile.worker_id, remaining, turnstile.settings.lease)
+            loop.storage.renew(loop.worker_id, remaining, loop.settings.lease)
             renewed = time.monotonic()
-        ended[_execute(turnstile, claim)] += 1
+        task = _task(loop, claim)
+        ended[_settle(loop, task, _run(loop, task))] += 1
     return ended
 
 
-def _everything_due(turnstile: Turnstile) -> list[Claim]:
-    storage, settings = turnstile.storage, turnstile.settings
+def _claim_all(loop: WorkerLoop) -> list[Claim]:
+    storage, settings = loop.storage, loop.settings
     while True:
         swept = storage.sweep()
-        turnstile.aftermath.lost(swept.lost, wait=True)
+        loop.settlement_hooks.lost(swept.lost, wait=True)
         if not swept.expired and not swept.promoted:
             break
-    names = turnstile.definitions.handled()
+    names = loop.definitions.handled()
     if not names:
         return []
-    request = ClaimRequest(turnstile.worker_id, settings.queues, names, TURN_LIMIT, settings.lease)
+    request = ClaimRequest(loop.worker_id, settings.queues, names, TURN_LIMIT, settings.lease)
     claims: list[Claim] = []
     while batch := storage.claim(request):
         claims += batch
     return claims
 
 
-def _execute(turnstile: Turnstile, claim: Claim) -> str:
-    task = Task.hold(claim, turnstile.definitions.require(claim.job.name), turnstile.reports)
-    around = turnstile.surroundings.around()
-    if around is not None:
-        task.handler = around(task.definition)
-    damage = claim.job.damage
-    outcome = _outcome(turnstile, task) if damage is None else executor.unreadable(damage)
-    turnstile.reports.conclude(task.fence)
-    turnstile.reports.flush()
-    decision = decide(claim.attempt, claim.job.max_attempts, outcome)
-    settlement = Settlement(claim.job.id, claim.attempt, turnstile.worker_id, decision, task.run_seconds())
-    accepted = turnstile.storage.settle([settlement])
-    if not accepted:
-        return "stale"
-    turnstile.aftermath.settled([Ended(task.claim.job, settlement)], wait=True)
-    return outcomes.outcome(decision)
+def _task(loop: WorkerLoop, claim: Claim) -> Task:
+    return Task.of_claim(claim, loop.definitions.require(claim.job.name), loop.reports, loop.middleware.wrapper())
 
 
-def _outcome(turnstile: Turnstile, task: Task) -> Outcome:
-    if task.definition.isolation == "thread" and task.claim.job.timeout is None:
+def _run(loop: WorkerLoop, task: Task) -> Outcome:
+    job = task.claim.job
+    if job.damage is not None:
+        return executor.unreadable(job.damage)
+    if task.definition.isolation == "thread" and job.timeout is None:
         task.begin()
         return executor.run(task)
-    return _elsewhere(turnstile, task)
+    return _run_in_runner(loop, task)
 
 
-def _elsewhere(turnstile: Turnstile, task: Task) -> Outcome:
+def _settle(loop: WorkerLoop, task: Task, outcome: Outcome) -> str:
+    loop.reports.end_attempt(task.fence)
+    loop.reports.flush()
+    settlement = task.settlement(outcome)
+    if not loop.storage.settle([settlement]):
+        return "stale"
+    loop.settlement_hooks.settled([Ended(task.claim.job, settlement)], wait=True)
+    return outcome_name(settlement.decision)
+
+
+def _run_in_runner(loop: WorkerLoop, task: Task) -> Outcome:
     """In a runner of its own, so that a timeout can end the wait for a handler that does not stop."""
     outcomes: list[Outcome] = []
     ended = threading.Event()
@@ -84,7 +84,7 @@ def _elsewhere(turnstile: Turnstile, task: Task) -> Outcome:
             outcomes.append(outcome)
             ended.set()
 
-    runner = turnstile.new_runner(task.definition.isolation, 1, finish)
+    runner = loop.runners.new(task.definition.isolation, 1, finish)
     try:
         runner.submit([task])
         while not ended.wait(left := _seconds_left(task)) and left != 0.0:
@@ -93,7 +93,7 @@ def _elsewhere(turnstile: Turnstile, task: Task) -> Outcome:
             outcomes.append(executor.timed_out(task))
             task.signal.abort("timeout")
         else:
-            # The handler was faster by a hair; its outcome is on its way.
+            # The handler finished at the same moment; its outcome is about to be appended.
             ended.wait()
     finally:
         runner.close()

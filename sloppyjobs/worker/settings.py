@@ -1,4 +1,4 @@
-"""How a worker works, checked before it does."""
+"""A worker's settings, checked before it starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sloppyjobs.domain import options
 Duration = float | timedelta
 
 SHORTEST_TURN = 1.0
-"""A server under load may be silent for that long; a claim that is given up too soon costs an attempt."""
+"""A server under load may not answer for that long; a claim that is given up too soon costs an attempt."""
 
 SHORTEST_RENEWAL = 0.5
 
@@ -35,7 +35,7 @@ class Settings:
 
     @property
     def renewal_timeout(self) -> float:
-        """The same for a renewal: after a beat that was lost there is time for another before leases run out."""
+        """The same for a renewal: after one that failed there is time for another before leases expire."""
         return max(SHORTEST_RENEWAL, (self.lease - self.heartbeat) / 2)
 
     @classmethod

@@ -1,8 +1,8 @@
-"""What signals mean to a worker: the first one drains, a second one gives back at once.
+"""What signals mean to a worker: the first one drains, a second one releases what runs at once.
 
 A terminal, systemd or ``timeout`` may send one request to stop to several processes, or to one process twice. So
-signals that come close together are one. How close is no question between a supervisor and its workers, who may be
-told by both: only the supervisor makes its workers give back, by a signal of its own.
+signals within a second count as one. Workers under a supervisor may get signals from both: only the supervisor makes
+them release, by a signal of its own.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from contextlib import contextmanager
 from typing import Any
 
 STOP = (signal.SIGTERM, signal.SIGINT)
-GIVE_BACK = signal.SIGUSR2
+RELEASE = signal.SIGUSR2
 """What a supervisor sends to workers that are draining already."""
 
 SAME_SIGNAL_SECONDS = 1.0
-"""Signals that come closer together are one."""
+"""Signals within this time count as one."""
 
 Stop = Callable[[int, bool], None]
-"""Called with the signal's number, and whether to give back at once."""
+"""Called with the signal's number, and whether to release what runs at once."""
 
 _supervised = False
 
 
-def supervised_from_now_on() -> None:
-    """This process is a child of a supervisor, which alone says when to give back at once."""
-    global _supervised  # noqa: PLW0603 - what a process is, it is as a whole
+def set_supervised() -> None:
+    """This process is a child of a supervisor, which alone says when to release at once."""
+    global _supervised  # noqa: PLW0603 - a property of the process
     _supervised = True
 
 
-class Repeated:
+class StopRequests:
     """Tells a second request to stop from the same one that came twice."""
 
     def __init__(self) -> None:
@@ -52,28 +52,28 @@ class Repeated:
 
 @contextmanager
 def handled(stop: Stop) -> Iterator[None]:
-    """Let signals call ``stop``; the handlers that were there before come back afterwards.
+    """Let signals call ``stop``; the previous handlers are restored afterwards.
 
     Only the main thread can have handlers; elsewhere this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    repeated = Repeated()
+    requests = StopRequests()
 
     def requested(number: int, _frame: Any) -> None:
-        again = repeated()
-        if again is None or (again and _supervised):
+        second = requests()
+        if second is None or (second and _supervised):
             return
-        stop(number, again)
+        stop(number, second)
 
-    def give_back(number: int, _frame: Any) -> None:
+    def release(number: int, _frame: Any) -> None:
         stop(number, True)
 
-    handlers = dict.fromkeys(STOP, requested) | ({GIVE_BACK: give_back} if _supervised else {})
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    handlers = dict.fromkeys(STOP, requested) | ({RELEASE: release} if _supervised else {})
+    previous = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

@@ -1,7 +1,7 @@
-"""A worker's arrival: it waits for a database that cannot be used yet, and says so once.
+"""A worker's startup: it waits for a database that cannot be used yet, and logs that once.
 
-A database that is down, or whose file is read-only, may well be there a minute later, as when everything of a host
-starts at once. Tables that are missing or of another version are a mistake: that is an error at once.
+A database that is down or read-only may be available a minute later, as when everything of a host starts at once.
+Tables that are missing or of another version are a mistake: that is an error at once.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, Operationa
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from sloppyjobs import errors
-from sloppyjobs.worker.threads import pause_after
+from sloppyjobs.worker.threads import backoff
 
 log = logging.getLogger("sloppyjobs.worker")
 
 
-class ToldToStop(BaseException):
+class StopRequested(BaseException):
     """Raised by the handler of SIGTERM and SIGINT while the worker waits: it holds nothing that it could drain."""
 
 
@@ -30,8 +30,8 @@ def is_unavailable(error: BaseException) -> bool:
     # A SQLite file that cannot be opened or made is mostly a wrong path.
     if getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN:
         return False
-    outages = (errors.StorageUnavailable, OperationalError, InterfaceError, InternalError, PoolTimeout)
-    return isinstance(error, outages)
+    unavailable = (errors.StorageUnavailable, OperationalError, InterfaceError, InternalError, PoolTimeout)
+    return isinstance(error, unavailable)
 
 
 def wait_for_database(
@@ -52,8 +52,8 @@ def wait_for_database(
                 raise
             failures += 1
             if failures == 1:
-                log.error("the database cannot be used yet, and the worker waits for it: %s", in_words(error))
-            sleep(pause_after(failures))
+                log.error("the database cannot be used yet, and the worker waits for it: %s", first_line(error))
+            sleep(backoff(failures))
         else:
             if failures:
                 log.warning("the database can be used now, after %d failed tries", failures)
@@ -61,8 +61,8 @@ def wait_for_database(
     return False
 
 
-def in_words(error: BaseException) -> str:
-    """What the driver said, in its first line."""
+def first_line(error: BaseException) -> str:
+    """The first line of the driver's message."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     return lines[0] if lines else type(cause).__name__

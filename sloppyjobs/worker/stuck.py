@@ -1,7 +1,7 @@
-"""Handlers that go on although their attempt has ended, as after a timeout that they do not heed.
+"""Handlers that go on although their attempt has ended, such as after a timeout that they ignore.
 
-A thread cannot be killed. Its handler keeps the slot until it returns, so that the worker has one less to offer; where
-all are gone, a job that it claimed would only lie there and be given back.
+A thread cannot be killed. Its handler occupies the slot until it returns. Where all slots are occupied, a job that the
+worker claimed would not start, and would be released again.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections import Counter
 from sloppyjobs.worker.task import Task
 
 GRACE_SECONDS = 1.0
-"""A handler that heeds its signal has returned by then; one that has not is reported as stuck."""
+"""A handler that observes its signal has returned by then; one that has not is reported as stuck."""
 
 
 class StuckHandlers:
-    """Which slots are held by handlers whose attempt has ended. Empty, and free of cost, where all heed their signal.
+    """Which slots are held by handlers whose attempt has ended. Empty where all observe their signal.
 
     An attempt is added before somebody else ends it, and removed by whoever comes second: the handler that returns
     late, or the one who found that the handler was faster.
@@ -34,10 +34,10 @@ class StuckHandlers:
         self._since[task] = time.monotonic()
 
     def remove(self, task: Task) -> bool:
-        """The handler has returned; whether it had been waited for."""
+        """The handler has returned; whether it was stuck."""
         return self._since.pop(task, None) is not None
 
-    def by_kind(self, longer_than: float = 0.0) -> Counter[str]:
+    def by_isolation(self, longer_than: float = 0.0) -> Counter[str]:
         """How many there are of each isolation, of those that have gone on for so many seconds."""
         now = time.monotonic()
         found = [task for task, since in list(self._since.items()) if now - since >= longer_than]
@@ -45,8 +45,10 @@ class StuckHandlers:
 
     def full(self, longer_than: float = 0.0) -> set[str]:
         """The isolations in which no slot is left."""
-        return {kind for kind, number in self.by_kind(longer_than).items() if number >= self._concurrency}
+        return {
+            isolation for isolation, number in self.by_isolation(longer_than).items() if number >= self._concurrency
+        }
 
     def reported(self) -> int:
         """How many slots are stuck, of the isolation where most are."""
-        return max(self.by_kind(GRACE_SECONDS).values(), default=0)
+        return max(self.by_isolation(GRACE_SECONDS).values(), default=0)

@@ -1,20 +1,21 @@
-"""One attempt in a worker's hands, from claim to settlement."""
+"""One attempt that a worker holds, from claim to settlement."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from sloppyjobs.domain.model import Claim
+from sloppyjobs.domain.model import Claim, Settlement
+from sloppyjobs.domain.states import Outcome, decide
 from sloppyjobs.enqueue.definitions import Definition, Handler
 from sloppyjobs.observe import traces
 from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.worker.context import Context, Reports, Signal
 
-_taking = threading.Lock()
+_lock = threading.Lock()
 
 
 class Task(msgspec.Struct, eq=False, gc=False):
@@ -26,21 +27,24 @@ class Task(msgspec.Struct, eq=False, gc=False):
     signal: Signal
     context: Context
     trace: Mapping[str, str] | None = None
-    held_since: float = msgspec.field(default_factory=time.monotonic)
+    claimed_at: float = msgspec.field(default_factory=time.monotonic)
     started: float | None = None
     grace: float = 0.0
     taken: bool = False
     finished: bool = False
 
     @classmethod
-    def hold(cls, claim: Claim, definition: Definition, reports: Reports) -> Task:
-        """The task of a claim."""
+    def of_claim(
+        cls, claim: Claim, definition: Definition, reports: Reports, wrap: Callable[[Definition], Handler] | None = None
+    ) -> Task:
+        """The task of a claim; ``wrap`` makes the handler with everything around it."""
         trace: Mapping[str, str] | None = None
         if claim.job.metadata and traces.TRACE in claim.job.metadata:
-            trace = traces.carried(claim.job.metadata)
+            trace = traces.carrier_in(claim.job.metadata)
             claim = msgspec.structs.replace(claim, job=traces.without_trace(claim.job))
         signal = Signal()
-        return cls(claim, definition, definition.handler, signal, Context(claim, signal, reports), trace)
+        handler = definition.handler if wrap is None else wrap(definition)
+        return cls(claim, definition, handler, signal, Context(claim, signal, reports), trace)
 
     @property
     def fence(self) -> Fence:
@@ -49,32 +53,38 @@ class Task(msgspec.Struct, eq=False, gc=False):
 
     def begin(self) -> bool:
         """Take the task for execution; False when it has been withdrawn."""
-        with _taking:
+        with _lock:
             if self.taken:
                 return False
             self.taken = True
         self.started = time.monotonic()
         return True
 
-    def begin_anew(self) -> None:
-        """The handler begins only now, after all that had to be done before it."""
+    def handler_started(self) -> None:
+        """Count the run time from now: the process has been started, and the handler begins."""
         self.started, self.grace = time.monotonic(), 0.0
 
     def withdraw(self) -> bool:
         """Take the task back before it has started; False when it has."""
-        with _taking:
+        with _lock:
             if self.taken:
                 return False
             self.taken = True
         return True
 
     def finish(self) -> bool:
-        """Claim the right to settle; False for whoever comes second, such as a handler after its timeout."""
-        with _taking:
+        """Take the right to settle; False for whoever comes second, such as a handler after its timeout."""
+        with _lock:
             if self.finished:
                 return False
             self.finished = True
         return True
+
+    def settlement(self, outcome: Outcome) -> Settlement:
+        """What an outcome means for the job, and how long the handler ran."""
+        seconds, claim = self.run_seconds(), self.claim
+        decision = decide(claim.attempt, claim.job.max_attempts, outcome)
+        return Settlement(claim.job.id, claim.attempt, claim.worker_id, decision, seconds)
 
     def run_seconds(self) -> float | None:
         """How long the handler has run so far."""

@@ -1,6 +1,6 @@
-"""The worker's own threads: each repeats one step for ever and survives every outage.
+"""The worker's own threads: each repeats one step, also after errors.
 
-An outage is logged once, with a growing pause between tries, and its end is logged too.
+An outage is logged once, retried with a growing delay, and its end is logged too.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from collections.abc import Callable
 
 log = logging.getLogger("sloppyjobs.worker")
 
-LONGEST_PAUSE = 15.0
+LONGEST_BACKOFF = 15.0
 
 
-def pause_after(failures: int) -> float:
+def backoff(failures: int) -> float:
     """How many seconds to wait after so many failures in a row."""
-    pause: float = min(LONGEST_PAUSE, 0.1 * 2 ** min(failures, 10))
-    return pause * (0.5 + random.random() / 2)  # noqa: S311
+    seconds: float = min(LONGEST_BACKOFF, 0.1 * 2 ** min(failures, 10))
+    return seconds * (0.5 + random.random() / 2)  # noqa: S311
 
 
 class Outage:
-    """Counts failures in a row, so that a log shows the beginning and the end of an outage and nothing between."""
+    """Counts failures in a row, so that only the beginning and the end of an outage are logged."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._failures = 0
 
     def failed(self, error: BaseException) -> float:
-        """Note a failure; returns how long to wait before the next try."""
+        """Count a failure; returns how long to wait before the next try."""
         self._failures += 1
         if self._failures == 1:
             log.error("%s failed and will be tried again: %s: %s", self._what, type(error).__name__, error)
             log.debug("the first failure", exc_info=error)
-        return pause_after(self._failures)
+        return backoff(self._failures)
 
     def succeeded(self) -> None:
-        """Note a success."""
+        """Reset the count."""
         if self._failures:
             log.warning("%s works again after %d failed tries", self._what, self._failures)
             self._failures = 0
 
 
-class Background:
+class BackgroundThread:
     """A thread that repeats ``step`` until stopped; the step returns how many seconds to wait."""
 
     def __init__(
@@ -73,12 +73,12 @@ class Background:
     def _repeat(self) -> None:
         while not self._stopped.is_set():
             try:
-                pause = self._step()
+                seconds = self._step()
             except Exception as error:
-                pause = self._outage.failed(error)
+                seconds = self._outage.failed(error)
             else:
                 self._outage.succeeded()
-            self._woken.wait(pause)
+            self._woken.wait(seconds)
             self._woken.clear()
         if self._close is not None:
             self._close()

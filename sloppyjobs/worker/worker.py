@@ -1,4 +1,4 @@
-"""The worker: a turnstile, the threads that serve it, and its life from registration to farewell."""
+"""The worker: a loop, the threads beside it, and its life from registration to deregistration."""
 
 from __future__ import annotations
 
@@ -17,32 +17,28 @@ from sloppyjobs.domain import options
 from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.internals import internals
-from sloppyjobs.retention import maintain
-from sloppyjobs.storage.ports import MAINTENANCE, answer_timeout
+from sloppyjobs.storage.ports import answer_timeout
 from sloppyjobs.worker import signals
 from sloppyjobs.worker.leases import Leases
-from sloppyjobs.worker.loop import Turnstile
-from sloppyjobs.worker.middleware import Surroundings
+from sloppyjobs.worker.loop import WorkerLoop
+from sloppyjobs.worker.middleware import MiddlewareChain
 from sloppyjobs.worker.observe.observation import Observation
+from sloppyjobs.worker.periodic import PeriodicWork
 from sloppyjobs.worker.reports import WorkerReports
 from sloppyjobs.worker.run_once import run_once
 from sloppyjobs.worker.settings import Duration, Settings
-from sloppyjobs.worker.startup import ToldToStop, is_unavailable, wait_for_database
-from sloppyjobs.worker.threads import Background, Outage
+from sloppyjobs.worker.startup import StopRequested, is_unavailable, wait_for_database
+from sloppyjobs.worker.storage import WorkerStorage
+from sloppyjobs.worker.threads import BackgroundThread, Outage
 
 if TYPE_CHECKING:
     from sloppyjobs.jobs import Jobs
 
 log = get_logger("sloppyjobs.worker")
 
-TICK_SECONDS = 1.0
-RETRY_RUNS_SECONDS = 2.0
-"""How often a worker looks whether a retry of a cause of death has something to do."""
-SHORTEST_TICK = 0.1
 LISTEN_SECONDS = 0.5
-MAINTENANCE_SECONDS = 60.0
 LAST_TRIES_SECONDS = 5.0
-"""How long a worker that leaves tries to settle with a database that does not answer."""
+"""How long a stopping worker tries to settle with a database that does not answer."""
 
 
 class Worker:
@@ -92,31 +88,33 @@ class Worker:
         self.exit_if_unavailable = exit_if_unavailable
         self.jobs = jobs
         # Handlers may hold every connection of the application's; leases are renewed all the same.
-        self.storage = jobs.storage.apart()
+        storage = jobs.storage.with_own_connections()
+        self.storage: WorkerStorage = storage
         self.reports = WorkerReports(self.storage, self.id, self.settings.lease, jobs.enqueue)
         self.observation = Observation(
             jobs, self.id, capture_logs=capture_logs, metrics_port=metrics_port, metrics_host=metrics_host
         )
-        self._turnstile = self._new_turnstile()
+        self._loop = self._new_loop()
         self._thread: threading.Thread | None = None
-        self._synchronised = False
-        self._arriving = False
-        self._looked_at = -RETRY_RUNS_SECONDS
+        self._starting = False
+        self._periodic = PeriodicWork(
+            jobs, self.id, storage, lambda: advance_retry_runs(storage, self.jobs.definitions)
+        )
 
     def run(self) -> None:
-        """Work until SIGTERM or SIGINT, then drain: finish what runs, give back what does not finish in time.
+        """Work until SIGTERM or SIGINT, then drain: finish what runs, release what does not finish in time.
 
-        A second signal, a second or more later, gives back at once (of a supervised worker: one to its supervisor).
+        A second signal, a second or more later, releases at once (of a supervised worker: one to its supervisor).
         A database that cannot be used yet is waited for;
         ``SchemaMissing`` and ``SchemaVersionMismatch`` are raised at once.
         """
         self._check_schema()
-        self.observation.open(lambda: self._turnstile)
-        with signals.handled(self._told_to_stop):
+        self.observation.open(lambda: self._loop)
+        with signals.handled(self._stop_requested):
             try:
-                self._arriving = True
-                self._live()
-            except ToldToStop:
+                self._starting = True
+                self._run()
+            except StopRequested:
                 log.info("worker %s was told to stop before its database could be used", self.id)
 
     def start(self) -> None:
@@ -124,8 +122,8 @@ class Worker:
         if self._thread is not None:
             raise errors.JobsError("this worker has been started already")
         self._check_schema()
-        self.observation.open(lambda: self._turnstile)
-        self._thread = threading.Thread(target=self._live, name="sloppyjobs-worker", daemon=True)
+        self.observation.open(lambda: self._loop)
+        self._thread = threading.Thread(target=self._run, name="sloppyjobs-worker", daemon=True)
         self._thread.start()
 
     def stop(self, timeout: Duration | None = None) -> bool:
@@ -134,13 +132,13 @@ class Worker:
         Returns whether everything that was running could finish.
         """
         limit = self.settings.shutdown_timeout if timeout is None else options.seconds("timeout", timeout)
-        self._turnstile.drain(limit)
+        self._loop.drain(limit)
         if self._thread is None:
             return True
         self._thread.join(limit + 2 * LAST_TRIES_SECONDS)
-        finished = not self._thread.is_alive() and self._turnstile.given_up == 0
+        finished = not self._thread.is_alive() and self._loop.unfinished_at_exit == 0
         self._thread = None
-        self._turnstile = self._new_turnstile()
+        self._loop = self._new_loop()
         return finished
 
     def run_once(self) -> int:
@@ -160,14 +158,11 @@ class Worker:
     def _pass(self) -> Counter[str]:
         try:
             self.storage.ensure_schema()
-            advance_retry_runs(self.storage, self.jobs.definitions)
-            if self.recurring:
-                self._synchronise()
-                self.jobs.tick_recurring(owner=self.id)
+            self._periodic.run_all_due(recurring=self.recurring)
             with self.observation.logging():
-                return run_once(self._turnstile)
+                return run_once(self._loop)
         finally:
-            self._hang_up()
+            self._close_connections()
 
     @property
     def metrics_url(self) -> str | None:
@@ -187,20 +182,20 @@ class Worker:
             concurrency=self.settings.concurrency,
             heartbeat=self.settings.heartbeat,
             version=__version__,
-            status="draining" if self._turnstile.draining else "running",
-            running=self._turnstile.running(),
-            stuck=self._turnstile.stuck.reported(),
+            status="draining" if self._loop.draining else "running",
+            running=self._loop.tasks.running(),
+            stuck=self._loop.tasks.stuck.reported(),
         )
 
-    def _new_turnstile(self) -> Turnstile:
-        return Turnstile(
+    def _new_loop(self) -> WorkerLoop:
+        return WorkerLoop(
             self.id,
             self.storage,
             self.jobs.definitions,
             self.reports,
             self.settings,
-            Surroundings(internals(self.jobs).hooks),
-            self.observation.aftermath,
+            MiddlewareChain(internals(self.jobs).hooks),
+            self.observation.settlement_hooks,
             internals(self.jobs).find,
         )
 
@@ -209,126 +204,96 @@ class Worker:
             self.storage.ensure_schema()
         except Exception as error:
             if self.exit_if_unavailable or not is_unavailable(error):
-                self._hang_up()
+                self._close_connections()
                 raise
 
-    def _arrive(self) -> None:
+    def _register(self) -> None:
         self.storage.ensure_schema()
         self.storage.workers.register(self.info())
         self.storage.redactions.write(self.jobs.definitions.redactions)
 
-    def _has_arrived(self, turnstile: Turnstile) -> bool:
+    def _registered(self, loop: WorkerLoop) -> bool:
         """Whether the worker is known to the database; False when it was told to stop before."""
         try:
             if self.exit_if_unavailable:
-                self._arrive()
+                self._register()
                 return True
-            return wait_for_database(self._arrive, lambda: turnstile.draining, turnstile.sleep)
+            return wait_for_database(self._register, lambda: loop.draining, loop.sleep)
         finally:
-            self._arriving = False
+            self._starting = False
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         try:
             with self.observation.logging():
-                self._work()
+                self._run_loop()
         finally:
             self.observation.close()
-            self._hang_up()
+            self._close_connections()
 
-    def _work(self) -> None:
-        turnstile, outage = self._turnstile, Outage("the worker's turn")
-        if not self._has_arrived(turnstile):
+    def _run_loop(self) -> None:
+        loop, outage = self._loop, Outage("the worker's turn")
+        if not self._registered(loop):
             return
-        servants = self._servants(turnstile)
-        for servant in servants:
-            servant.start()
-        turnstile.turned_at = time.monotonic()
+        threads = self._background_threads(loop)
+        for thread in threads:
+            thread.start()
+        loop.turned_at = time.monotonic()
         log.info("worker %s works on %s", self.id, ", ".join(self.settings.queues))
         try:
             with answer_timeout(at_most=self.settings.turn_timeout):
-                while not turnstile.drained:
-                    self._turn(turnstile, outage)
+                while not loop.drained:
+                    self._turn(loop, outage)
         finally:
-            for servant in servants:
-                servant.stop()
-            turnstile.close()
-            self._leave()
+            for thread in threads:
+                thread.stop()
+            loop.close()
+            self._deregister()
 
-    def _turn(self, turnstile: Turnstile, outage: Outage) -> None:
+    def _turn(self, loop: WorkerLoop, outage: Outage) -> None:
         try:
-            turnstile.turn()
+            loop.turn()
             outage.succeeded()
-            turnstile.turned()
-            turnstile.wait()
+            loop.turned()
+            loop.wait()
         except Exception as error:
             pause = outage.failed(error)
-            if turnstile.overdue(LAST_TRIES_SECONDS):
-                turnstile.forsake()
+            if loop.overdue(LAST_TRIES_SECONDS):
+                loop.abandon_all()
             else:
-                time.sleep(min(pause, 0.5) if turnstile.draining else pause)
+                time.sleep(min(pause, 0.5) if loop.draining else pause)
 
-    def _leave(self) -> None:
+    def _deregister(self) -> None:
         try:
             self.storage.workers.stop(self.id)
         except Exception as error:
-            log.warning("worker %s could not say goodbye: %s", self.id, error)
+            log.warning("worker %s could not be deregistered: %s", self.id, error)
         log.info("worker %s has stopped", self.id)
 
-    def _hang_up(self) -> None:
+    def _close_connections(self) -> None:
         """Close the connections that nobody else uses."""
         if self.storage is not self.jobs.storage:
             self.storage.close()
 
-    def _servants(self, turnstile: Turnstile) -> list[Background]:
+    def _background_threads(self, loop: WorkerLoop) -> list[BackgroundThread]:
         watcher = self.storage.watch()
 
         def listen() -> float:
             if watcher.wait(LISTEN_SECONDS):
-                turnstile.wake()
+                loop.wake()
             return 0.0
 
-        servants = [
-            Background("leases", "renewing the leases", Leases(turnstile, self.info).step),
-            Background("news", "listening for new jobs", listen, watcher.close),
+        threads = [
+            BackgroundThread("leases", "renewing the leases", Leases(loop, self.info).step),
+            BackgroundThread("news", "listening for new jobs", listen, watcher.close),
         ]
-        tick = self._tick if self.recurring else self._retry_runs
-        servants.append(Background("tick", "the tick of schedules and retries", tick))
+        tick = self._periodic.tick if self.recurring else self._periodic.retry_runs
+        threads.append(BackgroundThread("tick", "the tick of schedules and retries", tick))
         if self.maintenance:
-            servants.append(Background("maintenance", "removing old jobs", self._maintain))
-        return servants
+            threads.append(BackgroundThread("maintenance", "removing old jobs", self._periodic.maintain))
+        return threads
 
-    def _retry_runs(self) -> float:
-        """Advance the retries of causes of death; when to look again."""
-        wait = self._looked_at + RETRY_RUNS_SECONDS - time.monotonic()
-        if wait > 0:
-            return wait
-        self._looked_at = time.monotonic()
-        advance_retry_runs(self.storage, self.jobs.definitions)
-        return RETRY_RUNS_SECONDS
-
-    def _tick(self) -> float:
-        """Look first: most seconds have nothing to fire."""
-        self._retry_runs()
-        self._synchronise()
-        due_in = self.storage.firing.next_in()
-        if due_in is not None and due_in <= 0:
-            self.jobs.tick_recurring(owner=self.id)
-            return SHORTEST_TICK
-        return TICK_SECONDS if due_in is None else max(SHORTEST_TICK, min(TICK_SECONDS, due_in))
-
-    def _synchronise(self) -> None:
-        """Write the schedules that the code declares, once in the worker's life."""
-        if not self._synchronised:
-            self.jobs.schedules.sync()
-            self._synchronised = True
-
-    def _maintain(self) -> float:
-        with answer_timeout(at_least=MAINTENANCE):
-            maintain(self.jobs, owner=self.id)
-        return MAINTENANCE_SECONDS
-
-    def _told_to_stop(self, number: int, give_back: bool) -> None:
-        log.info("%s: %s", signal.Signals(number).name, "giving back at once" if give_back else "draining")
-        self._turnstile.drain(0.0 if give_back else self.settings.shutdown_timeout)
-        if self._arriving:
-            raise ToldToStop
+    def _stop_requested(self, number: int, release: bool) -> None:
+        log.info("%s: %s", signal.Signals(number).name, "giving back at once" if release else "draining")
+        self._loop.drain(0.0 if release else self.settings.shutdown_timeout)
+        if self._starting:
+            raise StopRequested

@@ -80,13 +80,15 @@ def without_transaction(storage: Any) -> None:
     """Commit the insert before the cursor moves, as a store without transactions would."""
 
     def fire(schedule_id: str, decide: Any) -> list[Job]:
-        due = storage.read(lambda c: storage.firing.schedule_where(c, storage.tables.recurring.c.id == schedule_id))
+        due = storage.database.read(
+            lambda c: storage.firing.schedule_where(c, storage.tables.recurring.c.id == schedule_id)
+        )
         now = storage.clock.now()
         if due is None or due.next_run_at > now:
             return []
         firing = decide(due, now)
-        inserted: list[Job] = storage.write(lambda c: storage.firing.insert_occurrences(c, firing.jobs))
-        storage.write(lambda c: storage.firing.advance(c, due, firing, now))
+        inserted: list[Job] = storage.database.write(lambda c: storage.firing.insert_occurrences(c, firing.jobs))
+        storage.database.write(lambda c: storage.firing.advance(c, due, firing, now))
         return inserted
 
     storage.firing.fire = fire

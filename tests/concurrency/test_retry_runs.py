@@ -52,7 +52,7 @@ def retries(jobs: Jobs) -> Counter[str]:
     """How often each job was retried."""
     c = jobs.storage.tables.events.c
     query = select(c.job_id).where(c.event_type == "retried")
-    return Counter(jobs.storage.read(lambda connection: connection.execute(query).scalars().all()))
+    return Counter(jobs.storage.database.read(lambda connection: connection.execute(query).scalars().all()))
 
 
 def test_many_who_advance_a_run_do_one_step(many: list[Jobs], clock: FakeClock) -> None:

@@ -5,25 +5,23 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from kept_database import url_by
-from sqlalchemy import Connection, Select, make_url, select
+from plain_stores import UnlockedPostgres, UnlockedSqlite, database_by
+from sqlalchemy import Executable, make_url, select
 
 from sloppyjobs import Jobs
 from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import Failed, Failure, Outcome, Status, Succeeded, decide
 from sloppyjobs.storage import FakeClock, SqlStorage
-from sloppyjobs.storage.database import Prepared
-from sloppyjobs.storage.dialects.postgres.storage import PlainPostgresStorage
-from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage
-from sloppyjobs.storage.jobs.commands import Taken
-from sloppyjobs.storage.jobs.settle import Settling
-from sloppyjobs.storage.jobs.settlement_sql import Columns
-from sloppyjobs.storage.jobs.transitions import JobState, Step
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.jobs.commands import Commands
+from sloppyjobs.storage.jobs.transitions import Transitions
+from sloppyjobs.storage.ports.operators import JobState, Step, Taken
+from sloppyjobs.storage.prepared import Prepared
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -43,54 +41,59 @@ class Meeting:
             self._both_have_read.wait(60)
 
 
-class WithoutLocks(SqlStorage):
-    """What a new dialect inherits, with nothing that keeps two writers apart before they write."""
+WRITES = {"succeed_jobs", "settle_jobs", "promote_jobs"}
+"""The first statements that settlements and promotions write by."""
+
+
+class MeetingDatabase(Database):
+    """Both of two writers have read before either of them writes."""
 
     meeting: Meeting | None = None
-    _write_settled = Settling._write_settled
 
-    def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
-        return query
+    def prepared(self, key: str, build: Callable[[], Executable]) -> Prepared:
+        if key in WRITES:
+            self.meet()
+        return super().prepared(key, build)
 
-    def _given(self, name: str, columns: Columns) -> Prepared:
-        self._meet()
-        return super()._given(name, columns)
-
-    def write_moves(self, *arguments: Any, **named: Any) -> None:
-        self._meet()
-        super().write_moves(*arguments, **named)
-
-    def _meet(self) -> None:
+    def meet(self) -> None:
         if self.meeting is not None:
             self.meeting.after_reading()
 
 
-class PlainPostgresWithoutLocks(WithoutLocks, PlainPostgresStorage):
-    """By any driver."""
+class MeetingTransitions(Transitions):
+    """The same for commands."""
+
+    database: MeetingDatabase
+
+    def write_moves(self, *arguments: Any, **named: Any) -> None:
+        self.database.meet()
+        super().write_moves(*arguments, **named)
 
 
-class SqliteWithoutLocks(WithoutLocks, SqliteStorage):
-    """And with transactions that take the right to write when they write, not when they begin."""
+class MeetingStore(SqlStorage):
+    """What a new dialect inherits, with nothing that keeps two writers apart before they write."""
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        with self.engine.connect() as connection:
-            yield connection
-            connection.commit()
+    database: MeetingDatabase
+
+    def __init__(self, database: MeetingDatabase) -> None:
+        super().__init__(database)
+        self.transitions = MeetingTransitions(database, self.deaths, self.followups)
+        self.commands = Commands(database, self.transitions, self.lookup)
 
 
 @pytest.fixture(params=["sqlite", "psycopg", "psycopg2"])
 def two(request: pytest.FixtureRequest) -> Iterator[tuple[Jobs, Jobs]]:
     """Two storages over one database, on connections of their own."""
     clock = FakeClock(NOON)
-    made: list[SqlStorage] = []
+    made: list[MeetingStore] = []
     for _ in range(2):
         if request.param == "sqlite":
-            made.append(SqliteWithoutLocks(make_url(request.getfixturevalue("sqlite_url")), clock=clock))
-            made[-1].init()
+            url, kind = request.getfixturevalue("sqlite_url"), UnlockedSqlite
         else:
-            url = url_by(request.param, request.getfixturevalue("postgres_url"))
-            made.append(PlainPostgresWithoutLocks(make_url(url), clock=clock))
+            url, kind = url_by(request.param, request.getfixturevalue("postgres_url")), UnlockedPostgres
+        database = database_by(kind, make_url(url), clock, MeetingDatabase)
+        made.append(MeetingStore(database))  # type: ignore[arg-type]
+        made[-1].init()
     first, second = (Jobs(one) for one in made)
     for jobs in (first, second):
         jobs.declare("greet")
@@ -103,12 +106,12 @@ def at_once(two: tuple[Jobs, Jobs], *works: Callable[[SqlStorage], Any]) -> list
     """What each of the two answered, having read before either wrote."""
     meeting = Meeting()
     for jobs in two:
-        jobs.storage.meeting = meeting  # type: ignore[attr-defined]
+        jobs.storage.database.meeting = meeting  # type: ignore[attr-defined]
     with ThreadPoolExecutor(2) as pool:
         begun = [pool.submit(work, jobs.storage) for work, jobs in zip(works, two, strict=True)]
         answers = [one.result(120) for one in begun]
     for jobs in two:
-        jobs.storage.meeting = None  # type: ignore[attr-defined]
+        jobs.storage.database.meeting = None  # type: ignore[attr-defined]
     return answers
 
 
@@ -120,14 +123,14 @@ def walked(jobs: Jobs, job_id: str) -> list[tuple[str | None, str]]:
     """The edges in the job's history."""
     c = jobs.storage.tables.events.c
     query = select(c.from_status, c.to_status).where(c.job_id == job_id).order_by(c.id)
-    return [(row[0], row[1]) for row in jobs.storage.read(lambda connection: connection.execute(query).all())]
+    return [(row[0], row[1]) for row in jobs.storage.database.read(lambda connection: connection.execute(query).all())]
 
 
 def counted(jobs: Jobs) -> tuple[int, ...]:
     """What the counters say in all: succeeded, failed, dead, cancelled."""
     c = jobs.storage.tables.stats.c
     query = select(c.succeeded, c.failed, c.dead, c.cancelled)
-    rows = jobs.storage.read(lambda connection: connection.execute(query).all())
+    rows = jobs.storage.database.read(lambda connection: connection.execute(query).all())
     return tuple(sum(row[place] for row in rows) for place in range(4))
 
 
@@ -179,7 +182,7 @@ def cancelled(storage: SqlStorage, job_id: str) -> Taken:
     def decide_on(job: JobState) -> Step | None:
         return None if job.status is Status.CANCELLED else Step(Status.CANCELLED, "cancelled")
 
-    [taken] = storage.write(lambda connection: storage.command(connection, [job_id], decide_on))
+    [taken] = storage.database.write(lambda connection: storage.commands.command(connection, [job_id], decide_on))
     return taken
 
 
@@ -187,8 +190,10 @@ def test_a_due_job_is_promoted_once(two: tuple[Jobs, Jobs]) -> None:
     jobs, _ = two
     job = jobs.enqueue("greet", delay=5)
     jobs.storage.clock.advance(6)  # type: ignore[attr-defined]
-    promoted = at_once(
-        two, lambda s: s.write(lambda c: s._promote(c, 10)), lambda s: s.write(lambda c: s._promote(c, 10))
-    )
+    promoted = at_once(two, promote, promote)
     assert sorted(promoted) == [0, 1]
     assert walked(jobs, job.id) == [(None, "scheduled"), ("scheduled", "queued")]
+
+
+def promote(storage: SqlStorage) -> int:
+    return storage.database.write(lambda connection: storage.sweeper.promote(connection, 10))

@@ -18,8 +18,7 @@ from sloppyjobs import errors
 from sloppyjobs.domain.model import Claim, Ended, Job, NewJob, Settlement
 from sloppyjobs.domain.states import FINISHED, Failure, Lost, Status, decide
 from sloppyjobs.storage.clock import Clock
-from sloppyjobs.storage.jobs.turns import TogetherTurns
-from sloppyjobs.storage.ports.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest, Fence, Sweep, Turns
+from sloppyjobs.storage.ports.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest, Fence, Sweep, TransactionTurns, Turns
 from sloppyjobs.storage.ports.records import (
     AttemptRecord,
     CounterRecord,
@@ -166,7 +165,7 @@ class MemoryClaims:
 
     def turns(self) -> Turns:
         """Settle and claim, beginning first and waiting later."""
-        return TogetherTurns(self.turn)
+        return TransactionTurns(self.turn)
 
     def watch(self) -> MemoryWatcher:
         """Wait for new jobs."""
@@ -302,7 +301,7 @@ class MemoryStore:
     def ensure_schema(self, connection: Any = None) -> None:
         """There is nothing that could be missing."""
 
-    def apart(self) -> Self:
+    def with_own_connections(self) -> Self:
         """There are no connections that others could use up."""
         return self
 

@@ -8,59 +8,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from inspect import isfunction
 from typing import Any
 
 import pytest
 from kept_database import url_by
-from sqlalchemy import Connection, Select, make_url
+from sqlalchemy import URL, Connection, Engine, Select, make_url
 
+from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.clock import Clock
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.dialects.postgres.dialect import PostgresDialect
-from sloppyjobs.storage.dialects.postgres.storage import PlainPostgresStorage
+from sloppyjobs.storage.dialects.postgres.engine import own_engine as postgres_engine
 from sloppyjobs.storage.dialects.sqlite.dialect import SqliteDialect
-from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage
-from sloppyjobs.storage.store import SqlStorage
+from sloppyjobs.storage.dialects.sqlite.engine import own_engine as sqlite_engine
+from sloppyjobs.storage.schema.tables import Tables
 
-FASTER = {"prepare", "_insert_rows", "_open_attempts", "_write_settled"}
+FASTER = {"prepared", "operations"}
 """Methods of a dialect that do what the common code does, only faster."""
 
-NEEDED = {"__init__", "_stand_on", "beside", "insert_jobs", "prepare_database", "watch", "writing"}
-"""Methods of a dialect without which the common code would not work, or would promise less."""
+
+class PlainSqlite(SqliteDialect):
+    """SQLite by the common statements."""
+
+    prepared = Dialect.prepared
+    operations = Dialect.operations
 
 
-def plain(dialect: Any) -> Any:
-    """The dialect by the common statements."""
-    return type(f"Plain{dialect.__name__}", (dialect,), {name: getattr(SqlStorage, name) for name in faster(dialect)})
+class PlainPostgres(PostgresDialect):
+    """PostgreSQL by the common statements."""
+
+    prepared = Dialect.prepared
+    operations = Dialect.operations
 
 
-def faster(dialect: type[SqlStorage]) -> set[str]:
-    """What of the common code the dialect does faster."""
-    return overridden(dialect) & FASTER
-
-
-def overridden(dialect: type[SqlStorage]) -> set[str]:
-    """The methods of the common code that the dialect replaces."""
-    return {
-        name
-        for name, member in vars(dialect).items()
-        if (isfunction(member) or isinstance(member, property)) and hasattr(SqlStorage, name)
-    }
-
-
-SqlitePlain = plain(SqliteStorage)
-PostgresPlain = plain(PlainPostgresStorage)
-
-
-class UnlockedSqliteDialect(SqliteDialect):
-    """Without lock clauses."""
+class UnlockedSqlite(PlainSqlite):
+    """Without lock clauses; transactions begin with their first write, as the driver does it."""
 
     def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
         """The query as it is."""
         return query
 
+    @contextmanager
+    def writing(self, engine: Engine, *, ours: bool) -> Iterator[Connection]:
+        """A transaction that has no right to write yet."""
+        with engine.begin() as connection:
+            yield connection
 
-class UnlockedPostgresDialect(PostgresDialect):
+
+class UnlockedPostgres(PlainPostgres):
     """Without lock clauses, and schedulers do not know of each other."""
 
     def fires_alone(self, connection: Connection, schedule_id: str) -> bool:
@@ -72,36 +68,25 @@ class UnlockedPostgresDialect(PostgresDialect):
         return query
 
 
-class SqliteUnlocked(SqlitePlain):
-    """Transactions begin with their first write, as the driver does it."""
-
-    dialect_type = UnlockedSqliteDialect
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction that has no right to write yet."""
-        with self.engine.begin() as connection:
-            yield connection
-
-
-class PostgresUnlocked(PostgresPlain):
-    """Rows are read without a lock."""
-
-    dialect_type = UnlockedPostgresDialect
+def database_by(
+    kind: type[Dialect], url: URL, clock: Clock | None = None, database: type[Database] = Database
+) -> Database:
+    """The database at this address, by a dialect of this kind."""
+    engine = sqlite_engine(url, "FULL") if issubclass(kind, SqliteDialect) else postgres_engine(url)
+    return database(engine, dialect=kind(Tables(style=kind.style)), clock=clock, owns_engine=True)
 
 
 @contextmanager
-def opened(kind: type[SqlStorage], request: pytest.FixtureRequest) -> Iterator[Callable[..., SqlStorage]]:
-    """Makes stores of a kind over the test's database, which is empty."""
-    if issubclass(kind, SqliteStorage):
+def opened(kind: type[Dialect], request: pytest.FixtureRequest) -> Iterator[Callable[..., SqlStorage]]:
+    """Makes stores by a dialect of this kind over the test's database, which is empty."""
+    if issubclass(kind, SqliteDialect):
         url = request.getfixturevalue("ready_sqlite_url")
     else:
         url = url_by("psycopg", request.getfixturevalue("postgres_url"))
     made: list[SqlStorage] = []
 
     def make(clock: Clock | None = None) -> SqlStorage:
-        chosen: Any = kind
-        made.append(chosen(make_url(url), clock=clock))
+        made.append(SqlStorage(database_by(kind, make_url(url), clock)))
         return made[-1]
 
     yield make

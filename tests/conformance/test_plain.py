@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from plain_stores import (
-    FASTER,
-    NEEDED,
-    PostgresPlain,
-    SqlitePlain,
-    faster,
-    opened,
-    overridden,
-    plain,
-)
+from plain_stores import FASTER, PlainPostgres, PlainSqlite, opened
 
 from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.dialects.postgres.storage import PlainPostgresStorage
-from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage
+from sloppyjobs.storage.dialect import Dialect
+from sloppyjobs.storage.jobs.claim import Claims
+from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.testing.conformance.admin_commands import *  # noqa: F403
 from sloppyjobs.testing.conformance.claim import *  # noqa: F403
 from sloppyjobs.testing.conformance.enqueue import *  # noqa: F403
@@ -29,10 +21,7 @@ from sloppyjobs.testing.conformance.schedules import *  # noqa: F403
 from sloppyjobs.testing.conformance.settle import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_enqueueing import *  # noqa: F403
 
-KINDS: dict[str, type[SqlStorage]] = {
-    "sqlite-plain": SqlitePlain,
-    "postgres-plain": PostgresPlain,
-}
+KINDS: dict[str, type[Dialect]] = {"sqlite-plain": PlainSqlite, "postgres-plain": PlainPostgres}
 
 
 @pytest.fixture(params=KINDS)
@@ -42,10 +31,7 @@ def make_storage(request: pytest.FixtureRequest) -> Iterator[Callable[..., SqlSt
         yield make
 
 
-@pytest.mark.parametrize("dialect", [SqliteStorage, PlainPostgresStorage])
-def test_whatever_a_dialect_does_faster_is_taken_away(dialect: type[SqlStorage]) -> None:
-    unknown = overridden(dialect) - NEEDED - FASTER
-    assert unknown == set(), "say in plain_stores.py whether they are needed or only faster"
-    made = plain(dialect)
-    assert faster(dialect) != set()
-    assert all(getattr(made, name) is getattr(SqlStorage, name) for name in faster(dialect))
+def test_whatever_a_dialect_does_faster_is_taken_away(make_storage: Callable[..., SqlStorage]) -> None:
+    store = make_storage()
+    assert (type(store.inserts), type(store.claims)) == (Insert, Claims)
+    assert all(getattr(type(store.dialect), name) is getattr(Dialect, name) for name in FASTER)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from plain_stores import PostgresUnlocked, SqliteUnlocked, opened
+from plain_stores import UnlockedPostgres, UnlockedSqlite, opened
 
 from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.testing.conformance.admin_commands import *  # noqa: F403
 from sloppyjobs.testing.conformance.claim import *  # noqa: F403
 from sloppyjobs.testing.conformance.leases import *  # noqa: F403
 from sloppyjobs.testing.conformance.settle import *  # noqa: F403
 
-KINDS: dict[str, type[SqlStorage]] = {"sqlite-unlocked": SqliteUnlocked, "postgres-unlocked": PostgresUnlocked}
+KINDS: dict[str, type[Dialect]] = {"sqlite-unlocked": UnlockedSqlite, "postgres-unlocked": UnlockedPostgres}
 
 
 @pytest.fixture(params=KINDS)

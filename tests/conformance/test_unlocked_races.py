@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from plain_stores import PostgresUnlocked, SqliteUnlocked
+from plain_stores import UnlockedPostgres, UnlockedSqlite, database_by
 from sqlalchemy import make_url
 
 from sloppyjobs import Jobs
@@ -42,14 +42,15 @@ class Meeting:
 def make_unlocked(database_url: str) -> Iterator[Callable[..., SqlStorage]]:
     """Makes stores without locks, which meet after they have read and before they write."""
     made: list[SqlStorage] = []
-    kind: Any = SqliteUnlocked if database_url.startswith("sqlite") else PostgresUnlocked
+    kind = UnlockedSqlite if database_url.startswith("sqlite") else UnlockedPostgres
 
     def make(clock: FakeClock | None = None, meeting: Meeting | None = None, at: str = "list_param") -> SqlStorage:
-        """``at``: the method that the transaction calls first after its read."""
-        store = kind(make_url(database_url), clock=clock)
+        """``at``: the method of a part of the store that the transaction calls first after its read."""
+        store = SqlStorage(database_by(kind, make_url(database_url), clock))
         if meeting is not None:
-            plain = getattr(store, at)
-            setattr(store, at, lambda *given: (meeting.arrive(), plain(*given))[1])
+            owner: Any = {"list_param": store.dialect, "to_driver": store.database, "_write": store.settlement}[at]
+            plain = getattr(owner, at)
+            setattr(owner, at, lambda *given, **named: (meeting.arrive(), plain(*given, **named))[1])
         made.append(store)
         return store
 
@@ -119,7 +120,7 @@ def test_of_two_settlements_that_passed_the_same_fence_one_is_accepted(
     jobs = Jobs(make_unlocked(clock))
     [claim] = claimed(jobs)
     outcomes = (Succeeded('"first"'), second)
-    stores = [make_unlocked(clock, meeting, "_write_settled") for _ in outcomes]
+    stores = [make_unlocked(clock, meeting, "_write") for _ in outcomes]
     accepted = _together(
         *(
             lambda store=store, outcome=outcome: store.settle([decided(claim, outcome)])  # type: ignore[misc]

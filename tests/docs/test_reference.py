@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -19,8 +20,8 @@ import sloppyjobs
 from sloppyjobs import Jobs, Retention, Worker
 from sloppyjobs.cli.worker import worker as worker_command
 from sloppyjobs.enqueue.definitions import Settings
-from sloppyjobs.storage.dialects.postgres.storage import PostgresStorage
-from sloppyjobs.storage.dialects.sqlite.storage import SqliteStorage
+from sloppyjobs.storage.dialects.postgres.store import open_store as open_postgres
+from sloppyjobs.storage.dialects.sqlite.store import open_store as open_sqlite
 
 GENERATED = generated_pages()
 API = "\n".join(page.read_text() for page in (DOCS / "reference" / "api").glob("*.md"))
@@ -53,8 +54,8 @@ def test_every_environment_variable_and_configuration_key_is_described() -> None
     assert used <= _configured()
 
 
-@pytest.mark.parametrize("what", [Jobs, Worker, Retention, SqliteStorage, PostgresStorage])
-def test_every_option_is_described(what: type) -> None:
+@pytest.mark.parametrize("what", [Jobs, Worker, Retention, open_sqlite, open_postgres])
+def test_every_option_is_described(what: Any) -> None:
     given = dataclasses.fields(what) if dataclasses.is_dataclass(what) else ()
     names = {field.name for field in given} or set(inspect.signature(what).parameters) - {"jobs"}
     assert names <= _configured()

@@ -20,7 +20,7 @@ from sloppyjobs import errors
 from sloppyjobs.cli import main
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
-from sloppyjobs.storage.dialects.postgres.storage import PostgresStorage
+from sloppyjobs.storage.jobs.claim import Claims
 
 MakeJobs = Callable[..., Jobs]
 
@@ -51,7 +51,7 @@ def test_a_worker_runs_threads_coroutines_and_schedules(
         assert eventually(lambda: [job.status for job in jobs.fires("often") if job.status == "succeeded"])
     finally:
         worker.stop()
-    assert not isinstance(jobs.storage, PostgresStorage)
+    assert type(jobs.storage.claims) is Claims
 
 
 def test_psycopg2_workers_are_woken_by_every_producer(postgres_url: str, make_jobs: MakeJobs) -> None:

@@ -62,7 +62,7 @@ def filled(make_storage: Callable[..., SqlStorage], request: pytest.FixtureReque
     """Fifty thousand jobs of which the planner knows nothing, or everything."""
     storage = make_storage()
     tables = storage.tables
-    with storage.writing() as connection:
+    with storage.database.writing() as connection:
         if storage.dialect.name == "postgresql":
             connection.exec_driver_sql("ALTER TABLE sloppy_jobs SET (autovacuum_enabled = off)")
         for start in range(0, ROWS, 5_000):
@@ -159,7 +159,7 @@ def test_no_read_scans_a_table_or_looks_at_more_than_it_may(filled: Jobs) -> Non
     for name, read in _reads(filled):
         for statement, values in _statements(storage, read):
             with storage.engine.connect() as connection:
-                storage.bounded(connection)
+                storage.database.bounded(connection)
                 plan = _sqlite_plan if storage.dialect.name == "sqlite" else _postgres_plan
                 wrong.setdefault(name, []).extend(plan(connection, statement, values))
     assert {name: lines for name, lines in wrong.items() if lines} == {}

@@ -66,7 +66,7 @@ def test_a_line_in_the_list_is_all_that_reading_needs(made: Any) -> None:
 
 
 def test_every_insert_fills_every_column_of_the_list() -> None:
-    tables = Tables(dialect="postgresql")
+    tables = Tables()
     of_postgres = postgres.statements(tables, "channel")
     of_sqlite, _ = sqlite.insert_jobs("jobs", "events", ("id", "payload", "priority"))
     filled = f"({', '.join(JOB_INSERT)})"

@@ -186,7 +186,7 @@ def new_world(make_storage: MakeStorage) -> World:
 
 
 def execute(world: World, statement: str, **values: Any) -> None:
-    world.storage.write(lambda connection: connection.execute(text(statement), values))
+    world.storage.database.write(lambda connection: connection.execute(text(statement), values))
 
 
 def flag(world: World, bits: Followup | None) -> None:
@@ -204,7 +204,7 @@ def rows_of_flagged(world: World, connection: Connection) -> list[Any]:
 def event_edges(world: World) -> Edges:
     c = world.storage.tables.events.c
     query = select(c.from_status, c.to_status).where(c.job_id == world.flagged).order_by(c.id)
-    found = world.storage.read(lambda connection: connection.execute(query).all())
+    found = world.storage.database.read(lambda connection: connection.execute(query).all())
     return tuple((source, target) for source, target in found)
 
 
@@ -220,13 +220,13 @@ def test_every_edge_of_a_flagged_job_is_seen_once_and_before_the_commit(world: W
         seen.extend(edges)
         inside.append(rows_of_flagged(world, connection))
 
-    outside = world.storage.read(lambda connection: rows_of_flagged(world, connection))
+    outside = world.storage.database.read(lambda connection: rows_of_flagged(world, connection))
     world.storage.followups.add(Followup.BATCH, record)
     world.storage.followups.add(Followup.PERMIT, lambda *_: pytest.fail("no job has this bit"))
     act(world)
     assert seen == [Edge(world.flagged, source, target, FLAGS) for source, target in expected]  # type: ignore[arg-type]
     assert len(inside) == 1 and inside[0] != outside, "the rows have changed when the step sees them"
-    assert inside[0] == world.storage.read(lambda connection: rows_of_flagged(world, connection))
+    assert inside[0] == world.storage.database.read(lambda connection: rows_of_flagged(world, connection))
     if expected[-1][1] is not None:
         assert event_edges(world)[-len(expected) :] == expected
 
@@ -242,12 +242,12 @@ def test_a_step_that_raises_undoes_the_edges(world: World, path: str) -> None:
         seen.append(len(edges))
         raise ArithmeticError
 
-    untouched = world.storage.read(lambda connection: rows_of_flagged(world, connection))
+    untouched = world.storage.database.read(lambda connection: rows_of_flagged(world, connection))
     world.storage.followups.add(Followup.DEPENDANTS, refuse)
     with pytest.raises(ArithmeticError):
         act(world)
     assert seen == [len(expected)]
-    assert world.storage.read(lambda connection: rows_of_flagged(world, connection)) == untouched
+    assert world.storage.database.read(lambda connection: rows_of_flagged(world, connection)) == untouched
 
 
 @pytest.mark.parametrize("path", PATHS)

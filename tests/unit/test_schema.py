@@ -92,7 +92,7 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStorage) -> None:
     jobs.declare("greet")
     job = jobs.enqueue("greet", max_attempts=1)
     jobs.fail(jobs.claim("w1")[0], ValueError("no"))
-    with empty.writing() as connection:
+    with empty.database.writing() as connection:
         for statement in (
             "DROP TABLE sloppy_job_form_keys",
             "DROP TABLE sloppy_job_retry_members",

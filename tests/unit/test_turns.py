@@ -13,8 +13,7 @@ from sqlalchemy import create_engine, text
 from sloppyjobs import Jobs
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.domain.states import Failed, Failure, Outcome, Succeeded, decide
-from sloppyjobs.storage.jobs.turns import TogetherTurns
-from sloppyjobs.storage.ports.claims import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest, TransactionTurns
 
 REQUEST = ClaimRequest("worker", limit=2)
 
@@ -66,7 +65,7 @@ def test_what_failed_is_done_again_when_it_is_asked_for_again() -> None:
             raise ConnectionError
         return {"job_1"}, []
 
-    turns = TogetherTurns(turn)
+    turns = TransactionTurns(turn)
     turns.begin_settle([Settlement("job_1", 1, "worker", decide(1, 3, Succeeded()))])
     turns.begin_claim(REQUEST)
     with pytest.raises(ConnectionError):

@@ -187,7 +187,7 @@ def plans(jobs: Jobs, work: Any) -> frozenset[str]:
         event.remove(jobs.storage.engine, "before_cursor_execute", note)
     found: set[str] = set()
     with jobs.storage.engine.connect() as connection:
-        jobs.storage.bounded(connection)
+        jobs.storage.database.bounded(connection)
         for statement, parameters in asked:
             if jobs.storage.dialect.name == "sqlite":
                 rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()

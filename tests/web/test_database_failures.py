@@ -36,7 +36,7 @@ def test_a_command_that_the_database_stops_took_too_long(postgres_url: str) -> N
         connection.execute(text("SELECT pg_sleep(5)"))
 
     with pytest.raises(StorageUnavailable) as raised:
-        store.write(slow)
+        store.database.write(slow)
     assert told(raised.value) == (False, True, 503, "SLOPPY_E_JOBS_READ_TIMEOUT")
     store.close()
 
@@ -52,7 +52,7 @@ def test_a_database_that_is_away_is_neither() -> None:
 def test_an_error_that_the_library_has_no_name_for_shows_nothing_of_itself(postgres_url: str) -> None:
     store = storage.postgres(postgres_url)
     with pytest.raises(ProgrammingError) as raised:
-        store.read(lambda connection: connection.execute(text("SELECT secret FROM nowhere")).all())
+        store.database.read(lambda connection: connection.execute(text("SELECT secret FROM nowhere")).all())
     explained = explain(raised.value)
     assert (explained.status, explained.code) == (503, "DATABASE_DOWN")
     assert "nowhere" not in str(explained)

@@ -173,7 +173,7 @@ def test_after_a_process_died_half_way_nobody_pretends_to_know(
 ) -> None:
     _claimed_by_somebody(operator, nightly, monkeypatch)
     keys = nightly.storage.tables.form_keys
-    with nightly.storage.writing() as connection:
+    with nightly.storage.database.writing() as connection:
         past = nightly.storage.clock.now() - timedelta(seconds=61)
         connection.execute(update(keys).values(created_at=past))
     sent = operator.post("/recurring/nightly/trigger", {"form_key": GIVEN})
@@ -250,7 +250,7 @@ def test_old_keys_are_removed(nightly: Jobs) -> None:
     for number in range(3):
         nightly.admin.claim_form(f"old-key-{number:016}", "somebody")
     keys = nightly.storage.tables.form_keys
-    with nightly.storage.writing() as connection:
+    with nightly.storage.database.writing() as connection:
         past = nightly.storage.clock.now() - timedelta(days=1, seconds=1)
         connection.execute(update(keys).values(created_at=past))
     nightly.admin.claim_form("new-key-0000000000", "somebody")

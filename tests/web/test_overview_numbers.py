@@ -181,7 +181,7 @@ def _pause(jobs: Jobs) -> None:
     live_worker(jobs, names=("work",))
     jobs.enqueue("work", {})
     jobs.admin.pause_queue("works", until=datetime.now(UTC) + timedelta(days=2_000))
-    with jobs.storage.writing() as connection:
+    with jobs.storage.database.writing() as connection:
         connection.execute(update(jobs.storage.tables.queues).values(paused_by="ops", pause_reason="<b>rebuild"))
 
 

@@ -183,7 +183,7 @@ def test_a_late_schedule_says_that_no_worker_runs_the_scheduler(tmp_path: Path) 
 
 def test_a_schedule_that_is_gone_from_code_says_so(admin: Client, played: Jobs) -> None:
     table = played.storage.tables.recurring
-    with played.storage.writing() as connection:
+    with played.storage.database.writing() as connection:
         connection.execute(table.update().values(vanished_at=datetime.now(UTC)))
     for path in ("/recurring", "/recurring/nightly-rollup"):
         assert "No longer declared in code." in admin.get(path).text

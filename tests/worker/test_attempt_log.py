@@ -219,7 +219,7 @@ def test_successes_make_no_records_unless_somebody_wants_them(
     for job in made:
         jobs.wait(job.id, 60)
     assert seen.records == []
-    assert 0 < len(asked) <= worker._turnstile.turns + 1, "once for a turn, not for every job"
+    assert 0 < len(asked) <= worker._loop.turns + 1, "once for a turn, not for every job"
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_a_handler_that_hangs_holds_up_no_jobs(
             entered.set()
             going.wait(60)
 
-    monkeypatch.setattr(attempt_log, "WAITING", 10)
+    monkeypatch.setattr(attempt_log, "QUEUE_LIMIT", 10)
     jobs.define("fail", fail, retry=ONCE)
     jobs.define("well", lambda ctx, payload: "done")
     handler = Hanging()

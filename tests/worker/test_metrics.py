@@ -36,7 +36,7 @@ def database_url(ready_sqlite_url: str) -> str:
 @pytest.fixture(autouse=True)
 def always_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every scrape reads the queues."""
-    monkeypatch.setattr(worker_metrics, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(worker_metrics, "CACHE_SECONDS", 0.0)
 
 
 def get(url: str) -> tuple[int, str]:
@@ -119,7 +119,7 @@ def test_depth_age_and_running_are_what_they_are_when_asked(jobs: Jobs, start: S
 def test_many_scrapes_read_the_queues_once(
     jobs: Jobs, start: Start, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
-    monkeypatch.setattr(worker_metrics, "FRESH_SECONDS", 60.0)
+    monkeypatch.setattr(worker_metrics, "CACHE_SECONDS", 60.0)
     jobs.declare("elsewhere", queue="idle")
     jobs.enqueue("elsewhere")
     worker = start(metrics_port=0)
@@ -150,7 +150,7 @@ def test_a_scrape_is_answered_while_the_database_is_not(jobs: Jobs, start: Start
 def test_health_is_good_while_the_loop_turns_and_bad_when_it_stalls(
     jobs: Jobs, start: Start, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observation, "PATIENCE", 1.0)
+    monkeypatch.setattr(observation, "STALL_TIMEOUT", 1.0)
     worker = start(metrics_port=0, poll_interval=0.1)
     status, text = get(f"{worker.metrics_url}/healthz")
     assert (status, json.loads(text)["status"]) == (200, "ok")

@@ -176,25 +176,25 @@ def _references(objects: list[Any]) -> list[int]:
 def test_news_that_come_while_a_claim_is_under_way_are_not_forgotten(jobs: Jobs) -> None:
     ran: list[Any] = []
     jobs.define("note", lambda ctx, payload: ran.append(payload))
-    turnstile = jobs.create_worker(poll_interval=60, recurring=False, maintenance=False)._turnstile
-    claimed = turnstile._turns.claimed
+    loop = jobs.create_worker(poll_interval=60, recurring=False, maintenance=False)._loop
+    claimed = loop._turns.claimed
 
     def claimed_too_early() -> Any:
         found = claimed()
         if not found and not ran:
             jobs.enqueue("note", "late")
-            turnstile.wake()
+            loop.wake()
         return found
 
-    turnstile._turns.claimed = claimed_too_early  # type: ignore[method-assign]
-    turnstile.turn()
-    turnstile.turn()
-    assert turnstile.held() or ran
-    turnstile.drain(10)
-    while not turnstile.drained:
-        turnstile.turn()
-        turnstile.wait()
-    turnstile.close()
+    loop._turns.claimed = claimed_too_early  # type: ignore[method-assign]
+    loop.turn()
+    loop.turn()
+    assert loop.tasks.unfinished() or ran
+    loop.drain(10)
+    while not loop.drained:
+        loop.turn()
+        loop.wait()
+    loop.close()
 
 
 def test_a_timeout_cancels_a_coroutine(jobs: Jobs, start: Start, eventually: Eventually) -> None:
@@ -264,7 +264,7 @@ def test_a_job_that_is_due_again_at_once_does_not_wait_for_the_next_poll(
 
     worker = start(poll_interval=300)
     # The first sweep has found nothing, so that the next one is as far away as the next poll.
-    eventually(lambda: worker._turnstile._next_sweep > time.monotonic() + 200)
+    eventually(lambda: worker._loop._next_sweep > time.monotonic() + 200)
     assert jobs.wait(jobs.enqueue("fail").id, 60).result == "done"
 
 

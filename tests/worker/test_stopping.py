@@ -44,21 +44,21 @@ def test_a_worker_that_is_told_to_stop_just_as_its_last_job_ends_leaves_at_once(
     waited_for = threading.Event()
     jobs.define("last", lambda ctx, payload: waited_for.wait(60) and None)
     worker = jobs.create_worker(poll_interval=3600, recurring=False, maintenance=False)
-    turnstile = worker._turnstile
+    loop = worker._loop
 
     class StopComesBeforeTheClear(threading.Event):
         def wait(self, timeout: float | None = None) -> bool:
-            if turnstile._tasks:
+            if loop.tasks:
                 waited_for.set()
             return super().wait(timeout)
 
         def clear(self) -> None:
             # Both wake the worker, which is awake by one of them and forgets both.
-            if turnstile._finished and not turnstile.draining:
-                turnstile.drain(3600)
+            if loop.tasks.finished and not loop.draining:
+                loop.drain(3600)
             super().clear()
 
-    turnstile._woken = StopComesBeforeTheClear()
+    loop._woken = StopComesBeforeTheClear()
     worker.start()
     thread = worker._thread
     jobs.enqueue("last")
@@ -117,7 +117,7 @@ def test_jobs_fetched_ahead_are_given_back_when_their_turn_does_not_come(
     jobs.define("slow", lambda ctx, payload: release.wait(60) and None)
     worker = start(concurrency=1)
     # As after many quick jobs: it takes all of the slow ones, though it can run only one.
-    worker._turnstile.prefetch.ran(20e-6)
+    worker._loop.prefetch.ran(20e-6)
     several = jobs.enqueue_many([("slow", None)] * 5)
     eventually(lambda: all(jobs.get(job.id).attempt_count == 1 for job in several))
     eventually(lambda: [jobs.get(job.id).status for job in several] == ["processing"] + ["queued"] * 4)

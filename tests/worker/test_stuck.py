@@ -72,8 +72,8 @@ def stick(jobs: Jobs, worker: Worker, number: int, eventually: Eventually) -> No
 
 def turns(worker: Worker, number: int, eventually: Eventually) -> None:
     """Wait for so many turns of the worker's loop."""
-    seen = worker._turnstile.turns
-    eventually(lambda: worker._turnstile.turns >= seen + number)
+    seen = worker._loop.turns
+    eventually(lambda: worker._loop.turns >= seen + number)
 
 
 def test_a_worker_without_a_free_thread_claims_nothing_until_one_comes_back(
@@ -226,4 +226,4 @@ def test_a_handler_that_heeds_its_signal_is_not_stuck(jobs: Jobs, start: Start, 
     worker = start(concurrency=1)
     for _ in range(3):
         assert jobs.wait(jobs.enqueue("polite").id, timeout=60).error_code == "SLOPPY_E_JOBS_TIMEOUT"
-    eventually(lambda: not worker._turnstile.stuck)
+    eventually(lambda: not worker._loop.tasks.stuck)

@@ -19,7 +19,7 @@ from sloppyjobs.domain.redaction.secret_absence import absence
 from sloppyjobs.domain.redaction.secret_names import MAX_KEY, is_secret_key, joined
 from sloppyjobs.domain.redaction.secret_shapes import Span
 from sloppyjobs.domain.redaction.secret_values import REDACTED, looks_random
-from sloppyjobs.domain.truncation import Cut
+from sloppyjobs.domain.truncation import Truncation
 
 __all__ = ["REDACTED", "UNAVAILABLE", "Preview", "Redactor", "preview"]
 
@@ -40,7 +40,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What may be shown of a stored value: redacted, and cut to a bound.
+    """What may be shown of a stored value: redacted, and truncated to a bound.
 
     ``redacted`` counts the places that were hidden in what is shown; ``available`` is false where there was nothing
     readable.
@@ -76,8 +76,8 @@ class Redactor:
         return self._pass().text(s, ())
 
     def bounded(self, obj: object, *, limit: int = PREVIEW_LIMIT) -> object:
-        """As ``value``, and cut to about ``limit`` characters, with a mark wherever something is missing."""
-        return self._pass(Cut(limit)).value(obj, ())
+        """As ``value``, and truncated to about ``limit`` characters, with a mark wherever something is missing."""
+        return self._pass(Truncation(limit)).value(obj, ())
 
     def fields(
         self, members: Mapping[str, object], keys: Iterable[str], *, limit: int, whole: bool = True
@@ -90,8 +90,8 @@ class Redactor:
         paired = self._pass().paired(members)
         shown: list[tuple[str, object]] = []
         for key in keys:
-            run = self._pass(Cut(limit))
-            name = run.shown_text(key, (), Cut.MAX_KEY)
+            run = self._pass(Truncation(limit))
+            name = run.shown_text(key, (), Truncation.MAX_KEY)
             hide = key in paired or (not whole and key.lower() in _SAYS_VALUE)
             shown.append((name, run.hidden(members[key]) if hide else run.under(key, members[key], ())))
         return shown
@@ -105,20 +105,20 @@ class Redactor:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return nothing
-        cut = Cut(limit)
-        run = self._pass(cut)
+        truncation = Truncation(limit)
+        run = self._pass(truncation)
         shown = run.value(value, ())
         pretty = json.dumps(shown, ensure_ascii=False, indent=2)
         return Preview(
             value=shown,
             text=clean_text(pretty, limit),
             redacted=run.count,
-            truncated=cut.happened or len(pretty) > limit,
+            truncated=truncation.truncated or len(pretty) > limit,
             available=True,
         )
 
-    def _pass(self, cut: Cut | None = None) -> _Pass:
-        return _Pass(self._names, self._paths, cut)
+    def _pass(self, truncation: Truncation | None = None) -> _Pass:
+        return _Pass(self._names, self._paths, truncation)
 
 
 def preview(text_json: str | None, *, keys: Iterable[str] = (), limit: int = PREVIEW_LIMIT) -> Preview:
@@ -138,29 +138,29 @@ _DIGITS = re.compile(r"[0-9]{1,9}")
 
 
 class _Pass:
-    """One run over one value, with its count of hidden places. With a ``cut``, over no more than is shown."""
+    """One run over one value, with its count of hidden places. With a ``truncation``, over no more than is shown."""
 
-    __slots__ = ("count", "cut", "names", "paths")
+    __slots__ = ("count", "names", "paths", "truncation")
 
-    def __init__(self, names: frozenset[str], paths: tuple[Path, ...], cut: Cut | None = None) -> None:
+    def __init__(self, names: frozenset[str], paths: tuple[Path, ...], truncation: Truncation | None = None) -> None:
         self.names = names
         self.paths = paths
-        self.cut = cut
+        self.truncation = truncation
         self.count = 0
 
     def value(self, obj: object, path: Path, *, item: bool = False) -> object:
         """The value at this path; ``item`` says that it is one of a list."""
         if obj is None or isinstance(obj, bool | int | float):
-            if self.cut:
-                self.cut.scalar()
+            if self.truncation:
+                self.truncation.scalar()
             return obj
         if isinstance(obj, str):
-            return self.shown_text(obj, path, Cut.MAX_TEXT)
+            return self.shown_text(obj, path, Truncation.MAX_TEXT)
         if not isinstance(obj, Mapping | list | tuple | set | frozenset):
-            return self.shown_text(clean_text(obj, 10_000), path, Cut.MAX_TEXT)
+            return self.shown_text(clean_text(obj, 10_000), path, Truncation.MAX_TEXT)
         if len(path) >= _MAX_DEPTH:
             return self.hide(obj)
-        if self.cut and not self.cut.enter(len(path), not obj):
+        if self.truncation and not self.truncation.enter(len(path), not obj):
             return "…"
         if isinstance(obj, Mapping):
             return self.mapping(obj, path)
@@ -170,17 +170,17 @@ class _Pass:
         shown: dict[str, object] = {}
         hidden = self.paired(obj)
         for taken, (key, value) in enumerate(obj.items()):
-            if self.cut and self.cut.full(taken):
+            if self.truncation and self.truncation.full(taken):
                 shown["…"] = f"{len(obj) - taken} more"
                 break
-            name = self.shown_text(str(key), path, Cut.MAX_KEY)
+            name = self.shown_text(str(key), path, Truncation.MAX_KEY)
             shown[name] = self.hidden(value) if key in hidden else self.under(str(key), value, path)
         return shown
 
     def sequence(self, items: list[object], path: Path, *, pair: bool) -> list[object]:
         shown: list[object] = []
         for taken, value in enumerate(items):
-            if self.cut and self.cut.full(taken):
+            if self.truncation and self.truncation.full(taken):
                 shown.append(f"… {len(items) - taken} more")
                 break
             before = items[taken - 1] if taken else None
@@ -238,8 +238,8 @@ class _Pass:
         """A value under a secret name; that there is none is no secret."""
         if value is None or isinstance(value, bool):
             return self.value(value, ())
-        if self.cut:
-            self.cut.budget -= len(REDACTED) + 4
+        if self.truncation:
+            self.truncation.budget -= len(REDACTED) + 4
         return self.hide(value)
 
     def hide(self, value: object) -> str:
@@ -260,15 +260,15 @@ class _Pass:
 
     def shown_text(self, text: str, path: Path, most: int) -> str:
         """The text without its secrets, looking at no more of it than will be shown."""
-        if self.cut is None:
+        if self.truncation is None:
             return self.text(text, path)
-        room = self.cut.room(most)
+        room = self.truncation.room(most)
         if len(text) <= room + _OVERLAP:
-            return self.cut.text(clean_text(self.text(text, path), len(text) + room), most, 0)
-        inner = self.nested(text, path, Cut(room)) if text[:1] in ("{", "[") else text
+            return self.truncation.text(clean_text(self.text(text, path), len(text) + room), most, 0)
+        inner = self.nested(text, path, Truncation(room)) if text[:1] in ("{", "[") else text
         if inner is text:
             inner = self.text(text[: room + _OVERLAP], path, shown=room)
-        return self.cut.text(clean_text(inner, len(text) + room), most, len(text))
+        return self.truncation.text(clean_text(inner, len(text) + room), most, len(text))
 
     def text(self, text: str, path: Path, *, shown: int | None = None) -> str:
         """The text without its secrets. With ``shown``, only what comes of its first so many characters.
@@ -289,13 +289,13 @@ class _Pass:
                 return text[:edge]
         return self.hide(text)
 
-    def nested(self, text: str, path: Path, cut: Cut | None = None) -> str:
+    def nested(self, text: str, path: Path, truncation: Truncation | None = None) -> str:
         """JSON inside a string, whose names may be escaped beyond the reach of patterns."""
         try:
             value = msgspec.json.decode(text)
             if not isinstance(value, dict | list | str):
                 return text
-            inner = _Pass(self.names, self.paths, cut)
+            inner = _Pass(self.names, self.paths, truncation)
             clean = inner.value(value, (*path, ""))
             self.count += inner.count
             return text if clean == value else json.dumps(clean, ensure_ascii=False, separators=(",", ":"))
@@ -305,7 +305,7 @@ class _Pass:
     def replaced(self, text: str, edge: int, *, partial: bool) -> tuple[str, int]:
         """The text with every secret in it replaced once, and where ``edge`` is then."""
         spans = sorted(self.spans(text, partial))
-        spans = list(_joined_spans(iter(sorted(spans + _elsewhere(text, spans))), len(text), len(text)))
+        spans = list(_joined_spans(iter(sorted(spans + _repeated(text, spans))), len(text), len(text)))
         parts: list[str] = []
         done = moved = 0
         for start, end in spans:
@@ -329,13 +329,13 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) or (isinstance(value, str) and _DIGITS.fullmatch(value) is not None)
 
 
-def _elsewhere(text: str, spans: list[Span]) -> list[Span]:
-    """Where the same secrets stand again without a name; words that are no more than words are left alone."""
+def _repeated(text: str, spans: list[Span]) -> list[Span]:
+    """Where the same secrets are repeated without a name; what may be a plain word is left alone."""
     known = {text[start:end] for start, end in spans[: 4 * _MAX_KNOWN] if end - start <= 200}
-    again = sorted(value for value in known if looks_random(value) and REDACTED not in value)[:_MAX_KNOWN]
-    if not again:
+    repeated = sorted(value for value in known if looks_random(value) and REDACTED not in value)[:_MAX_KNOWN]
+    if not repeated:
         return []
-    return [match.span() for match in re.finditer("|".join(map(re.escape, again)), text)]
+    return [match.span() for match in re.finditer("|".join(map(re.escape, repeated)), text)]
 
 
 def _joined_spans(spans: Iterator[Span], size: int, most: int) -> Iterator[Span]:

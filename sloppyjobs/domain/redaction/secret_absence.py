@@ -2,8 +2,8 @@
 
 Pure: no I/O, no clock. It is one-sided: what it cannot rule out, the patterns look at. Every pattern needs something
 that is ruled out here: a name that promises a secret, a known shape, or a fixed word. None of these goes on beyond the
-end of a line or a colon with a blank, so each part between those is looked at by itself. Parts are remembered, for
-tracebacks repeat all but the last of theirs.
+end of a line or a colon with a blank, so each part between those is looked at by itself. Parts are cached,
+because tracebacks repeat all but the last of theirs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sloppyjobs.domain.redaction.secret_names import NAME_ENDS, NAME_WORDS
 LONGEST_PART = 2_000
 """Characters of a part that is looked at here."""
 MOST_PARTS = 2_048
-"""Harmless parts that are remembered; then it begins anew."""
+"""Harmless parts that are cached; then the cache is cleared."""
 
 # Whatever starts like this may be JSON, which is taken apart before the patterns see it.
 _JSON_STARTS = ("{", "[", '"', " ", "\n", "\t")
@@ -104,5 +104,5 @@ def _has_one(words: Iterable[str], text: str) -> bool:
 
 @lru_cache(maxsize=64)
 def absence(names: frozenset[str]) -> Absence:
-    """The one for these names, with the parts that it remembers."""
+    """The one for these names, with the parts that it has cached."""
     return Absence(names)

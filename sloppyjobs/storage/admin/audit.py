@@ -11,8 +11,9 @@ from sqlalchemy import Connection, insert, select, update
 
 from sloppyjobs import errors
 from sloppyjobs.storage.database import Database, cursor_of
-from sloppyjobs.storage.jobs.commands import Commanding, possible_id
-from sloppyjobs.storage.jobs.insert import Enqueue
+from sloppyjobs.storage.jobs.commands import Commands
+from sloppyjobs.storage.jobs.insert import Insert
+from sloppyjobs.storage.jobs.lookup import possible_id
 from sloppyjobs.storage.ports.operators import AuditFilter, AuditRow, Command, Decide, Outcome, Taken
 from sloppyjobs.storage.ports.reads import Key
 from sloppyjobs.storage.reads.keyset import Keyset, Sieve, Walk, Walked
@@ -23,7 +24,7 @@ _OVERLAP = timedelta(hours=1)
 class Audit:
     """Commands on jobs and queues, and the append-only trail of them."""
 
-    def __init__(self, database: Database, commands: Commanding, keyset: Keyset, inserts: Enqueue) -> None:
+    def __init__(self, database: Database, commands: Commands, keyset: Keyset, inserts: Insert) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
@@ -102,7 +103,7 @@ class Audit:
         def work(connection: Connection) -> bool:
             now = self.database.now(connection)
             queues = self.tables.queues
-            self.inserts.see_queues(cursor_of(connection), [name], self.database.to_driver(now))
+            self.inserts.add_queues(cursor_of(connection), [name], self.database.to_driver(now))
             query = select(queues.c.paused_at, queues.c.paused_until).where(queues.c.name == name)
             was_at, was_until = connection.execute(self.dialect.locked(query)).one()
             was_paused = was_at is not None and (was_until is None or was_until > now)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, case, func, select
 
 from sloppyjobs.domain import causes
-from sloppyjobs.domain.causes import Fates
+from sloppyjobs.domain.causes import MemberCounts
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.database import Database, bounded_read, cursor_of
 from sloppyjobs.storage.ports.operators import Run, Tally
@@ -127,17 +127,17 @@ def _age(run: Run) -> tuple[datetime, str]:
 
 
 def _tally(rows: Sequence[Sequence[Any]]) -> Tally:
-    counts = dict.fromkeys(Fates._fields, 0)
+    counts = dict.fromkeys(MemberCounts._fields, 0)
     elsewhere = looked = 0
     for status, same, number in rows:
-        met = causes.fate(None if status is None else Status(status))
+        met = causes.counted_as(None if status is None else Status(status))
         counts[met] += number
         looked += number
         elsewhere += number if met == "died" and not same else 0
-    return Tally(Fates(**counts), elsewhere, looked)
+    return Tally(MemberCounts(**counts), elsewhere, looked)
 
 
-def count_fates(statuses: Sequence[Status | None]) -> Fates:
+def count_fates(statuses: Sequence[Status | None]) -> MemberCounts:
     """How many of these jobs met which fate."""
-    met = [causes.fate(status) for status in statuses]
-    return Fates(*(met.count(name) for name in Fates._fields))
+    met = [causes.counted_as(status) for status in statuses]
+    return MemberCounts(*(met.count(name) for name in MemberCounts._fields))

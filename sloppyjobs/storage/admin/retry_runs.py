@@ -19,7 +19,7 @@ from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.admin.retry_run_rows import RetryRunRows, count_fates
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.jobs.commands import Commanding
+from sloppyjobs.storage.jobs.commands import Commands
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.operators import Asked, Command, Decide, JobState, Run
 from sloppyjobs.storage.ports.reads import Cause, JobQuery, Key
@@ -46,7 +46,7 @@ class RetryRuns:
         audit: Audit,
         retry_run_rows: RetryRunRows,
         keyset: Keyset,
-        commands: Commanding,
+        commands: Commands,
         dead_groups: DeadGroups,
     ) -> None:
         self.database = database

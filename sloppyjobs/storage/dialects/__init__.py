@@ -1,1 +1,72 @@
-"""One file per database; each reads as the difference from the common SQL."""
+"""One package per database; each reads as the difference from the common SQL.
+
+``DIALECTS`` lists them. A package has ``open_store(target, **options)`` in its module ``store``, and ``TYPES`` in its
+module ``schema``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Engine
+
+    from sloppyjobs.storage.schema.style import ColumnTypes
+    from sloppyjobs.storage.store import SqlStorage
+
+
+class Registered(NamedTuple):
+    """A kind of database: SQLAlchemy's name for it, our package, and a URL as an example."""
+
+    name: str
+    package: str
+    example: str
+    aliases: tuple[str, ...] = ()
+    """Other names with which URLs begin."""
+    async_drivers: tuple[str, ...] = ()
+    """Asynchronous drivers in whose transactions jobs can be written."""
+
+    def open_store(self, target: URL | Engine, **options: Any) -> SqlStorage:
+        """A store over a URL or an engine of this kind."""
+        store: SqlStorage = self._module("store").open_store(target, **options)
+        return store
+
+    @property
+    def types(self) -> ColumnTypes:
+        """The types of its columns."""
+        types: ColumnTypes = self._module("schema").TYPES
+        return types
+
+    def _module(self, *path: str) -> Any:
+        return import_module(".".join((__name__, self.package, *path)))
+
+
+DIALECTS = (
+    Registered("sqlite", "sqlite", "sqlite:///app.db", async_drivers=("aiosqlite",)),
+    Registered(
+        "postgresql",
+        "postgres",
+        "postgresql://user@host:5432/database",
+        aliases=("postgres",),
+        async_drivers=("psycopg",),
+    ),
+)
+
+
+def examples() -> str:
+    """URLs of every kind, for messages."""
+    return " or ".join(one.example for one in DIALECTS)
+
+
+def registered(name: str) -> Registered | None:
+    """The kind of database with which a URL of that name is meant."""
+    return next((one for one in DIALECTS if name in (one.name, *one.aliases)), None)
+
+
+@cache
+def column_types() -> Mapping[str, ColumnTypes]:
+    """The types of columns by SQLAlchemy's name of the database."""
+    return {one.name: one.types for one in DIALECTS}

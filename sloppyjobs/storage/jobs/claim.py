@@ -1,4 +1,4 @@
-"""Claiming: expired leases first, then what has become due, then queued jobs in their order.
+"""The claim: queued jobs in their order, taken with their attempts and events in one transaction.
 
 Queued jobs lie in lanes, one for each queue and name. The claim index begins with the lane, so a claim jumps from
 lane to lane and never reads a job that it may not take: neither a backlog in another queue nor jobs whose handler
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import (
@@ -23,19 +23,14 @@ from sqlalchemy import (
     update,
 )
 
-from sloppyjobs import errors
-from sloppyjobs.domain.model import Claim, Ended, Job, Settlement
-from sloppyjobs.domain.states import Decision, Failure, Lost, Status, decide, event_type
-from sloppyjobs.storage.conflicts import all_changed
-from sloppyjobs.storage.database import cursor_of
-from sloppyjobs.storage.jobs import rows, settlement_sql
-from sloppyjobs.storage.jobs.damaged_rows import read_claims, read_jobs
-from sloppyjobs.storage.jobs.followups import Edge, bits_of
-from sloppyjobs.storage.jobs.lanes import Lane, Lanes
-from sloppyjobs.storage.jobs.lanes import status_is as _status_is
-from sloppyjobs.storage.jobs.settlement_sql import as_json
-from sloppyjobs.storage.ports.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest, Fence, Sweep
-from sloppyjobs.storage.schema.instants import as_stored
+from sloppyjobs.domain.model import Claim, Settlement
+from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.jobs import rows
+from sloppyjobs.storage.jobs.damaged_rows import read_claims
+from sloppyjobs.storage.jobs.lanes import Lane, Lanes, status_is
+from sloppyjobs.storage.jobs.settle import Settle
+from sloppyjobs.storage.jobs.unanswered import Unanswered
+from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest, Fence, TransactionTurns, Turns
 
 LEASE_LENGTHS = 10_000
 """Microseconds by which leases differ."""
@@ -43,30 +38,27 @@ FOUND_AGAIN = 1000
 """Running jobs of a worker that are looked through for those of a claim whose answer was lost."""
 
 
-class Claiming(Lanes):
-    """The sweep of leases and due times, and the claim."""
+class Claims:
+    """The claim, and the turns of workers: settle what has finished, and claim anew."""
 
-    def sweep(self, limit: int = SWEEP_LIMIT) -> Sweep:
-        """Return jobs with expired leases to the queue, then promote what has become due. Looks before it writes."""
-        self.ensure_schema()
-        lease_ends, due, now = self.read(self._look)
-        lost: Sequence[Ended] = ()
-        promoted = 0
-        if lease_ends is not None and lease_ends < now:
-            lost = self._expire_leases(limit)
-        if due is not None and due <= now:
-            promoted = self.write(lambda c: self._promote(c, limit))
-        upcoming = [moment for moment in (lease_ends, due) if moment is not None]
-        soonest = min(upcoming, default=None)
-        next_in = None if soonest is None else max(0.0, (soonest - now).total_seconds())
-        return Sweep(len(lost), promoted, next_in, lost)
+    def __init__(self, database: Database, lanes: Lanes, settlement: Settle, unanswered: Unanswered) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.lanes = lanes
+        self.settlement = settlement
+        self.unanswered = unanswered
+
+    def turns(self) -> Turns:
+        """The turns of one worker."""
+        return TransactionTurns(self.turn)
 
     def claim(self, request: ClaimRequest) -> list[Claim]:
         """Take up to ``limit`` queued jobs: rows, attempts and events in one transaction.
 
         A claim of this worker whose answer was lost is looked for first, and what it had taken is the answer.
         """
-        self.ensure_schema()
+        self.database.ensure_schema()
         return self._turn((), request)[1]
 
     def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], Sequence[Claim]]:
@@ -85,153 +77,89 @@ class Claiming(Lanes):
     ) -> tuple[set[str], list[Claim] | None]:
         """As ``_turn``; None where others were faster with every job that this claim had found."""
         lost = None if request is None else self.unanswered.take_claim(request.worker_id)
-        asked = lost or (None if request is None else self.told_apart(request))
-        lanes = self.read(lambda c: self._lanes_for(c, asked)) if asked else []
+        asked = lost or (None if request is None else self.with_distinct_lease(request))
+        lanes = self.database.read(lambda c: self._lanes_for(c, asked)) if asked else []
         if not lanes and not settlements and lost is None:
             return set(), []
 
         def work(connection: Connection, rerun: bool) -> tuple[set[str], list[Claim] | None]:
-            accepted = self._settle(connection, settlements) if settlements else set()
-            claims = self._claimed_before(connection, asked) if asked and (lost or rerun) else []
+            accepted = self.settlement.settle_in(connection, settlements) if settlements else set()
+            claims = self.claimed_before(connection, asked) if asked and (lost or rerun) else []
             return accepted, claims or (self._claim(connection, asked, lanes) if asked and lanes else [])
 
-        return self.settling(settlements, work, asked)
+        return self.settlement.settling(settlements, work, asked)
 
-    def told_apart(self, request: ClaimRequest) -> ClaimRequest:
+    def with_distinct_lease(self, request: ClaimRequest) -> ClaimRequest:
         """The request with a lease that is longer by some microseconds, at random.
 
         By its length what was claimed is found again when the answer is lost, also where several claim under one
         worker's id. A lease by an injected clock is as long as was asked for.
         """
-        if self._test_clock is not None:
+        if self.database.test_clock is not None:
             return request
         return request._replace(lease=request.lease + random.randrange(1, LEASE_LENGTHS) / 1e6)  # noqa: S311
 
-    def _claimed_before(self, connection: Connection, request: ClaimRequest) -> list[Claim]:
+    def claimed_before(self, connection: Connection, request: ClaimRequest) -> list[Claim]:
         """What this very request has claimed, if it has, and holds still."""
         jobs, c = self.tables.jobs, self.tables.jobs.c
         query = select(*rows.columns(jobs, rows.CLAIM_FIELDS)).where(
-            _status_is("processing"), c.locked_until > self.now(connection), c.locked_by == request.worker_id
+            status_is("processing"), c.locked_until > self.database.now(connection), c.locked_by == request.worker_id
         )
         lease = timedelta(seconds=request.lease)
         found = connection.execute(query.order_by(c.locked_until.desc()).limit(FOUND_AGAIN)).all()
-        ours = [row for row in found if self._test_clock is None and row.locked_until - row.updated_at == lease]
+        ours = [row for row in found if self.database.test_clock is None and row.locked_until - row.updated_at == lease]
         ours.sort(key=lambda row: (-row.priority, row.run_at, row.created_at, row.id))
         worker_id, ids = request.worker_id, [row.id for row in ours]
         return read_claims(self.dialect, connection, ids, worker_id, lambda: rows.claims(ours, worker_id))
 
-    # Sweeping
-
-    def _look(self, connection: Connection) -> tuple[datetime | None, datetime | None, datetime]:
-        query = self.prepared("look", self._soonest)
-        *heads, now = query.rows(cursor_of(connection), {})[0]
-        # The head of an index may be a damaged row, which must not stop the sweep of all others.
-        lease_ends, due = (self._now_type.process_result_value(head, self.engine.dialect) for head in heads)
-        return lease_ends, due, self.by_clock(now)
-
-    def _expire_leases(self, limit: int) -> list[Ended]:
-        """Settle the attempts whose leases have expired; also those of a run that was committed unheard."""
-        before: dict[Fence, tuple[Ended, Any]] = {}
-
-        def work(connection: Connection) -> list[Ended]:
-            ends = self._ends(connection, [id for id, _ in before]) if before else {}
-            # By the instant our own run is told from that of somebody who swept after it had failed.
-            ours = [one for fence, (one, end) in before.items() if ends.get(fence) == end]
-            lost = self._expire(connection, limit)
-            if lost:
-                ends = self._ends(connection, [one.job.id for one in lost])
-                before.update({_fence(one): (one, ends[_fence(one)]) for one in lost})
-            return [*ours, *lost]
-
-        return self.write(work)
-
-    def _expire(self, connection: Connection, limit: int) -> list[Ended]:
-        c = self.tables.jobs.c
-        query = select(*rows.columns(self.tables.jobs, rows.JOB_FIELDS))
-        query = query.where(_status_is("processing"), c.locked_until < self.now(connection))
-        query = self.locked(query.order_by(c.locked_until).limit(limit), skip=True)
-        expired = read_jobs(self.dialect, connection, query)
-        lost = [
-            Ended(job, Settlement(job.id, job.attempt_count, job.locked_by, _lost(job)))  # type: ignore[arg-type]
-            for job in expired
-        ]
-        accepted = self._settle(connection, [one.settlement for one in lost]) if lost else set()
-        return [one for one in lost if one.job.id in accepted]
-
-    def _promote(self, connection: Connection, limit: int) -> int:
-        c = self.tables.jobs.c
-        self.plan_by_index(connection)
-        now = self.now(connection)
-        query = select(c.id, c.status, c.followups).where(_status_in("scheduled", "retrying"), c.run_at <= now)
-        query = self.locked(query.order_by(c.run_at, c.id).limit(limit), skip=True)
-        due = sorted((str(row.id), Status(row.status), row.followups) for row in connection.execute(query))
-        if not due:
-            return 0
-        cursor, moment = cursor_of(connection), self.to_driver(now)
-        values = {"given": as_json([(id, source.value) for id, source, _ in due]), "now": moment}
-        all_changed(self._given("promote jobs", settlement_sql.MOVE).run(cursor, values), len(due))
-        self.record_edges(cursor, [_queued_event(id, source) for id, source, _ in due], moment)
-        flagged = [Edge(id, source, Status.QUEUED, bits_of(bits)) for id, source, bits in due if bits is not None]
-        if flagged:
-            self.followups.after(connection, flagged)
-        return len(due)
-
-    # Claiming
-
     def _lanes_for(self, connection: Connection, request: ClaimRequest) -> list[Lane]:
         queues = None if ALL_QUEUES in request.queues else request.queues
-        return self.open_lanes(connection, queues, request.names)
+        return self.lanes.open_lanes(connection, queues, request.names)
 
     def _claim(self, connection: Connection, request: ClaimRequest, lanes: Sequence[Lane]) -> list[Claim] | None:
         """Take the heads of these lanes; None where others have taken all of them since they were read."""
-        now = self.now(connection)
-        cursor, moment = cursor_of(connection), self.to_driver(now)
-        chosen = self.heads_of(cursor, lanes, moment, request.limit)
+        now = self.database.now(connection)
+        cursor, moment = cursor_of(connection), self.database.to_driver(now)
+        chosen = self.lanes.heads_of(cursor, lanes, moment, request.limit)
         if not chosen:
             return []
-        until = self.to_driver(now + timedelta(seconds=request.lease))
-        values = {"ids": self.list_param(chosen), "worker": request.worker_id, "now": moment, "until": until}
+        until = self.database.to_driver(now + timedelta(seconds=request.lease))
+        values = {"ids": self.dialect.list_param(chosen), "worker": request.worker_id, "now": moment, "until": until}
         # Only the update decides: where rows are not locked when they are read, others may take them meanwhile.
-        if self.prepared("take jobs", self._take_jobs).run(cursor, values) != len(chosen):
-            unopened = {row[0] for row in self.prepared("unopened jobs", self._unopened_jobs).rows(cursor, values)}
+        if self.database.prepared("take jobs", self._take_jobs).run(cursor, values) != len(chosen):
+            unopened = {
+                row[0] for row in self.database.prepared("unopened jobs", self._unopened_jobs).rows(cursor, values)
+            }
             chosen = [id for id in chosen if id in unopened]
             if not chosen:
                 return None
         claims = self._taken(connection, request.worker_id, chosen)
-        self._open_attempts(cursor, request.worker_id, [(claim.id, claim.attempt) for claim in claims], moment)
+        self.open_attempts(cursor, request.worker_id, [(claim.id, claim.attempt) for claim in claims], moment)
         return claims
 
     def _taken(self, connection: Connection, worker_id: str, ids: Sequence[str]) -> list[Claim]:
         """The claims of jobs that have just become ours, in this order."""
-        query = self.prepared("claimed rows", self._claimed_rows)
+        query = self.database.prepared("claimed rows", self._claimed_rows)
 
         def read() -> list[Claim]:
-            by_id = {row[0]: row for row in query.rows(cursor_of(connection), {"ids": self.list_param(ids)})}
-            return rows.claims([by_id[id] for id in ids], worker_id, self.from_driver)
+            by_id = {row[0]: row for row in query.rows(cursor_of(connection), {"ids": self.dialect.list_param(ids)})}
+            return rows.claims([by_id[id] for id in ids], worker_id, self.database.from_driver)
 
         return read_claims(self.dialect, connection, ids, worker_id, read)
 
-    def _open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
+    def open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
         """The attempt and the event of every job that was taken."""
         attempts = [{"job": id, "number": number, "worker": worker_id, "now": moment} for id, number in taken]
-        self.prepared("open attempt", self._open_attempt).many(cursor, attempts)
-        self.prepared("record claim", self._record_claim).many(cursor, attempts)
+        self.database.prepared("open attempt", self._open_attempt).many(cursor, attempts)
+        self.database.prepared("record claim", self._record_claim).many(cursor, attempts)
 
     # Statements
-
-    def _soonest(self) -> Select[Any]:
-        """The end of the first lease and the first due time, which are the heads of two indexes; and the clock."""
-        c = self.tables.jobs.c
-        leases = select(as_stored(c.locked_until)).where(_status_is("processing")).order_by(c.locked_until)
-        due = select(as_stored(c.run_at)).where(_status_in("scheduled", "retrying")).order_by(c.run_at, c.id)
-        heads = [query.limit(literal_column("1")).scalar_subquery() for query in (leases, due)]
-        return select(*heads, self.clock_column())
 
     def _take_jobs(self) -> Any:
         jobs = self.tables.jobs
         return (
             update(jobs)
-            .where(self.any_of(jobs.c.id, "ids"), _status_is("queued"))
+            .where(self.dialect.any_of(jobs.c.id, "ids"), status_is("queued"))
             .values(
                 status=literal_column("'processing'"),
                 attempt_count=jobs.c.attempt_count + literal_column("1"),
@@ -252,7 +180,7 @@ class Claiming(Lanes):
             select(jobs.c.id)
             .select_from(jobs.outerjoin(attempts, opened))
             .where(
-                self.any_of(jobs.c.id, "ids"),
+                self.dialect.any_of(jobs.c.id, "ids"),
                 jobs.c.status == literal_column("'processing'"),
                 jobs.c.locked_by == bindparam("worker"),
                 attempts.c.job_id.is_(None),
@@ -261,7 +189,7 @@ class Claiming(Lanes):
 
     def _claimed_rows(self) -> Select[Any]:
         jobs = self.tables.jobs
-        return select(*rows.columns(jobs, rows.CLAIM_FIELDS)).where(self.any_of(jobs.c.id, "ids"))
+        return select(*rows.columns(jobs, rows.CLAIM_FIELDS)).where(self.dialect.any_of(jobs.c.id, "ids"))
 
     def _open_attempt(self) -> Any:
         return insert(self.tables.attempts).values(
@@ -282,23 +210,3 @@ class Claiming(Lanes):
             worker_id=bindparam("worker"),
             created_at=bindparam("now"),
         )
-
-
-def _status_in(*statuses: str) -> Any:
-    words = ", ".join(f"'{status}'" for status in statuses)
-    return literal_column(f"status IN ({words})")
-
-
-def _queued_event(job_id: str, source: Status) -> tuple[Any, ...]:
-    return job_id, event_type(source, Status.QUEUED), source.value, "queued", None, None, None, None
-
-
-def _fence(one: Ended) -> Fence:
-    return one.job.id, one.settlement.attempt
-
-
-def _lost(job: Job) -> Decision:
-    until = "?" if job.locked_until is None else job.locked_until.isoformat(timespec="seconds")
-    message = f"{job.locked_by} held the job until {until} and was not heard of since"
-    failure = Failure(errors.LeaseExpired.code, message, type="sloppyjobs.errors.LeaseExpired")
-    return decide(job.attempt_count, job.max_attempts, Lost(failure))

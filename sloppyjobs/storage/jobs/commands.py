@@ -10,26 +10,21 @@ from sqlalchemy import Connection, select
 from sloppyjobs import errors
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status, check, event_type
-from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.damaged_rows import read_jobs
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.jobs.lookup import JobLookup, possible_id, unknown
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.operators import Decide, JobState, Step, Taken
-from sloppyjobs.storage.schema.column_types import NAME_LENGTH
 
 
-class Commanding(Transitions):
+class Commands:
     """Transitions that somebody asks for."""
 
-    def get_job(self, job_id: str, connection: Connection | None = None) -> Job:
-        """The job with this id, or ``UnknownJob``."""
-        self.ensure_schema(connection)
-        jobs = self.tables.jobs
-        query = select(*rows.columns(jobs, rows.JOB_FIELDS)).where(jobs.c.id == possible_id(job_id))
-
-        found = self.read(lambda c: read_jobs(self.dialect, c, query), connection)
-        if not found:
-            raise unknown(job_id)
-        return found[0]
+    def __init__(self, database: Database, transitions: Transitions, lookup: JobLookup) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.transitions = transitions
+        self.lookup = lookup
 
     def transition(
         self,
@@ -52,7 +47,7 @@ class Commanding(Transitions):
         [taken] = self.command(connection, [possible_id(job_id)], decide, actor=actor, message=message)
         if taken.refused is not None:
             raise taken.refused
-        return self.get_job(job_id, connection), taken.step is not None
+        return self.lookup.get_job(job_id, connection), taken.step is not None
 
     def command(
         self,
@@ -71,8 +66,8 @@ class Commanding(Transitions):
         holds the instants at which earlier tries of this transaction wrote, and gets another: when the answer to a
         COMMIT was lost, the events with these instants are our own.
         """
-        self.plan_by_index(connection)
-        states = self.lock_states(connection, ids)
+        self.dialect.plan_by_index(connection)
+        states = self.transitions.lock_states(connection, ids)
         ours: Collection[str] = ()
         changed: dict[str, bool] = {}
         if since is not None or tried:
@@ -83,10 +78,10 @@ class Commanding(Transitions):
             return [_as_repeated(one, ours) for one in taken]
         moves = [(one.before, one.step) for one in taken if one.before is not None and one.step is not None]
         if moves:
-            now = self.now(connection)
+            now = self.database.now(connection)
             if tried is not None:
                 tried.append(now)
-            self.write_moves(connection, moves, now, actor=actor, message=message)
+            self.transitions.write_moves(connection, moves, now, actor=actor, message=message)
         return taken
 
     def _events_since(
@@ -98,12 +93,12 @@ class Commanding(Transitions):
     ) -> tuple[set[str], dict[str, bool]]:
         """The jobs that earlier tries have commanded, and those that others changed; True for one that is new."""
         c = self.tables.events.c
-        query = select(c.job_id, c.from_status, c.created_at, c.actor).where(self.any_of(c.job_id, "ids"))
+        query = select(c.job_id, c.from_status, c.created_at, c.actor).where(self.dialect.any_of(c.job_id, "ids"))
         if since is not None:
             query = query.where(c.id > since)
         ours: set[str] = set()
         changed: dict[str, bool] = {}
-        for job_id, source, created_at, actor in connection.execute(query, {"ids": self.list_param(ids)}):
+        for job_id, source, created_at, actor in connection.execute(query, {"ids": self.dialect.list_param(ids)}):
             if (created_at, actor) in tried:
                 ours.add(job_id)
             elif since is not None:
@@ -137,18 +132,3 @@ def _as_repeated(taken: Taken, ours: Collection[str]) -> Taken:
 
 def _became(state: JobState) -> errors.InvalidTransition:
     return errors.InvalidTransition(f"became {state.status} meanwhile", status=state.status)
-
-
-def possible_id(job_id: object) -> str:
-    """The id, if a row could have it; ``UnknownJob`` for what no database would even take as text."""
-    if not isinstance(job_id, str) or len(job_id) > NAME_LENGTH or not job_id.isprintable():
-        raise unknown(job_id)
-    return job_id
-
-
-def unknown(job_id: object) -> errors.UnknownJob:
-    """The error for an id that no row has."""
-    shown = repr(job_id)
-    if len(shown) > 2 * NAME_LENGTH:
-        shown = shown[: 2 * NAME_LENGTH] + "…"
-    return errors.UnknownJob(f"no job has the id {shown}; it may have been purged")

@@ -2,50 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import count
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, insert, select
+from sqlalchemy import Connection, Table, bindparam, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
 from sloppyjobs.domain.model import Job, NewJob
-from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.domain.states import Status
+from sloppyjobs.storage.database import Database, cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
 from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT, NewRows
-from sloppyjobs.storage.schema.migrate import Schema
 
 CHUNK = 1000
 """Rows per statement; more is slower, and holds locks for longer."""
+
+CHUNK_LENGTH = 8_000_000
+"""Characters of payloads per statement; databases have a limit for one value, MariaDB's is 16 MiB."""
 
 
 INSERT_TRIES = 20
 """How often an insert that met a taken key looks for its holder. Two are enough, unless rows come and go meanwhile."""
 
 
-class Enqueue(Schema):
+class Insert:
     """Insertion of jobs, one or thousands, with keys that let only one of them in."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
-        self.ensure_schema(connection)
+        if connection is not None:
+            self.dialect.refuse_caller(connection)
+        self.database.ensure_schema(connection)
         runs = count()
-        return self.write(lambda c: self._insert_all(c, new, rerun=next(runs) > 0), connection)
+        return self.database.write(lambda c: self.insert_all(c, new, rerun=next(runs) > 0), connection)
 
-    def _insert_all(self, connection: Connection, new: Sequence[NewJob], *, rerun: bool) -> list[Job]:
+    def insert_all(self, connection: Connection, new: Sequence[NewJob], *, rerun: bool) -> list[Job]:
         """``rerun``: an earlier run of this transaction may have been committed, although nobody was told."""
-        now = self.now(connection)
+        now = self.database.now(connection)
         written: list[Job] = []
-        for start in range(0, len(new), CHUNK):
-            chunk, moment = new[start : start + CHUNK], now + start * self.step
+        for chunk in _chunks(new):
+            moment = now + len(written) * self.database.step
             if rerun or keyed(chunk):
                 written += self.insert_or_find(connection, chunk, moment, rerun=rerun).answers(chunk)
             else:
-                written += self._insert_rows(connection, chunk, moment)
+                written += self.insert_rows(connection, chunk, moment)
         return written
 
     def insert_or_find(
@@ -57,8 +68,8 @@ class Enqueue(Schema):
         holder cannot be seen because the transaction's snapshot is older than it, PostgreSQL reports a serialization
         failure, and the caller's transaction, or ours, must be run again as a whole.
         """
-        self.begin_really(connection)
-        found = self._holders(connection, new, ids=rerun)
+        self.dialect.ensure_begun(connection)
+        found = self.holders(connection, new, ids=rerun)
         for _ in range(INSERT_TRIES):
             taken = {job.id for job in found} | {job.idempotency_key for job in found if job.idempotency_key}
             fresh = first_of_each_key(
@@ -67,13 +78,13 @@ class Enqueue(Schema):
             if not fresh:
                 return Written([], found)
             try:
-                with connection.begin_nested(), self.translating(connection):
-                    return Written(self._insert_rows(connection, fresh, now), found)
+                with connection.begin_nested(), self.database.translating(connection):
+                    return Written(self.insert_rows(connection, fresh, now), found)
             except DBAPIError as error:
                 if not self.dialect.is_duplicate(error):
                     raise
             # Somebody else's transaction was faster, and has committed by now; or it was an earlier run of this one.
-            known, found = found, self._holders(connection, new, ids=True)
+            known, found = found, self.holders(connection, new, ids=True)
             if len(found) == len(known):
                 self._meet_unseen(connection, fresh, now)
         raise errors.JobsError(
@@ -83,14 +94,16 @@ class Enqueue(Schema):
 
     def _meet_unseen(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> None:
         """Let the database say what is in the way of these jobs and cannot be seen; nothing is written."""
-        insert_job = self.prepared("insert job if absent", lambda: self.insert_if_absent(self.tables.jobs, JOB_INSERT))
-        values = NewRows(new, now, self.step).dicts(self.to_driver)
+        insert_job = self.database.prepared(
+            "insert job if absent", lambda: self.dialect.insert_if_absent(self.tables.jobs, JOB_INSERT)
+        )
+        values = NewRows(new, now, self.database.step).dicts(self.database.to_driver)
         savepoint = connection.begin_nested()
-        with self.translating(connection):
+        with self.database.translating(connection):
             insert_job.many(cursor_of(connection), values)
         savepoint.rollback()
 
-    def _holders(self, connection: Connection, new: Sequence[NewJob], *, ids: bool) -> list[Job]:
+    def holders(self, connection: Connection, new: Sequence[NewJob], *, ids: bool) -> list[Job]:
         """The jobs that have a key of these, or an id."""
         keys = [key for job in new if (key := job.terms.idempotency_key) is not None]
         # One query for each index: a planner that must serve both at once may read the whole table instead.
@@ -105,42 +118,42 @@ class Enqueue(Schema):
     def _ids_having(self, connection: Connection, column: str, values: Sequence[str]) -> list[str]:
         """The ids of the jobs that have one of these values in a unique column."""
         c = self.tables.jobs.c
-        query = self.prepared(f"taken {column}", lambda: select(c.id).where(self.any_of(c[column], "values")))
-        return [row[0] for row in query.rows(cursor_of(connection), {"values": self.list_param(values)})]
-
-    def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
-        cursor, made = cursor_of(connection), NewRows(new, now, self.step)
-        self.see_queues(cursor, made.queues(), self.to_driver(now))
-        t = self.tables
-        self.prepared("insert job", lambda: _insert_named(t.jobs, JOB_INSERT)).many(cursor, made.dicts(self.to_driver))
-        self.prepared("insert created event", lambda: _insert_named(t.events, CREATED_EVENT)).many(
-            cursor, made.events(self.to_driver)
+        query = self.database.prepared(
+            f"taken {column}", lambda: select(c.id).where(self.dialect.any_of(c[column], "values"))
         )
+        return [row[0] for row in query.rows(cursor_of(connection), {"values": self.dialect.list_param(values)})]
+
+    def insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
+        """Write rows that are known to be new: all jobs by one statement, and all their events by another."""
+        cursor, made = cursor_of(connection), NewRows(new, now, self.database.step)
+        to_driver = self.database.to_driver
+        self.add_queues(cursor, made.queues(), to_driver(now))
+        self._insert_given(cursor, self.tables.jobs, JOB_INSERT, made.dicts(to_driver))
+        self._insert_given(cursor, self.tables.events, CREATED_EVENT, made.events(to_driver))
+        if Status.QUEUED in made.statuses:
+            self.dialect.announce(connection)
         return made.jobs()
 
-    def see_queues(self, cursor: Any, names: Iterable[str], moment: Any) -> None:
+    def _insert_given(self, cursor: Any, table: Table, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert rows that travel as a single JSON value."""
+        statement = self.database.prepared(f"insert into {table.name}", lambda: self._insert_from_given(table, names))
+        values = [tuple(map(row.__getitem__, names)) for row in rows]
+        statement.run(cursor, {"given": msgspec.json.encode(values).decode()})
+
+    def _insert_from_given(self, table: Table, names: Sequence[str]) -> Any:
+        given = self.dialect.given_rows("given", {name: table.c[name].type for name in names})
+        return insert(table).from_select(list(names), select(*(given.c[name] for name in names)))
+
+    def add_queues(self, cursor: Any, names: Iterable[str], moment: Any) -> None:
+        """Write the rows of those queues that have none yet."""
         table = self.tables.queues
-        known = self.prepared("known queue", lambda: select(table.c.name).where(table.c.name == bindparam("name")))
+        known = self.database.prepared(
+            "known queue", lambda: select(table.c.name).where(table.c.name == bindparam("name"))
+        )
         missing = [name for name in sorted(names) if not known.rows(cursor, {"name": name})]
-        self.prepared("see queue", lambda: self.insert_if_absent(table, ("name", "created_at"))).many(
+        self.database.prepared("see queue", lambda: self.dialect.insert_if_absent(table, ("name", "created_at"))).many(
             cursor, [{"name": name, "created_at": moment} for name in missing]
         )
-
-    def begin_really(self, connection: Connection) -> None:
-        """Make sure that a transaction is open, so that the release of a savepoint does not commit."""
-        self.dialect.begin_really(connection)
-
-    def any_of(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """The column is one of a list that is passed as a single value."""
-        return self.dialect.any_of(column, name)
-
-    def list_param(self, values: Sequence[str]) -> Any:
-        """The list as the single value that ``any_of`` expects."""
-        return self.dialect.list_param(values)
-
-    def insert_if_absent(self, table: Table, names: Sequence[str]) -> Any:
-        """An insert that leaves an existing row as it is."""
-        return self.dialect.insert_if_absent(table, names)
 
 
 class Written(NamedTuple):
@@ -156,13 +169,25 @@ class Written(NamedTuple):
         return [by_id.get(job.id) or as_existing(by_key[job.terms.idempotency_key]) for job in new]
 
 
+def _chunks(new: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
+    """The jobs in their order, in parts of at most ``CHUNK`` rows and ``CHUNK_LENGTH``, unless one is longer."""
+    for start in range(0, len(new), CHUNK):
+        rows = new[start : start + CHUNK]
+        if sum(len(job.payload) for job in rows) <= CHUNK_LENGTH:
+            yield rows
+            continue
+        begin, length = 0, 0
+        for place, job in enumerate(rows):
+            length += len(job.payload)
+            if length > CHUNK_LENGTH and place > begin:
+                yield rows[begin:place]
+                begin, length = place, len(job.payload)
+        yield rows[begin:]
+
+
 def keyed(new: Sequence[NewJob]) -> bool:
     """Whether any of the jobs has a key that may be taken."""
     return any(job.terms.idempotency_key is not None for job in new)
-
-
-def _insert_named(table: Table, names: Sequence[str]) -> Any:
-    return insert(table).values({name: bindparam(name) for name in names})
 
 
 def first_of_each_key(new: Iterable[NewJob]) -> list[NewJob]:

@@ -7,15 +7,20 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, literal_column, select
 
-from sloppyjobs.storage.database import cursor_of
-from sloppyjobs.storage.jobs.settle import Settling
+from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.prepared import Prepared
 
 Lane = tuple[str, str]
 """A queue and a name."""
 
 
-class Lanes(Settling):
+class Lanes:
     """Looks for the jobs that a claim may take."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
 
     def open_lanes(
         self, connection: Connection, queues: Collection[str] | None, names: Collection[str] | None
@@ -29,7 +34,7 @@ class Lanes(Settling):
 
     def heads_of(self, cursor: Any, lanes: Sequence[Lane], moment: Any, most: int) -> list[str]:
         """The ids of the first jobs of these lanes that are due, in the order of the claim."""
-        heads = self.prepared("heads of lane", self._heads_of_lane)
+        heads = self.heads_statement()
         found = [
             head
             for queue, name in lanes
@@ -37,27 +42,31 @@ class Lanes(Settling):
         ]
         return [head[3] for head in _in_order(found)[:most]]
 
+    def heads_statement(self) -> Prepared:
+        """The statement that finds the first jobs of a lane, in the order of the claim."""
+        return self.database.prepared("heads of lane", self._heads_of_lane)
+
     def _queues_with_jobs(self, cursor: Any) -> Iterator[str]:
-        step = self.prepared("next queue", self._next_queue)
+        step = self.database.prepared("next queue", self._next_queue)
         found = step.rows(cursor, {"after_queue": ""})
         while found:
             yield found[0][0]
             found = step.rows(cursor, {"after_queue": found[0][0]})
 
     def _names_with_jobs(self, cursor: Any, queue: str) -> Iterator[str]:
-        step = self.prepared("next name", self._next_name)
+        step = self.database.prepared("next name", self._next_name)
         found = step.rows(cursor, {"of_queue": queue, "after_name": ""})
         while found:
             yield found[0][0]
             found = step.rows(cursor, {"of_queue": queue, "after_name": found[0][0]})
 
     def _paused_queues(self, connection: Connection) -> set[str]:
-        query = self.prepared("paused queues", self._paused)
-        now = self.now(connection)
+        query = self.database.prepared("paused queues", self._paused)
+        now = self.database.now(connection)
         return {
             name
             for name, until in query.rows(cursor_of(connection), {})
-            if until is None or (self.from_driver(until) or now) > now
+            if until is None or (self.database.from_driver(until) or now) > now
         }
 
     # Queue first, then name: SQLite and MariaDB do not seek to a pair of values, they read everything up to it.
@@ -87,7 +96,13 @@ class Lanes(Settling):
             c.run_at <= bindparam("now"),
         )
         query = query.order_by(c.priority.desc(), c.run_at, c.created_at, c.id).limit(bindparam("most"))
-        return self.locked(query, skip=True)
+        return self.dialect.locked(query, skip=True)
+
+
+def status_in(*statuses: str) -> Any:
+    """As ``status_is``, for several."""
+    words = ", ".join(f"'{status}'" for status in statuses)
+    return literal_column(f"status IN ({words})")
 
 
 def status_is(status: str) -> Any:

@@ -31,6 +31,8 @@ from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import FINISHED, Failure, Status, event_type
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.prepared import Prepared
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.tables import Tables
 
@@ -215,6 +217,32 @@ def promote_jobs(tables: Tables, given: Subquery, same: Same) -> Any:
     jobs = tables.jobs
     due = (same(jobs.c.id, given.c.id), _status(tables) == given.c.source, jobs.c.run_at <= _now())
     return update(jobs).where(*due).values(status=literal_column("'queued'"), updated_at=_now())
+
+
+_STATEMENTS: Mapping[Callable[[Tables, Subquery, Same], Any], Columns] = {
+    succeed_jobs: SUCCESS,
+    close_successes: SUCCESS,
+    record_successes: SUCCESS,
+    settle_jobs: OTHER,
+    close_attempts: ENDED,
+    record_edges: EDGE,
+    promote_jobs: MOVE,
+}
+
+
+def prepared(database: Database, build: Callable[[Tables, Subquery, Same], Any]) -> Prepared:
+    """One of the statements above, compiled once; its rows are the JSON value ``given``."""
+    dialect = database.dialect
+    return database.prepared(
+        build.__name__,
+        lambda: build(database.tables, dialect.given_rows("given", _STATEMENTS[build]), dialect.same_key),
+    )
+
+
+def write_edges(database: Database, cursor: Any, rows: Sequence[tuple[Any, ...]], moment: Any) -> None:
+    """Write an event for each of these rows of ``EDGE``, which get their places here."""
+    placed = [(place, *row) for place, row in enumerate(rows)]
+    prepared(database, record_edges).run(cursor, {"given": as_json(placed), "now": moment})
 
 
 def _held(tables: Tables, given: Subquery, same: Same) -> ColumnElement[bool]:

@@ -26,17 +26,11 @@ from sqlalchemy.types import TypeEngine
 from sloppyjobs import errors
 from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status
 from sloppyjobs.storage.conflicts import all_changed
-from sloppyjobs.storage.database import cursor_of
-from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.claim import Claiming
-from sloppyjobs.storage.jobs.followups import Edge, bits_of
-from sloppyjobs.storage.jobs.settle import STATS_SHARDS
+from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.jobs import counters, rows
+from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
 from sloppyjobs.storage.ports.operators import JobState, Move, Step
 from sloppyjobs.storage.upkeep.deaths import Deaths
-
-COMMANDS_SHARD = STATS_SHARDS
-"""Commands count in a shard that no worker uses: neither waits for the other."""
-
 
 _STATE_FIELDS = JobState._fields
 _GIVEN: Mapping[str, TypeEngine[Any]] = {
@@ -53,16 +47,23 @@ _GIVEN: Mapping[str, TypeEngine[Any]] = {
 }
 
 
-class Transitions(Claiming):
+class Transitions:
     """Locked reads of job states, and the writes that move jobs along edges."""
 
-    deaths: Deaths
+    def __init__(self, database: Database, deaths: Deaths, followups: Followups) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.deaths = deaths
+        self.followups = followups
 
     def lock_states(self, connection: Connection, ids: Sequence[str]) -> dict[str, JobState]:
         """The states of these jobs, locked in id order, so that two commands never wait for each other in a ring."""
         jobs = self.tables.jobs
-        query = select(*rows.columns(jobs, _STATE_FIELDS)).where(self.any_of(jobs.c.id, "ids")).order_by(jobs.c.id)
-        found = connection.execute(self.locked(query), {"ids": self.list_param(sorted(ids))})
+        query = (
+            select(*rows.columns(jobs, _STATE_FIELDS)).where(self.dialect.any_of(jobs.c.id, "ids")).order_by(jobs.c.id)
+        )
+        found = connection.execute(self.dialect.locked(query), {"ids": self.dialect.list_param(sorted(ids))})
         return {row.id: _state(row) for row in found}
 
     def write_moves(
@@ -75,7 +76,7 @@ class Transitions(Claiming):
         message: str | None,
     ) -> None:
         """Take each job along its edge, and record one event for each; ``Conflict`` where one is not there any more."""
-        given = self.given_rows("given", _GIVEN)
+        given = self.dialect.given_rows("given", _GIVEN)
         values = {"given": msgspec.json.encode([_given(*move) for move in moves]).decode()}
         dead = [state.id for state, _ in moves if state.status is Status.DEAD]
         if dead:
@@ -98,15 +99,8 @@ class Transitions(Claiming):
     def _count_cancelled(self, connection: Connection, moves: Iterable[Move], now: datetime) -> None:
         """A cancelled job is counted when the command is carried out: the settlement that may follow is stale."""
         lanes = Counter((state.queue, state.name) for state, step in moves if step.target is Status.CANCELLED)
-        if not lanes:
-            return
-        minute = self.to_driver(now.replace(second=0, microsecond=0))
-        zero = {"succeeded": 0, "failed": 0, "dead": 0, "run_seconds": 0.0}
-        counted = [
-            {"minute": minute, "queue": queue, "name": name, "shard": COMMANDS_SHARD, **zero, "cancelled": number}
-            for (queue, name), number in sorted(lanes.items(), key=repr)
-        ]
-        self.prepared("count", self.count_up).many(cursor_of(connection), counted)
+        if lanes:
+            counters.count_cancelled(self.database, cursor_of(connection), lanes, now)
 
     # Statements
 

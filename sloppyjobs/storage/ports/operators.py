@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from sloppyjobs import errors
-from sloppyjobs.domain.causes import Fates
+from sloppyjobs.domain.causes import MemberCounts
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.ports.reads import Cause
 
@@ -149,7 +149,7 @@ class Run(NamedTuple):
 class Tally(NamedTuple):
     """What has become of a run's members, how many of the dead have another cause now, and how many were read."""
 
-    fates: Fates
+    fates: MemberCounts
     elsewhere: int
     looked: int
 

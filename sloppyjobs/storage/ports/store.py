@@ -124,8 +124,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
         """Run ``work``, whose reads share one transaction and one instant, and which writes nothing."""
         ...
 
-    def apart(self) -> Store:
-        """The same store on connections of its own, which nobody else can use up."""
+    def with_own_connections(self) -> Store:
+        """The same store on connections that nobody else can use up; itself where they are its own already."""
         ...
 
     def close(self) -> None:

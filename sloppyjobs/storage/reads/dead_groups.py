@@ -23,7 +23,6 @@ from sloppyjobs.storage.ports.reads import (
 from sloppyjobs.storage.reads.counts import CAP, Counts
 from sloppyjobs.storage.reads.job_lists import JobLists, same_value
 from sloppyjobs.storage.reads.keyset import Keyset
-from sloppyjobs.storage.schema.job_tables import in_list
 from sloppyjobs.storage.upkeep.deaths import Deaths
 
 SEEN = 100
@@ -157,7 +156,7 @@ class DeadGroups:
         died = func.coalesce(c.finished_at, c.updated_at)
         seen = literal_column("1") if queues is None else case((c.queue.in_(queues), 1), else_=0)
         newest = select(c.error_type, c.error_frame, c.name, c.id, seen.label("seen"), died.label("died"))
-        newest = newest.where(literal_column(in_list(Status.DEAD)))
+        newest = newest.where(literal_column(self.tables.style.in_list(Status.DEAD)))
         looked = newest.order_by(c.created_at.desc(), c.id.desc()).limit(window + 1).subquery()
         cause = (looked.c.error_type, looked.c.error_frame, looked.c.name)
         columns = (func.count(), func.min(looked.c.died), func.max(looked.c.died), func.max(looked.c.id), looked.c.seen)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Select, select
 from sloppyjobs.domain.model import Attempt, Event, Job
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.commands import possible_id, unknown
+from sloppyjobs.storage.jobs.lookup import possible_id, unknown
 from sloppyjobs.storage.ports.reads import Key, LogLine, WorkerRow
 from sloppyjobs.storage.ports.records import LockRecord, QueueRecord
 from sloppyjobs.storage.reads.keyset import Walk, walk_after

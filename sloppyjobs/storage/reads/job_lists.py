@@ -14,11 +14,10 @@ from sloppyjobs.domain.payload_summary import START
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.commands import Commanding, possible_id, unknown
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs, salvage
+from sloppyjobs.storage.jobs.lookup import JobLookup, possible_id, unknown
 from sloppyjobs.storage.ports.reads import TIMED, UNSET, Details, Found, JobQuery, JobRow, Key, LastAttempt
 from sloppyjobs.storage.reads.keyset import Keyset, Sieve, Walk
-from sloppyjobs.storage.schema.job_tables import in_list
 
 _HEAVY = ("metadata", "result", "progress_fields")
 
@@ -26,12 +25,12 @@ _HEAVY = ("metadata", "result", "progress_fields")
 class JobLists:
     """Jobs in order, and single jobs with everything they carry."""
 
-    def __init__(self, database: Database, keyset: Keyset, commands: Commanding) -> None:
+    def __init__(self, database: Database, keyset: Keyset, lookup: JobLookup) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.keyset = keyset
-        self.commands = commands
+        self.lookup = lookup
 
     def find(
         self, wanted: JobQuery, order: str, after: Key | None, *, backward: bool, limit: int, details: bool = False
@@ -116,7 +115,7 @@ class JobLists:
     def known_job(self, job_id: str) -> Job:
         """As ``get_job``; a page that has read the job already does not ask again."""
         found: Job | None = self.database.seen().get(("job", job_id))
-        return self.commands.get_job(job_id) if found is None else found
+        return self.lookup.get_job(job_id) if found is None else found
 
     def _find(
         self,
@@ -176,7 +175,7 @@ class JobLists:
             only = msgspec.structs.replace(only, error_type=UNSET, error_frame=UNSET, name=None)
             where = (_status("= 'dead'"), *cause, c.name == wanted.name)
             return self._walk(only, where, (c.created_at, c.id), prefix)
-        return self._walk(only, (literal_column(in_list(status)),), (c.created_at, c.id))
+        return self._walk(only, (literal_column(self.tables.style.in_list(status)),), (c.created_at, c.id))
 
     def _walk(
         self,

@@ -36,8 +36,6 @@ from sloppyjobs.storage.ports.reads import (
 from sloppyjobs.storage.reads.counts import CAP, Counts
 from sloppyjobs.storage.reads.keyset import Keyset
 from sloppyjobs.storage.schema.instants import Later
-from sloppyjobs.storage.schema.job_tables import in_list
-from sloppyjobs.storage.schema.service_tables import ENABLED
 
 WORKERS = 1_000
 """Workers that are looked at, those heard of last first."""
@@ -115,7 +113,7 @@ class Overview:
         """The creation of jobs of a status, in the order of an index; oldest first where age matters."""
         c = self.tables.jobs.c
         order: tuple[ColumnElement[Any], ...]
-        where: list[ColumnElement[bool]] = [literal_column(in_list(status))]
+        where: list[ColumnElement[bool]] = [literal_column(self.tables.style.in_list(status))]
         where += [] if since is None else [c.created_at >= since]
         named = "first"
         if status is Status.PROCESSING:
@@ -239,7 +237,7 @@ class Overview:
         shown = [c[name] for name in DueSchedule._fields]
         queries = []
         for when in (c.next_run_at < now - timedelta(seconds=LATE_SECONDS), c.next_run_at >= now):
-            query = select(*shown).where(literal_column(ENABLED), when)
+            query = select(*shown).where(literal_column(self.tables.style.enabled), when)
             queries.append(query.where(c.last_error_at.is_(None)).order_by(c.next_run_at, c.id).limit(limit))
             queries.append(query.where(c.last_error_at.is_not(None)).order_by(c.last_error_at, c.id).limit(limit))
         late, late_broken, coming, coming_broken = self.keyset.each(connection, queries)

@@ -22,11 +22,10 @@ from sloppyjobs.domain.payload import clean_text
 from sloppyjobs.domain.redaction.redactor import Redactor
 from sloppyjobs.storage.database import Database, cursor_of
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.insert import Enqueue
+from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.ports.schedules import SET_ASIDE, DecideFiring, Firing, StoredSchedule
 from sloppyjobs.storage.schedules.rows import columns, readable, remembering, stored
 from sloppyjobs.storage.schema.instants import as_stored
-from sloppyjobs.storage.schema.service_tables import ENABLED
 
 ERROR_LENGTH = 2000
 
@@ -40,7 +39,7 @@ class _Overtaken(Exception):
 class ScheduleFiring:
     """The due schedules, and one fire of one of them."""
 
-    def __init__(self, database: Database, inserts: Enqueue) -> None:
+    def __init__(self, database: Database, inserts: Insert) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
@@ -55,7 +54,7 @@ class ScheduleFiring:
         c = self.tables.recurring.c
         now = self.database.now(connection)
         # Only ids are read: a damaged row must not keep the others from being found.
-        due = select(c.id).where(literal_column(ENABLED), c.next_run_at <= now)
+        due = select(c.id).where(literal_column(self.tables.style.enabled), c.next_run_at <= now)
         fine = due.where(c.last_error_at.is_(None)).order_by(c.next_run_at, c.id).limit(limit)
         found = list(connection.execute(fine).scalars())
         if len(found) < limit:
@@ -82,7 +81,7 @@ class ScheduleFiring:
     def _heads_of_schedules(self) -> Select[Any]:
         """The next run of those that are fine, a sign that some are set aside, and the clock."""
         c = self.tables.recurring.c
-        enabled: ColumnElement[bool] = literal_column(ENABLED)
+        enabled: ColumnElement[bool] = literal_column(self.tables.style.enabled)
         fine = select(as_stored(c.next_run_at)).where(enabled, c.last_error_at.is_(None), c.next_run_at.is_not(None))
         aside = select(as_stored(c.last_error_at)).where(enabled, c.last_error_at.is_not(None))
         heads = (fine.order_by(c.next_run_at), aside.order_by(c.last_error_at))
@@ -94,7 +93,9 @@ class ScheduleFiring:
         if self._due_schedules(connection, 1):
             return 0.0
         c = self.tables.recurring.c
-        instants = select(as_stored(c.next_run_at), as_stored(c.last_error_at)).where(literal_column(ENABLED))
+        instants = select(as_stored(c.next_run_at), as_stored(c.last_error_at)).where(
+            literal_column(self.tables.style.enabled)
+        )
         fine = instants.where(c.last_error_at.is_(None), c.next_run_at.is_not(None)).order_by(c.next_run_at)
         aside = instants.where(c.last_error_at.is_not(None)).order_by(c.last_error_at)
         moments = []
@@ -170,7 +171,7 @@ class ScheduleFiring:
         unchanged: tuple[ColumnElement[bool], ...] = (
             table.c.id == due.id,
             as_stored(table.c.next_run_at) == due.cursor,
-            literal_column(ENABLED),
+            literal_column(self.tables.style.enabled),
         )
         if firing.ends:
             return connection.execute(delete(table).where(*unchanged)).rowcount == 1

@@ -13,7 +13,7 @@ from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
-from sloppyjobs.storage.jobs.insert import Enqueue
+from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.ports.schedules import (
     FirePosition,
@@ -39,7 +39,7 @@ class Schedules:
 
     # Registration
 
-    def __init__(self, database: Database, firing: ScheduleFiring, inserts: Enqueue, audit: Audit) -> None:
+    def __init__(self, database: Database, firing: ScheduleFiring, inserts: Insert, audit: Audit) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables

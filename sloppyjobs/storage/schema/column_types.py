@@ -1,31 +1,33 @@
-"""What columns are made of, the same in every table."""
+"""The types of columns, the same in every table; each database has its own form of them."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Index, Integer, String, text
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Dialect
+from sqlalchemy.types import TypeEngine
+
+from sloppyjobs.storage.dialects import column_types
+from sloppyjobs.storage.schema.style import COMMON_TYPES, ColumnTypes
 
 NAME_LENGTH = 128
 KEY_LENGTH = 255
 
-# Ids and names sort byte by byte on every database, so that a cursor means the same everywhere.
-ByteText = String(NAME_LENGTH).with_variant(String(NAME_LENGTH, collation="C"), "postgresql")
-KeyText = String(KEY_LENGTH).with_variant(String(KEY_LENGTH, collation="C"), "postgresql")
-Word = String(32).with_variant(String(32, collation="C"), "postgresql")
-# SQLite numbers rows by itself only for a column of exactly this type.
-RowNumber = BigInteger().with_variant(Integer(), "sqlite")
+
+def types_of(dialect: Dialect) -> ColumnTypes:
+    """The types of the database that a statement is compiled for."""
+    return column_types().get(dialect.name, COMMON_TYPES)
 
 
-# PostgreSQL looks for equal keys whenever a page of an index is full; where no two are, it looks in vain.
-ALL_DIFFERENT = {"deduplicate_items": "off"}
+def _by_database(make: Callable[[ColumnTypes], TypeEngine[Any]]) -> TypeEngine[Any]:
+    made = make(COMMON_TYPES)
+    for name, types in column_types().items():
+        made = made.with_variant(make(types), name)
+    return made
 
 
-def partial(name: str, *columns: object, where: str, all_different: bool = False) -> Index:
-    """An index over some of the rows, on every database that has such."""
-    condition = text(where)
-    return Index(
-        name,
-        *columns,  # type: ignore[arg-type]
-        postgresql_where=condition,
-        sqlite_where=condition,
-        postgresql_with=ALL_DIFFERENT if all_different else {},
-    )
+ByteText = _by_database(lambda types: types.text(NAME_LENGTH))
+KeyText = _by_database(lambda types: types.text(KEY_LENGTH))
+Word = _by_database(lambda types: types.text(32))
+RowNumber = _by_database(lambda types: types.row_number())

@@ -1,43 +1,20 @@
-"""Instants in the database: one column type, UTC on every dialect, microseconds kept.
+"""Instants in the database: one column type, UTC everywhere, microseconds kept.
 
-SQLite has no such type: there an instant is text of one fixed width, so that it sorts and compares as text.
-
-A column may hold what Python has no ``datetime`` for: ``infinity`` and years beyond 9999 on PostgreSQL, any text on
-SQLite. Such a value is read as ``EARLIEST`` or ``LATEST``, by how it sorts, so that one damaged row does not keep a
-page or a sweep from reading its neighbours.
+A column may hold what Python has no ``datetime`` for. Such a value is read as ``EARLIEST`` or ``LATEST``, by how it
+sorts, so that one damaged row does not keep a page or a sweep from reading its neighbours.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, DateTime, Dialect, String, type_coerce
+from sqlalchemy import ColumnElement, DateTime, Dialect, type_coerce
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-SQLITE_NOW = "strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')"
-
-# Some days inside of what Python can hold, because drivers answer in the session's zone.
-EARLIEST = datetime(1, 1, 3, tzinfo=UTC)
-LATEST = datetime(9999, 12, 29, tzinfo=UTC)
-
-
-def out_of_range(instant: datetime) -> bool:
-    """Whether the instant stands for a value that is none."""
-    return not EARLIEST < instant < LATEST
-
-
-def to_text(instant: datetime) -> str:
-    """An aware instant as SQLite stores it."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def from_text(text: str) -> datetime:
-    """The instant that SQLite stored; shorter fractions, as other tools write them, are read too."""
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+from sloppyjobs.storage.schema.column_types import types_of
 
 
 class WithinRange(FunctionElement[Any]):
@@ -52,16 +29,8 @@ class WithinRange(FunctionElement[Any]):
 
 
 @compiles(WithinRange)
-def _as_it_is(element: WithinRange, compiler: Any, **kw: Any) -> str:
-    shown: str = compiler.process(element.clauses, **kw)
-    return shown
-
-
-@compiles(WithinRange, "postgresql")
-def _clamped(element: WithinRange, compiler: Any, **kw: Any) -> str:
-    column = compiler.process(element.clauses, **kw)
-    low, high = (f"'{bound.isoformat()}'::timestamptz" for bound in (EARLIEST, LATEST))
-    return f"CASE WHEN {column} > {high} THEN {high} WHEN {column} < {low} THEN {low} ELSE {column} END"
+def _within_range(element: WithinRange, compiler: Any, **kw: Any) -> str:
+    return types_of(compiler.dialect).within_range(compiler.process(element.clauses, **kw))
 
 
 class Later(FunctionElement[Any]):
@@ -75,16 +44,10 @@ class Later(FunctionElement[Any]):
         self.type = instant.type
 
 
-@compiles(Later, "sqlite")
-def _later_as_text(element: Later, compiler: Any, **kw: Any) -> str:
+@compiles(Later)
+def _later(element: Later, compiler: Any, **kw: Any) -> str:
     instant, seconds = (compiler.process(part, **kw) for part in element.clauses)
-    return f"strftime('%Y-%m-%dT%H:%M:%f000Z', {instant}, {seconds} || ' seconds')"
-
-
-@compiles(Later, "postgresql")
-def _later_as_interval(element: Later, compiler: Any, **kw: Any) -> str:
-    instant, seconds = (compiler.process(part, **kw) for part in element.clauses)
-    return f"{instant} + {seconds} * interval '1 second'"
+    return types_of(compiler.dialect).later(instant, seconds)
 
 
 class Instant(TypeDecorator[datetime]):
@@ -94,10 +57,8 @@ class Instant(TypeDecorator[datetime]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Text of 27 characters on SQLite, the zoned type elsewhere."""
-        if dialect.name == "sqlite":
-            return dialect.type_descriptor(String(27))
-        return dialect.type_descriptor(DateTime(timezone=True))
+        """As the database keeps it."""
+        return dialect.type_descriptor(types_of(dialect).instant())
 
     def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """How the column is selected."""
@@ -105,23 +66,11 @@ class Instant(TypeDecorator[datetime]):
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
         """What the driver is given. What stands for a value out of range sorts where that does."""
-        if value is None:
-            return None
-        if out_of_range(value):
-            low, high = ("", "\U0010ffff") if dialect.name == "sqlite" else ("-infinity", "infinity")
-            return low if value <= EARLIEST else high
-        return to_text(value) if dialect.name == "sqlite" else value.astimezone(UTC)
+        return None if value is None else types_of(dialect).instant_to_driver(value)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         """What the driver gave, as an aware instant."""
-        if value is None:
-            return None
-        if isinstance(value, str):
-            return _tolerant(value)
-        if not isinstance(value, datetime):
-            # SQLite sorts a BLOB after every text.
-            return LATEST
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return None if value is None else types_of(dialect).instant_from_driver(value)
 
 
 class _AsStored(Instant):
@@ -142,10 +91,3 @@ class _AsStored(Instant):
 def as_stored(column: ColumnElement[Any]) -> ColumnElement[Any]:
     """A column of instants without their conversion."""
     return type_coerce(WithinRange(column), _AsStored())
-
-
-def _tolerant(text: str) -> datetime:
-    try:
-        return from_text(text)
-    except (ValueError, OverflowError):
-        return LATEST if text > "9" else EARLIEST

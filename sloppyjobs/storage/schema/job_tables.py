@@ -1,7 +1,7 @@
 """The tables of jobs and of what happens to them.
 
-Indexes on ``sloppy_jobs`` are few and partial, and each is named after the query it serves: every further
-one is paid for at each status change.
+Indexes on ``sloppy_jobs`` are few and partial, and each is named after the query it serves: every status change pays
+for each of them.
 """
 
 from __future__ import annotations
@@ -17,70 +17,39 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
-    text,
 )
 
-from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.schema.column_types import ByteText, RowNumber, Word, partial
+from sloppyjobs.storage.schema.column_types import ByteText, RowNumber, Word
 from sloppyjobs.storage.schema.columns import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, JobColumn, New
 from sloppyjobs.storage.schema.instants import Instant
-
-QUEUED = "coalesce(status, '') = 'queued'"
-SETTLED = "coalesce(status, '') NOT IN ('queued', 'processing')"
-"""What the two indexes of lists hold; queries that mean to walk one of them say so in these words.
-
-Expressions, because a planner must not derive them from ``status = 'queued'``: without statistics it would take such an
-index for a claim, and read and sort the whole backlog. Queued jobs have an index of their own, which needs no status:
-every enqueue pays for its bytes.
-"""
-
-
-def in_list(status: Status) -> str:
-    """The condition by which jobs of a status are found in the order of their creation."""
-    if status is Status.PROCESSING:
-        return "status = 'processing'"
-    return f"status = '{status.value}' AND {QUEUED if status is Status.QUEUED else SETTLED}"
+from sloppyjobs.storage.schema.partial_indexes import partial_index
+from sloppyjobs.storage.schema.style import TableStyle
 
 
 def _job_column(column: JobColumn) -> Column[Any]:
     return Column(column.name, column.type, primary_key=True) if column.new is New.ID else column.build()
 
 
-def jobs(prefix: str, metadata: MetaData, *, by_instant: bool) -> None:
-    """Durable job instances. ``by_instant``: a claim needs no id to take them in the order of their creation."""
-    jobs = Table(f"{prefix}jobs", metadata, *map(_job_column, JOB_COLUMNS))
-    c = jobs.c
-    partial(
-        f"ix_{prefix}jobs_claim",
-        c.queue,
-        c.name,
-        c.priority.desc(),
-        c.run_at,
-        c.created_at,
-        *(() if by_instant else (c.id,)),
-        where="status = 'queued'",
-        all_different=True,
-    )
-    partial(f"ix_{prefix}jobs_lease", c.locked_until, where="status = 'processing'")
-    partial(f"ix_{prefix}jobs_due", c.run_at, c.id, where="status IN ('scheduled', 'retrying')")
-    partial(f"ix_{prefix}jobs_list", c.status, c.created_at, c.id, where=SETTLED, all_different=True)
-    partial(f"ix_{prefix}jobs_list_queued", c.created_at, c.id, where=QUEUED, all_different=True)
-    Index(
-        f"uq_{prefix}jobs_idempotency_key",
-        c.idempotency_key,
-        unique=True,
-        postgresql_where=text("idempotency_key IS NOT NULL"),
-        sqlite_where=text("idempotency_key IS NOT NULL"),
-    )
-    partial(f"ix_{prefix}jobs_schedule", c.schedule_id, c.occurrence_at, c.id, where="schedule_id IS NOT NULL")
-    partial(
-        f"ix_{prefix}jobs_correlation",
-        c.correlation_id,
-        c.created_at,
-        c.id,
-        where="correlation_id IS NOT NULL",
-    )
-    partial(f"ix_{prefix}jobs_dead", c.error_type, c.error_frame, c.name, c.created_at, c.id, where="status = 'dead'")
+def jobs(prefix: str, metadata: MetaData, style: TableStyle) -> None:
+    """Durable job instances."""
+    jobs = Table(f"{prefix}jobs", metadata, *map(_job_column, JOB_COLUMNS), *style.own_columns("jobs"))
+    last = () if style.claim_by_instant else ("id",)
+    claim = ("queue", "name", "priority DESC", "run_at", "created_at", *last)
+    partial_index(jobs, style, f"ix_{prefix}jobs_claim", claim, "status = 'queued'", distinct=True)
+    for suffix, columns, where in (
+        ("lease", ("locked_until",), "status = 'processing'"),
+        ("due", ("run_at", "id"), "status IN ('scheduled', 'retrying')"),
+        ("schedule", ("schedule_id", "occurrence_at", "id"), "schedule_id IS NOT NULL"),
+        ("correlation", ("correlation_id", "created_at", "id"), "correlation_id IS NOT NULL"),
+        ("dead", ("error_type", "error_frame", "name", "created_at", "id"), "status = 'dead'"),
+    ):
+        partial_index(jobs, style, f"ix_{prefix}jobs_{suffix}", columns, where)
+    by_creation = ("created_at", "id")
+    listed = ("status", *by_creation)
+    partial_index(jobs, style, f"ix_{prefix}jobs_list", listed, style.settled_list, distinct=True)
+    partial_index(jobs, style, f"ix_{prefix}jobs_list_queued", by_creation, style.queued_list, distinct=True)
+    key = "idempotency_key"
+    partial_index(jobs, style, f"uq_{prefix}jobs_{key}", (key,), f"{key} IS NOT NULL", unique=True)
 
 
 def attempts(prefix: str, metadata: MetaData) -> None:
@@ -93,14 +62,16 @@ def attempts(prefix: str, metadata: MetaData) -> None:
     )
 
 
-def events(prefix: str, metadata: MetaData, *, by_job: bool) -> None:
-    """``by_job``: one index serves as key and for reading a job's history; SQLite numbers only a lone key."""
+def events(prefix: str, metadata: MetaData, style: TableStyle) -> None:
+    """One row per edge that a job took."""
+    by_job = style.events_by_job
     number = Column("id", RowNumber, Identity()) if by_job else Column("id", RowNumber, primary_key=True)
     events = Table(
         f"{prefix}job_events",
         metadata,
         number,
         *(column.build() for column in EVENT_COLUMNS[1:]),
+        *style.own_columns("job_events"),
     )
     if by_job:
         events.append_constraint(PrimaryKeyConstraint("job_id", "id", name=f"pk_{prefix}job_events"))

@@ -29,15 +29,20 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 _one_at_a_time = threading.Lock()
 
 
-class Schema(Database):
+class Migrations:
     """Creation and upgrade of the tables."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
 
     def init(self) -> int:
         """Create the tables or bring them up to date; safe to repeat and to race. Returns the version."""
         with _one_at_a_time, answer_timeout(at_least=NO_LIMIT):
-            self.prepare_database()
-            version = self._again(self._migrate)
-        self.schema_checked = True
+            self.database.retry(lambda: self.dialect.prepare_database(self.database.engine))
+            version = self.database.retry(self._migrate)
+        self.database.schema_checked = True
         return version
 
     def ddl(self) -> str:
@@ -47,20 +52,19 @@ class Schema(Database):
             self._run_alembic(None, printed)
         return self.dialect.preparation + printed.getvalue()
 
-    def prepare_database(self) -> None:
-        """What must be set on the database itself before there are tables."""
-
     def _migrate(self) -> int:
-        with self.writing() as connection:
+        with self.database.writing() as connection:
             self.dialect.lock_migrations(connection)
             found = schema_version.read(self.tables, connection)
             if found is not None and found > VERSION:
-                schema_version.refuse(self.engine.url, found)
+                schema_version.refuse(self.database.engine.url, found)
             if found == VERSION:
                 return VERSION
             schema_version.table(self.tables).create(connection, checkfirst=True)
             self._run_alembic(connection, None)
-            connection.execute(update(schema_version.table(self.tables)).values(updated_at=self.now(connection)))
+            connection.execute(
+                update(schema_version.table(self.tables)).values(updated_at=self.database.now(connection))
+            )
             return VERSION
 
     def _run_alembic(self, connection: Connection | None, printed: io.StringIO | None) -> None:
@@ -76,7 +80,7 @@ class Schema(Database):
         with _environment(EnvironmentContext, config, script, as_sql=connection is None) as environment:
             environment.configure(
                 connection=connection,
-                dialect_name=None if connection is not None else self.engine.dialect.name,
+                dialect_name=None if connection is not None else self.database.engine.dialect.name,
                 output_buffer=printed,
                 version_table=self.tables.schema_name,
                 version_table_schema=self.tables.schema,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, Table, Text
 
-from sloppyjobs.storage.schema.column_types import ByteText, KeyText, RowNumber, Word, partial
+from sloppyjobs.storage.schema.column_types import ByteText, KeyText, RowNumber, Word
 from sloppyjobs.storage.schema.instants import Instant
-
-ENABLED = "NOT paused AND vanished_at IS NULL"
-"""Which schedules fire; queries say it in these words, so that the partial indexes serve them."""
+from sloppyjobs.storage.schema.partial_indexes import partial_index
+from sloppyjobs.storage.schema.style import TableStyle
 
 
 def queues(prefix: str, metadata: MetaData) -> None:
@@ -25,7 +24,7 @@ def queues(prefix: str, metadata: MetaData) -> None:
     )
 
 
-def recurring(prefix: str, metadata: MetaData) -> None:
+def recurring(prefix: str, metadata: MetaData, style: TableStyle) -> None:
     """Schedule definitions."""
     recurring = Table(
         f"{prefix}recurring_jobs",
@@ -58,15 +57,12 @@ def recurring(prefix: str, metadata: MetaData) -> None:
         Column("updated_at", Instant, nullable=False),
         # What it passed over, as JSON, bounded: written with the cursor, so that it tells what the cursor did.
         Column("missed", Text),
+        *style.own_columns("recurring_jobs"),
     )
-    c = recurring.c
-    partial(f"ix_{prefix}recurring_jobs_due", c.next_run_at, c.id, where=f"{ENABLED} AND last_error_at IS NULL")
-    partial(
-        f"ix_{prefix}recurring_jobs_broken",
-        c.last_error_at,
-        c.id,
-        where=f"{ENABLED} AND last_error_at IS NOT NULL",
-    )
+    name = f"ix_{prefix}recurring_jobs"
+    fine, broken = f"{style.enabled} AND last_error_at IS NULL", f"{style.enabled} AND last_error_at IS NOT NULL"
+    partial_index(recurring, style, f"{name}_due", ("next_run_at", "id"), fine)
+    partial_index(recurring, style, f"{name}_broken", ("last_error_at", "id"), broken)
 
 
 def workers(prefix: str, metadata: MetaData) -> None:

@@ -9,13 +9,13 @@ from sqlalchemy import MetaData, Table
 
 from sloppyjobs.domain.options import refuse
 from sloppyjobs.storage.schema import job_tables, operator_tables, service_tables
+from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
 
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
 _SCHEMA = re.compile(r'[^"\0]{1,63}')
 _BUILDERS = (
     job_tables.attempts,
     service_tables.queues,
-    service_tables.recurring,
     service_tables.workers,
     service_tables.locks,
     service_tables.stats,
@@ -37,7 +37,8 @@ class Tables:
 
     prefix: str = "sloppy_"
     schema: str | None = None
-    dialect: str = "sqlite"
+    style: TableStyle = COMMON_STYLE
+    """How the database makes them."""
     metadata: MetaData = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -46,10 +47,11 @@ class Tables:
         if self.schema is not None and not _SCHEMA.fullmatch(self.schema):
             raise refuse("schema", self.schema, "must have 1 to 63 characters and no quotation mark")
         object.__setattr__(self, "metadata", MetaData(schema=self.schema))
-        job_tables.jobs(self.prefix, self.metadata, by_instant=self.dialect == "postgresql")
+        job_tables.jobs(self.prefix, self.metadata, self.style)
         for build in _BUILDERS:
             build(self.prefix, self.metadata)
-        job_tables.events(self.prefix, self.metadata, by_job=self.dialect == "postgresql")
+        service_tables.recurring(self.prefix, self.metadata, self.style)
+        job_tables.events(self.prefix, self.metadata, self.style)
 
     def _table(self, name: str) -> Table:
         key = f"{self.schema}.{self.prefix}{name}" if self.schema else f"{self.prefix}{name}"
@@ -67,7 +69,7 @@ class Tables:
 
     @property
     def events(self) -> Table:
-        """One row per edge that a job walked."""
+        """One row per edge that a job took."""
         return self._table("job_events")
 
     @property

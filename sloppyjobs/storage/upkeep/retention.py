@@ -17,14 +17,12 @@ from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, inse
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database, cursor_of
-from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.followups import Edge, bits_of
-from sloppyjobs.storage.jobs.settle import Settling
+from sloppyjobs.storage.jobs import rows, settlement_sql
+from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
 from sloppyjobs.storage.ports.operators import Command, Moved
 from sloppyjobs.storage.ports.reads import Key
 from sloppyjobs.storage.reads.keyset import Keyset, Walk, Walked
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS
-from sloppyjobs.storage.schema.job_tables import in_list
 
 STEP = 500
 """Rows that one transaction moves; more would keep other writers waiting."""
@@ -45,12 +43,12 @@ Step = Callable[[Connection, Sequence[str]], int]
 class Retention:
     """The soft delete of finished jobs, and the removal of deleted ones."""
 
-    def __init__(self, database: Database, keyset: Keyset, settlements: Settling) -> None:
+    def __init__(self, database: Database, keyset: Keyset, followups: Followups) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.keyset = keyset
-        self.settlements = settlements
+        self.followups = followups
         self._places: dict[str, Key] = {}
 
     def soft_delete(self, status: Status, before: datetime, limit: int, command: Command) -> Moved:
@@ -106,7 +104,10 @@ class Retention:
     def _aged(self, status: Status, column: str, before: datetime) -> Walk:
         c = self.tables.jobs.c
         # Literally in the SQL text, so that the partial index serves; nothing ends before it was created.
-        where: tuple[ColumnElement[bool], ...] = (literal_column(in_list(status)), c.created_at < before)
+        where: tuple[ColumnElement[bool], ...] = (
+            literal_column(self.tables.style.in_list(status)),
+            c.created_at < before,
+        )
         return Walk(where, (c.created_at, c.id), ((c[column], lambda given: given < before),))
 
     # Deleting
@@ -123,7 +124,7 @@ class Retention:
         delete_softly = update(jobs).where(jobs.c.id.in_(list(held)), jobs.c.status == status.value).values(values)
         all_changed(connection.execute(delete_softly).rowcount, len(held))
         events = [_deleted_event(job_id, status, command) for job_id in held]
-        self.settlements.record_edges(cursor_of(connection), events, self.database.to_driver(now))
+        settlement_sql.write_edges(self.database, cursor_of(connection), events, self.database.to_driver(now))
         self._follow_up(connection, held, status, Status.DELETED)
         return len(held)
 
@@ -136,7 +137,7 @@ class Retention:
     def _follow_up(self, connection: Connection, held: Held, source: Status, target: Status | None) -> None:
         flagged = [Edge(job_id, source, target, bits_of(bits)) for job_id, bits in held.items() if bits is not None]
         if flagged:
-            self.settlements.followups.after(connection, flagged)
+            self.followups.after(connection, flagged)
 
     # Removing
 

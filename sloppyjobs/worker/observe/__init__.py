@@ -1,1 +1,1 @@
-"""How a worker shows what it does: logs, metrics, hooks."""
+"""What a worker reports of itself: logs, metrics, hooks."""

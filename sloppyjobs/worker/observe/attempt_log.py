@@ -1,6 +1,6 @@
-"""How attempts ended, in the log: so that Sentry, mail handlers and files know of failing jobs.
+"""Log records of how attempts ended, for files, mail handlers and error reporters.
 
-Every record has the fields of its job, the outcome and what is known of the error. Errors are redacted. The error of a
+Every record has the fields of its job, the outcome and those of the error. Errors are redacted. The error of a
 dead job is an exception of the record, so that reporters can group it.
 """
 
@@ -18,19 +18,19 @@ from sloppyjobs.domain.redaction.redactor import REDACTED, Redactor
 from sloppyjobs.domain.states import AttemptStatus, Failure, Status
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.logs import ATTEMPTS, fields_of, indented
-from sloppyjobs.storage.ports import Store
-from sloppyjobs.worker.deferred_calls import Deferred
-from sloppyjobs.worker.observe.outcomes import outcome
+from sloppyjobs.worker.deferred_calls import DeferredCalls
+from sloppyjobs.worker.observe.outcomes import outcome_name
 from sloppyjobs.worker.observe.reported_error import exc_info
+from sloppyjobs.worker.storage import HookStorage
 
 log = logging.getLogger(ATTEMPTS)
 
-WAITING = 5_000
-"""Attempts that wait to be logged at most; where handlers are slower than jobs fail, the rest is counted."""
-REDACTED_TEXTS = 64
-"""Texts of errors whose redacted form is remembered."""
-ERROR_LENGTH = 500
-"""Characters of an error in its line."""
+QUEUE_LIMIT = 5_000
+"""Attempts that wait to be logged at most; what comes when the queue is full is counted, not logged."""
+REDACTED_CACHE = 64
+"""Texts of errors whose redacted form is cached."""
+ERROR_LIMIT = 500
+"""Characters of an error in its message."""
 
 _FAILURES = frozenset({"retrying", "lost", "dead"})
 _LOGGED: Mapping[str, frozenset[str] | None] = {
@@ -42,8 +42,8 @@ _LOGGED: Mapping[str, frozenset[str] | None] = {
 """Which outcomes each value of a definition's ``log`` lets through; None for all of them."""
 
 
-class _Line(NamedTuple):
-    """A message in logging's form: a text that is the same for all of its kind, and its arguments."""
+class _Message(NamedTuple):
+    """A message in logging's form: a format string, and its arguments."""
 
     level: int
     text: str
@@ -53,21 +53,21 @@ class _Line(NamedTuple):
 class AttemptLog:
     """Logs in a thread of its own, because a mail handler may take seconds."""
 
-    def __init__(self, definitions: Definitions, storage: Store) -> None:
+    def __init__(self, definitions: Definitions, storage: HookStorage) -> None:
         self._definitions = definitions
         self._storage = storage
         self._redactors: dict[str, Redactor | None] = {}
-        # A message is in several places of its record, and jobs that fail of one cause say the same.
-        self._redacted = lru_cache(REDACTED_TEXTS)(self._redact)
-        # Whole batches, because each item of a queue costs a change of threads.
-        self._deferred: Deferred[Sequence[Ended]] = Deferred("sloppyjobs-log", self._write_all)
+        # A text is in several places of its record, and jobs that fail of one cause have the same.
+        self._redacted = lru_cache(REDACTED_CACHE)(self._redact)
+        # Whole batches, because each item of the queue costs a thread switch.
+        self._deferred: DeferredCalls[Sequence[Ended]] = DeferredCalls("sloppyjobs-log", self._write_all)
         self._counting = threading.Lock()
         self._waiting = 0
-        self._left_out = 0
+        self._omitted = 0
 
     @property
     def wants_successes(self) -> bool:
-        """Whether anybody wants to know of attempts that went well."""
+        """Whether successful attempts are logged at all."""
         return log.isEnabledFor(logging.DEBUG)
 
     def settled(self, ended: Sequence[Ended], *, wait: bool = False) -> None:
@@ -82,14 +82,14 @@ class AttemptLog:
             self._defer(wanted)
 
     def close(self, timeout: float) -> None:
-        """Let what is due be logged, for so many seconds at most."""
+        """Log what waits, for so many seconds at most."""
         self._deferred.close(timeout)
 
     def _defer(self, ended: Sequence[Ended]) -> None:
         with self._counting:
-            taken = ended[: max(0, WAITING - self._waiting)]
+            taken = ended[: max(0, QUEUE_LIMIT - self._waiting)]
             self._waiting += len(taken)
-            self._left_out += len(ended) - len(taken)
+            self._omitted += len(ended) - len(taken)
         if taken:
             self._deferred.put(taken)
 
@@ -100,72 +100,76 @@ class AttemptLog:
             self._write(one)
 
     def _wanted(self, ended: Ended) -> bool:
-        word = outcome(ended.settlement.decision)
-        if not log.isEnabledFor(_level(ended, word)):
+        outcome = outcome_name(ended.settlement.decision)
+        if not log.isEnabledFor(_level(ended, outcome)):
             return False
         definition = self._definitions.get(ended.job.name)
         outcomes = None if definition is None else _LOGGED[definition.log]
-        return outcomes is None or word in outcomes
+        return outcomes is None or outcome in outcomes
 
     def _write(self, ended: Ended) -> None:
-        # A logging handler that raises must harm neither the worker nor the next record.
+        # A logging handler that raises must affect neither the worker nor the next record.
         try:
             log.handle(self._record(ended))
             with self._counting:
-                left_out, self._left_out = self._left_out, 0
-            if left_out:
-                log.warning("%d attempts were not logged: the logging handlers are too slow", left_out)
+                omitted, self._omitted = self._omitted, 0
+            if omitted:
+                log.warning("%d attempts were not logged: the logging handlers are too slow", omitted)
         except Exception:
             logging.getLogger("sloppyjobs.worker").exception("the end of job %s could not be logged", ended.job.id)
 
     def _record(self, ended: Ended) -> logging.LogRecord:
         failure = ended.settlement.decision.failure
-        word = outcome(ended.settlement.decision)
-        line = self._line(ended, word)
-        dead = line.level >= logging.ERROR and failure is not None
+        outcome = outcome_name(ended.settlement.decision)
+        message = self._message(ended, outcome)
+        dead = message.level >= logging.ERROR and failure is not None
         record = log.makeRecord(
             log.name,
-            line.level,
+            message.level,
             __file__,
             0,
-            line.text,
-            line.arguments,
-            exc_info(failure, self._redacting(ended.job.name)) if dead and failure else None,
-            extra=_extra(ended, word),
+            message.text,
+            message.arguments,
+            exc_info(failure, self._redactor_for(ended.job.name)) if dead and failure else None,
+            extra=_extra(ended, outcome),
         )
         if dead and failure and failure.traceback:
-            # What formatters write; the exception itself is for those who look at it.
+            # What formatters write; the exception itself is for error reporters.
             record.exc_text = indented(self._redacted(ended.job.name, failure.traceback))
         return record
 
-    def _line(self, ended: Ended, word: str) -> _Line:
+    def _message(self, ended: Ended, outcome: str) -> _Message:
         job, settlement = ended
         decision = settlement.decision
-        named = (job.id, one_line(job.name))
-        which = (settlement.attempt, job.max_attempts)
+        identity = (job.id, one_line(job.name))
+        numbers = (settlement.attempt, job.max_attempts)
         error = self._error(job.name, decision.failure)
-        level = _level(ended, word)
-        match word:
+        level = _level(ended, outcome)
+        match outcome:
             case "succeeded":
                 took = f"{settlement.run_seconds or 0:.3f} s"
-                return _Line(level, "job %s (%s) succeeded in attempt %d of %d after %s", (*named, *which, took))
+                return _Message(
+                    level, "job %s (%s) succeeded in attempt %d of %d after %s", (*identity, *numbers, took)
+                )
             case "snoozed":
-                return _Line(level, "job %s (%s) asks to be called again in %s", (*named, _seconds(decision.delay)))
+                return _Message(
+                    level, "job %s (%s) asks to be called again in %s", (*identity, _seconds(decision.delay))
+                )
             case "cancelled":
                 reason = one_line(self._redacted(job.name, decision.message or ""))
-                return _Line(level, "job %s (%s) was cancelled by its handler: %s", (*named, reason))
+                return _Message(level, "job %s (%s) was cancelled by its handler: %s", (*identity, reason))
             case "released":
-                return _Line(level, "job %s (%s) was given back by a worker that does not finish it", named)
+                return _Message(level, "job %s (%s) was given back by a worker that does not finish it", identity)
             case _ if decision.attempt is AttemptStatus.LOST:
                 text = "job %s (%s) lost its worker %s in attempt %d; it is %s"
-                arguments = (*named, one_line(settlement.worker_id), settlement.attempt, decision.path[-1].value)
-                return _Line(level, text, arguments)
+                arguments = (*identity, one_line(settlement.worker_id), settlement.attempt, decision.path[-1].value)
+                return _Message(level, text, arguments)
             case "dead":
                 text = "job %s (%s) is dead: it " + _ended(decision.attempt) + " in attempt %d of %d: %s"
-                return _Line(level, text, (*named, *which, error))
+                return _Message(level, text, (*identity, *numbers, error))
             case _:
                 text = "job %s (%s) " + _ended(decision.attempt) + " in attempt %d of %d, next try in %s: %s"
-                return _Line(level, text, (*named, *which, _seconds(decision.delay), error))
+                return _Message(level, text, (*identity, *numbers, _seconds(decision.delay), error))
 
     # Secrets
 
@@ -174,11 +178,11 @@ class AttemptLog:
         if failure is None:
             return "no error"
         message = one_line(self._redacted(name, failure.message))
-        if len(message) > ERROR_LENGTH:
-            message = message[:ERROR_LENGTH] + "…"
+        if len(message) > ERROR_LIMIT:
+            message = message[:ERROR_LIMIT] + "…"
         return f"{one_line(failure.type)}: {message}" if failure.type else message
 
-    def _redacting(self, name: str) -> Any:
+    def _redactor_for(self, name: str) -> Any:
         return lambda text: self._redacted(name, text)
 
     def _redact(self, name: str, text: str) -> str:
@@ -188,7 +192,7 @@ class AttemptLog:
         return REDACTED if redactor is None else redactor.text(text)
 
     def _redactor(self, name: str) -> Redactor | None:
-        """By the definition, or by what others have stored of it; None where neither is known."""
+        """By the definition, or by what other processes have stored of it; None where neither is known."""
         definition = self._definitions.get(name)
         if definition is not None:
             return Redactor(definition.redact)
@@ -198,8 +202,8 @@ class AttemptLog:
             return None
 
 
-def _level(ended: Ended, word: str) -> int:
-    match word:
+def _level(ended: Ended, outcome: str) -> int:
+    match outcome:
         case "dead":
             return logging.ERROR
         case "retrying" | "lost":
@@ -212,13 +216,13 @@ def _level(ended: Ended, word: str) -> int:
             return logging.DEBUG
 
 
-def _extra(ended: Ended, word: str) -> dict[str, Any]:
+def _extra(ended: Ended, outcome: str) -> dict[str, Any]:
     job, settlement = ended
     decision, failure = settlement.decision, settlement.decision.failure
     retrying = decision.path[-1] is Status.RETRYING
-    # The most telling first: there are reporters that keep ten fields.
+    # The most important first: there are reporters that keep ten fields.
     return fields_of(job, settlement.attempt) | {
-        "outcome": word,
+        "outcome": outcome,
         "error_type": one_line(failure.type) if failure and failure.type else None,
         "error_code": one_line(failure.code) if failure else None,
         "error_frame": one_line(failure.frame) if failure and failure.frame else None,

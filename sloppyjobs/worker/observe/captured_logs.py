@@ -1,4 +1,4 @@
-"""Captured logs: what loggers say inside handlers, kept with the job as ``ctx.log`` keeps lines."""
+"""Captured logs: records that are logged inside handlers, stored with the job as ``ctx.log`` stores lines."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from contextlib import contextmanager
 from sloppyjobs.logs import extra_fields, running
 from sloppyjobs.worker.task import Task
 
-_WORDS = {50: "critical", 40: "error", 30: "warning", 20: "info", 10: "debug"}
-"""Logging's levels in the words of ``ctx.log``."""
+_LEVEL_NAMES = {50: "critical", 40: "error", 30: "warning", 20: "info", 10: "debug"}
+"""Logging's levels by the names of ``ctx.log``."""
 
 
 class CaptureHandler(logging.Handler):
-    """Hands records of one worker's handlers on to their jobs; ``levels`` by name win over the worker's ``level``."""
+    """Stores records of one worker's handlers with their jobs; ``levels`` by name win over the worker's ``level``."""
 
     def __init__(self, worker_id: str, level: int | None, levels: Mapping[str, int | None]) -> None:
         super().__init__()
         self._worker_id = worker_id
-        self._least = level
+        self._level = level
         self._levels = levels
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the record with the job whose handler wrote it."""
+        """Store the record with the job whose handler logged it."""
         task: Task | None = running.get()
         if task is None or task.finished or task.claim.worker_id != self._worker_id:
             return
-        least = self._levels.get(task.claim.job.name, self._least)
-        # What the worker itself has to say of a job goes to its log by another way.
-        if least is None or record.levelno < least or record.name.partition(".")[0] == "sloppyjobs":
+        level = self._levels.get(task.claim.job.name, self._level)
+        # The worker's own records of a job are stored elsewhere.
+        if level is None or record.levelno < level or record.name.partition(".")[0] == "sloppyjobs":
             return
         try:
             fields = {"logger": record.name, **extra_fields(record)}
-            task.context.log_line(_word(record.levelno), self.format(record), fields)
+            task.context.log_line(_level_name(record.levelno), self.format(record), fields)
         except Exception:
             self.handleError(record)
 
@@ -52,5 +52,5 @@ def captured_logs(worker_id: str, level: int | None, levels: Mapping[str, int | 
         logging.root.removeHandler(handler)
 
 
-def _word(number: int) -> str:
-    return _WORDS[min(50, max(10, number // 10 * 10))]
+def _level_name(number: int) -> str:
+    return _LEVEL_NAMES[min(50, max(10, number // 10 * 10))]

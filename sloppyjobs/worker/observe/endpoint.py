@@ -13,7 +13,7 @@ from typing import NamedTuple
 from prometheus_client.exposition import choose_encoder
 
 from sloppyjobs import errors
-from sloppyjobs.worker.observe.metrics import Pulse, WorkerMetrics
+from sloppyjobs.worker.observe.metrics import LoopStatus, WorkerMetrics
 
 log = logging.getLogger("sloppyjobs.worker")
 
@@ -52,16 +52,18 @@ class Endpoint:
         return f"http://{f'[{name}]' if ':' in name else name}:{port}"
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=1)
 
 
-def worker_pages(metrics: WorkerMetrics, pulse: Callable[[], Pulse], patience: float) -> dict[str, Page]:
+def worker_pages(
+    metrics: WorkerMetrics, loop_status: Callable[[], LoopStatus], stall_timeout: float
+) -> dict[str, Page]:
     """The pages of a worker.
 
-    It is healthy while its loop has turned within ``patience`` seconds and it has slots that are not stuck.
+    It is healthy while its loop has turned within ``stall_timeout`` seconds and it has slots that are not stuck.
     """
 
     def show_metrics(accept: str) -> Answer:
@@ -69,8 +71,8 @@ def worker_pages(metrics: WorkerMetrics, pulse: Callable[[], Pulse], patience: f
         return Answer(200, content_type, encode(metrics.registry))
 
     def show_health(_accept: str) -> Answer:
-        now = pulse()
-        status = "stalled" if now.since_turn > patience else "stuck" if now.full else "ok"
+        now = loop_status()
+        status = "stalled" if now.since_turn > stall_timeout else "stuck" if now.full else "ok"
         facts = {
             "status": status,
             "last_turn_seconds": round(now.since_turn, 3),
@@ -137,4 +139,4 @@ class _Requests(BaseHTTPRequestHandler):
         self.wfile.write(answer.body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Not a word: scrapes come every few seconds."""
+        """Log nothing: scrapes come every few seconds."""

@@ -1,4 +1,4 @@
-"""A worker's own metrics for Prometheus, in a registry of their own: those of the application are not touched."""
+"""A worker's metrics for Prometheus, in a registry of their own: that of the application is not touched."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sloppyjobs.views import QueueView
 from sloppyjobs.worker.threads import Outage
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
-FRESH_SECONDS = 5.0
-"""For so long a reading of the queues is shown again, so that many scrapes cost the database one reading."""
+CACHE_SECONDS = 5.0
+"""How long the queues that were read are cached, so that many scrapes cost the database one query."""
 
 
-class Pulse(NamedTuple):
+class LoopStatus(NamedTuple):
     """What a worker's loop is doing."""
 
     turns: int
@@ -34,9 +34,9 @@ class Pulse(NamedTuple):
 
 
 class WorkerMetrics:
-    """Durations and outcomes as they come; queues and the loop as they are when somebody asks."""
+    """Durations and outcomes as they happen; queues and the loop as they are when scraped."""
 
-    def __init__(self, pulse: Callable[[], Pulse], queues: Callable[[], Iterable[QueueView]]) -> None:
+    def __init__(self, loop_status: Callable[[], LoopStatus], queues: Callable[[], Iterable[QueueView]]) -> None:
         self.registry = CollectorRegistry()
         self._durations = Histogram(
             "sloppyjobs_job_duration_seconds",
@@ -51,7 +51,7 @@ class WorkerMetrics:
             ["name", "outcome"],
             registry=self.registry,
         )
-        self.registry.register(_Loop(pulse))
+        self.registry.register(_Loop(loop_status))
         self.registry.register(_Queues(queues))
 
     def settled(self, name: str, outcome: str, seconds: float | None) -> None:
@@ -62,34 +62,34 @@ class WorkerMetrics:
 
 
 class _Loop(Collector):
-    """The worker's loop at this moment."""
+    """The worker's loop when it is scraped."""
 
-    def __init__(self, pulse: Callable[[], Pulse]) -> None:
-        self._pulse = pulse
+    def __init__(self, loop_status: Callable[[], LoopStatus]) -> None:
+        self._loop_status = loop_status
 
     def collect(self) -> Iterable[Metric]:
         """Every metric."""
-        pulse = self._pulse()
-        yield CounterMetricFamily("sloppyjobs_worker_turns", "Turns of the worker's loop", value=pulse.turns)
+        status = self._loop_status()
+        yield CounterMetricFamily("sloppyjobs_worker_turns", "Turns of the worker's loop", value=status.turns)
         readings = {
-            "running": ("Handlers that run at this moment", pulse.running),
-            "concurrency": ("Handlers that can run at once", pulse.concurrency),
-            "stuck": ("Slots held by handlers that go on after their attempt has ended", pulse.stuck),
-            "last_turn_seconds": ("How long ago the loop last turned", pulse.since_turn),
-            "draining": ("1 while the worker is on its way out", int(pulse.draining)),
+            "running": ("Handlers that run at this moment", status.running),
+            "concurrency": ("Handlers that can run at once", status.concurrency),
+            "stuck": ("Slots held by handlers that go on after their attempt has ended", status.stuck),
+            "last_turn_seconds": ("How long ago the loop last turned", status.since_turn),
+            "draining": ("1 while the worker is on its way out", int(status.draining)),
         }
         for name, (text, value) in readings.items():
             yield GaugeMetricFamily(f"sloppyjobs_worker_{name}", text, value=value)
 
 
 class _Queues(Collector):
-    """What waits in the queues. Nothing is said while the database cannot be read."""
+    """What waits in the queues. There are no samples while the database cannot be read."""
 
     def __init__(self, read: Callable[[], Iterable[QueueView]]) -> None:
         self._read = read
         self._lock = threading.Lock()
-        self._kept: list[QueueView] = []
-        self._kept_at: float | None = None
+        self._cached: list[QueueView] = []
+        self._cached_at: float | None = None
         self._outage = Outage("reading the queues for the metrics")
 
     def collect(self) -> Iterable[Metric]:
@@ -106,13 +106,13 @@ class _Queues(Collector):
     def _queues(self) -> list[QueueView]:
         with self._lock:
             now = time.monotonic()
-            if self._kept_at is None or now - self._kept_at > FRESH_SECONDS:
+            if self._cached_at is None or now - self._cached_at > CACHE_SECONDS:
                 try:
-                    self._kept = list(self._read())
+                    self._cached = list(self._read())
                 except Exception as error:
                     self._outage.failed(error)
-                    self._kept = []
+                    self._cached = []
                 else:
                     self._outage.succeeded()
-                self._kept_at = now
-            return self._kept
+                self._cached_at = now
+            return self._cached

@@ -1,4 +1,4 @@
-"""How a worker shows what it does: job fields and captured logs, metrics and health."""
+"""What a worker reports of itself: job fields and captured logs, metrics and health."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from sloppyjobs.internals import internals
 from sloppyjobs.logs import stamp_handlers
 from sloppyjobs.observe.hooks import log_level
 from sloppyjobs.worker.observe.captured_logs import captured_logs
-from sloppyjobs.worker.observe.settlement_hooks import Aftermath
+from sloppyjobs.worker.observe.settlement_hooks import SettlementHooks
 from sloppyjobs.worker.stuck import GRACE_SECONDS
 
 if TYPE_CHECKING:
     from sloppyjobs.jobs import Jobs
-    from sloppyjobs.worker.loop import Turnstile
+    from sloppyjobs.worker.loop import WorkerLoop
     from sloppyjobs.worker.observe.endpoint import Endpoint
-    from sloppyjobs.worker.observe.metrics import Pulse
+    from sloppyjobs.worker.observe.metrics import LoopStatus
 
-PATIENCE = 10.0
+STALL_TIMEOUT = 10.0
 """A loop that has not turned for so many seconds, or for three of its polls, is not healthy."""
 QUEUES = 500
 HOOKS_SECONDS = 5.0
-"""How long hooks may go on when the worker leaves."""
+"""How long hooks may go on when the worker stops."""
 
 
 class Observation:
-    """What a worker was asked to show. Making it opens nothing."""
+    """What a worker was asked to report. Making it opens nothing."""
 
     def __init__(
         self,
@@ -46,32 +46,32 @@ class Observation:
         self._ports = _ports(metrics_port)
         self._host = options.text("metrics_host", metrics_host)
         self._endpoint: Endpoint | None = None
-        self.aftermath = Aftermath(internals(jobs).hooks, jobs.storage, jobs.definitions)
+        self.settlement_hooks = SettlementHooks(internals(jobs).hooks, jobs.storage, jobs.definitions)
 
     @property
     def metrics_url(self) -> str | None:
         """Where the metrics are served, while they are."""
         return None if self._endpoint is None else self._endpoint.url
 
-    def open(self, turnstile: Callable[[], Turnstile]) -> None:
+    def open(self, loop: Callable[[], WorkerLoop]) -> None:
         """Serve the metrics, if they were asked for; ``JobsError`` where no port is free."""
         if self._ports is None:
             return
         from sloppyjobs.worker.observe.endpoint import Endpoint, worker_pages  # noqa: PLC0415 - only for those who ask
         from sloppyjobs.worker.observe.metrics import WorkerMetrics  # noqa: PLC0415
 
-        def pulse() -> Pulse:
-            return pulse_of(turnstile())
+        def current() -> LoopStatus:
+            return loop_status(loop())
 
-        metrics = WorkerMetrics(pulse, lambda: self._jobs.admin.list_queues(page_size=QUEUES))
-        patience = max(PATIENCE, 3 * turnstile().settings.poll_interval)
-        self._endpoint = Endpoint(self._host, self._ports, worker_pages(metrics, pulse, patience))
-        self.aftermath.metrics = metrics
+        metrics = WorkerMetrics(current, lambda: self._jobs.admin.list_queues(page_size=QUEUES))
+        stall_timeout = max(STALL_TIMEOUT, 3 * loop().settings.poll_interval)
+        self._endpoint = Endpoint(self._host, self._ports, worker_pages(metrics, current, stall_timeout))
+        self.settlement_hooks.metrics = metrics
 
     def close(self) -> None:
-        """Serve no more, and let the last hooks finish."""
-        self.aftermath.close(HOOKS_SECONDS)
-        self.aftermath.metrics = None
+        """Stop serving, and let the last hooks finish."""
+        self.settlement_hooks.close(HOOKS_SECONDS)
+        self.settlement_hooks.metrics = None
         if self._endpoint is not None:
             self._endpoint.close()
             self._endpoint = None
@@ -84,18 +84,18 @@ class Observation:
             yield
 
 
-def pulse_of(turnstile: Turnstile) -> Pulse:
+def loop_status(loop: WorkerLoop) -> LoopStatus:
     """What a worker's loop is doing."""
-    from sloppyjobs.worker.observe.metrics import Pulse  # noqa: PLC0415 - only for those who ask
+    from sloppyjobs.worker.observe.metrics import LoopStatus  # noqa: PLC0415 - only for those who ask
 
-    return Pulse(
-        turns=turnstile.turns,
-        since_turn=time.monotonic() - turnstile.turned_at,
-        running=turnstile.running(),
-        concurrency=turnstile.settings.concurrency,
-        draining=turnstile.draining,
-        stuck=turnstile.stuck.reported(),
-        full=tuple(sorted(turnstile.full(GRACE_SECONDS))),
+    return LoopStatus(
+        turns=loop.turns,
+        since_turn=time.monotonic() - loop.turned_at,
+        running=loop.tasks.running(),
+        concurrency=loop.settings.concurrency,
+        draining=loop.draining,
+        stuck=loop.tasks.stuck.reported(),
+        full=tuple(sorted(loop.full(GRACE_SECONDS))),
     )
 
 

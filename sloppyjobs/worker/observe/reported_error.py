@@ -18,25 +18,25 @@ from sloppyjobs.errors import HandlerFailed
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
-_NO_PLACE = -1
-"""Instead of an instruction's number: the frame's code is not the code of its line."""
+_NO_INSTRUCTION = -1
+"""In place of an instruction's number: the frame's code is not the code of its line."""
 
 
 def exc_info(failure: Failure, redacted: Callable[[str], str]) -> ExcInfo:
     """The failure as ``logging`` takes exceptions: class, exception and traceback. It is a ``HandlerFailed``."""
     kind = _class_named(failure.type or f"{HandlerFailed.__module__}.{HandlerFailed.__qualname__}")
     error = kind(one_line(redacted(failure.message)))
-    trace = _trace(failure.frames)
-    return kind, error.with_traceback(trace), trace
+    traceback = _traceback(failure.frames)
+    return kind, error.with_traceback(traceback), traceback
 
 
 @lru_cache(maxsize=256)
-def _trace(frames: tuple[Frame, ...]) -> TracebackType | None:
-    """The traceback through these places, which failures of one cause share: raising puts others before it."""
-    trace: TracebackType | None = None
-    for place in reversed(frames):
-        trace = TracebackType(trace, _frame(place), _NO_PLACE, max(1, place.line))
-    return trace
+def _traceback(frames: tuple[Frame, ...]) -> TracebackType | None:
+    """The traceback through these frames, which failures of one cause share: raising puts others before it."""
+    traceback: TracebackType | None = None
+    for frame in reversed(frames):
+        traceback = TracebackType(traceback, _frame(frame), _NO_INSTRUCTION, max(1, frame.line))
+    return traceback
 
 
 @lru_cache(maxsize=256)
@@ -51,10 +51,10 @@ def _raising() -> None:
 
 
 @lru_cache(maxsize=1_024)
-def _frame(place: Frame) -> FrameType:
+def _frame(frame: Frame) -> FrameType:
     """A frame of that file and function, which ran nothing. Python makes frames only for code that runs."""
-    code = _raising.__code__.replace(co_filename=place.file, co_name=place.function, co_qualname=place.function)
-    run = FunctionType(code, {"__name__": place.module, "__builtins__": builtins, "HandlerFailed": HandlerFailed})
+    code = _raising.__code__.replace(co_filename=frame.file, co_name=frame.function, co_qualname=frame.function)
+    run = FunctionType(code, {"__name__": frame.module, "__builtins__": builtins, "HandlerFailed": HandlerFailed})
     try:
         run()
     except HandlerFailed as raised:

@@ -1,8 +1,8 @@
-"""After a settlement was accepted: numbers for the metrics, log records, and the hooks of the application.
+"""What follows an accepted settlement: metrics, log records, and the hooks of the application.
 
-A settlement is a worker's own, or that of an attempt whose worker was not heard of any more.
+The settlement is one of the worker's own, or of an attempt whose lease expired.
 
-Hooks run in a thread of their own, so that a slow one holds up neither settlements nor claims.
+Hooks run in a thread of their own, so that a slow one delays neither settlements nor claims.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sloppyjobs.domain.states import Decision, Status
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.observe import traces
 from sloppyjobs.observe.hooks import Hooks, JobHook
-from sloppyjobs.storage.ports import Store
-from sloppyjobs.worker.deferred_calls import Deferred
+from sloppyjobs.worker.deferred_calls import DeferredCalls
 from sloppyjobs.worker.observe.attempt_log import AttemptLog
-from sloppyjobs.worker.observe.outcomes import outcome
+from sloppyjobs.worker.observe.outcomes import outcome_name
+from sloppyjobs.worker.storage import HookStorage
 
 if TYPE_CHECKING:
     from sloppyjobs.worker.observe.metrics import WorkerMetrics
@@ -34,19 +34,19 @@ log = logging.getLogger("sloppyjobs.hooks")
 _Call = tuple[tuple[JobHook, ...], Job, Decision]
 
 
-class Aftermath:
-    """Tells metrics, the log and hooks what became of attempts. Successes cost nothing while nobody listens."""
+class SettlementHooks:
+    """Tells metrics, the log and hooks how attempts ended. Successes cost nothing while nobody listens."""
 
-    def __init__(self, hooks: Hooks, storage: Store, definitions: Definitions) -> None:
+    def __init__(self, hooks: Hooks, storage: HookStorage, definitions: Definitions) -> None:
         self._hooks = hooks
         self._storage = storage
         self._log = AttemptLog(definitions, storage)
-        self._calls: Deferred[list[_Call]] = Deferred("sloppyjobs-hooks", self._call)
+        self._calls: DeferredCalls[list[_Call]] = DeferredCalls("sloppyjobs-hooks", self._call)
         self.metrics: WorkerMetrics | None = None
 
     @property
     def wants_successes(self) -> bool:
-        """Whether anybody wants to know of attempts that went well; everybody wants to know of the others."""
+        """Whether anybody listens for successful attempts; the others are always reported."""
         return self.metrics is not None or self._log.wants_successes
 
     def settled(self, ended: Sequence[Ended], *, wait: bool = False) -> None:
@@ -54,7 +54,7 @@ class Aftermath:
         self._log.settled(ended, wait=wait)
         if self.metrics is not None:
             for job, settlement in ended:
-                self.metrics.settled(job.name, outcome(settlement.decision), settlement.run_seconds)
+                self.metrics.settled(job.name, outcome_name(settlement.decision), settlement.run_seconds)
         if not (self._hooks.dead or self._hooks.retry):
             return
         calls = [
@@ -68,7 +68,7 @@ class Aftermath:
             self._calls.put(calls)
 
     def lost(self, ended: Sequence[Ended], *, wait: bool = False) -> None:
-        """These attempts were given up, because their leases had expired."""
+        """These attempts ended, because their leases had expired."""
         if ended:
             self.settled([Ended(traces.without_trace(job), one) for job, one in ended], wait=wait)
 
@@ -78,7 +78,7 @@ class Aftermath:
         self._calls.close(timeout)
 
     def _hooks_for(self, decision: Decision) -> tuple[JobHook, ...]:
-        match outcome(decision):
+        match outcome_name(decision):
             case "dead":
                 return self._hooks.dead
             case "retrying" | "lost":
@@ -89,16 +89,16 @@ class Aftermath:
     def _call(self, calls: Sequence[_Call]) -> None:
         for hooks, job, decision in calls:
             try:
-                told = self._as_settled(job, decision)
+                settled = self._as_settled(job, decision)
             except Exception:
                 log.exception("the hooks for job %s could not be called", job.id)
                 continue
             for hook in hooks:
-                self._call_one(hook, told)
+                self._call_one(hook, settled)
 
     def _call_one(self, hook: JobHook, job: Job) -> None:
         try:
-            with self._hooks.surroundings():
+            with self._hooks.hook_context():
                 answer = hook(job)
                 if inspect.iscoroutine(answer):
                     asyncio.run(answer)
@@ -107,7 +107,7 @@ class Aftermath:
             log.exception("the hook %r failed for job %s, which is %s all the same", hook, job.id, job.status)
 
     def _as_settled(self, job: Job, decision: Decision) -> Job:
-        """The job as the settlement left it, and as it may not be any more."""
+        """The job as the settlement left it; others may have changed it since."""
         now = self._storage.clock.now()
         failure = decision.failure
         status = decision.path[-1]

@@ -1,6 +1,6 @@
-"""What runs in a process of its own: one handler at a time, with everything around it as in the worker.
+"""What runs in a process of its own: one handler at a time, wrapped in middleware as in the worker.
 
-Its words go to the worker by a line: progress, log lines, log records, and jobs to enqueue.
+It sends messages to the worker: progress, log lines, log records, and jobs to enqueue.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from sloppyjobs.logs import json_fields, portable, stamp_handlers
 from sloppyjobs.observe import traces
 from sloppyjobs.observe.hooks import Hooks
 from sloppyjobs.worker import executor
-from sloppyjobs.worker.middleware import Surroundings
+from sloppyjobs.worker.middleware import MiddlewareChain
 from sloppyjobs.worker.runners.find_jobs import Find, imported
-from sloppyjobs.worker.runners.messages import Line
+from sloppyjobs.worker.runners.messages import MessageClient
 from sloppyjobs.worker.task import Task
 
 
@@ -37,21 +37,21 @@ class Call(NamedTuple):
     retry: str
     backoff: Callable[[int], Any] | None
     find: Find | None
-    """Finds the jobs whose middleware surrounds the handler; None where nothing does."""
+    """Finds the jobs whose middleware wraps the handler; None without middleware."""
     trace: Mapping[str, str] | None
 
 
-class Forwarding(logging.Handler):
-    """Sends what is logged while a handler runs to the worker, which knows where it is to be written."""
+class ForwardingHandler(logging.Handler):
+    """Sends records that are logged while a handler runs to the worker, whose handlers write them."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send the record, and whether this process writes it as well."""
-        task, line = _child.task, _child.line
-        # What modules say while they are imported, before the handler begins, is not about the job.
-        if task is None or line is None or not _child.begun:
+        task, client = _child.task, _child.client
+        # What modules log while they are imported, before the handler begins, is not about the job.
+        if task is None or client is None or not _child.begun:
             return
         try:
-            line.tell(task.fence, "record", portable(record), self._written_here(record.name))
+            client.send(task.fence, "record", portable(record), self._written_here(record.name))
         except Exception:
             self.handleError(record)
 
@@ -68,10 +68,10 @@ class _Child:
     """This process, if it was started to run handlers."""
 
     def __init__(self) -> None:
-        self.line: Line | None = None
+        self.client: MessageClient | None = None
         self.task: Task | None = None
         self.begun = False
-        self.forwarding = Forwarding()
+        self.forwarding = ForwardingHandler()
 
 
 _child = _Child()
@@ -79,48 +79,48 @@ _child = _Child()
 
 def in_child() -> bool:
     """Whether this process was started to run handlers."""
-    return _child.line is not None
+    return _child.client is not None
 
 
 def prepare(address: Any, levels: Mapping[str, int]) -> None:
-    """When the process starts: call the worker, and log from the levels on that it logs from."""
-    _child.line = Line(address)
+    """When the process starts: connect to the worker, and set the log levels that it has."""
+    _child.client = MessageClient(address)
     for name, level in levels.items():
         logging.getLogger(name).setLevel(level)
 
 
 def execute(call: Call) -> Outcome:
     """Run an attempt to its end."""
-    assert _child.line is not None
+    assert _child.client is not None
     claim = Claim.from_json(call.claim)
     handler: Any = imported(call.module, call.path)
     definition = Definition(
         claim.job.name,
         handler.handler if isinstance(handler, Definition) else handler,
-        _Relay().enqueue,
+        _MessageReports().enqueue,
         input=call.input,
         retry=Retry.from_json(call.retry, call.backoff),
         isolation="process",
     )
-    task = _child.task = Task.hold(claim, definition, _Relay())
+    task = _child.task = Task.of_claim(claim, definition, _MessageReports())
     try:
         if call.find is not None:
-            task.handler = _surrounded(call.find, definition)
+            task.handler = _wrapped_handler(call.find, definition)
         _forward()
-        _child.line.tell(task.fence, "begin")
+        _child.client.send(task.fence, "begin")
         _child.begun = True
         with traces.continuing(call.trace):
             return executor.run(task)
     except Exception as error:
-        return executor.raised(task, error)
+        return executor.interpret_exception(task, error)
     finally:
         _child.task, _child.begun = None, False
-        _child.line.tell(task.fence, "end")
+        _child.client.send(task.fence, "end")
 
 
-def _surrounded(find: Find, definition: Definition) -> Handler | None:
-    around = Surroundings(_hooks(find), traced=False).around()
-    return definition.handler if around is None else around(definition)
+def _wrapped_handler(find: Find, definition: Definition) -> Handler | None:
+    wrap = MiddlewareChain(_hooks(find), traced=False).wrapper()
+    return definition.handler if wrap is None else wrap(definition)
 
 
 @lru_cache
@@ -139,22 +139,22 @@ def _hooks(find: Find) -> Hooks:
 
 
 def _forward() -> None:
-    """Send log records to the worker; an application that configures its logging may have thrown the handler out."""
+    """Send log records to the worker; an application that configures its logging may have removed the handler."""
     if _child.forwarding not in logging.root.handlers:
         logging.root.addHandler(_child.forwarding)
 
 
-class _Relay:
-    """Reports to the worker."""
+class _MessageReports:
+    """Reports to the worker, by messages."""
 
     def extend_lease(self, claim: Claim, seconds: float | None) -> bool:
-        return bool(self._line.ask((claim.id, claim.attempt), "extend_lease", seconds))
+        return bool(self._client.call((claim.id, claim.attempt), "extend_lease", seconds))
 
     def progress(self, claim: Claim, percent: float | None, message: str | None, fields: str | None) -> None:
-        self._line.tell((claim.id, claim.attempt), "progress", percent, message, fields)
+        self._client.send((claim.id, claim.attempt), "progress", percent, message, fields)
 
     def log(self, claim: Claim, level: str, message: str, fields: Mapping[str, Any]) -> None:
-        self._line.tell((claim.id, claim.attempt), "log", level, message, decode(json_fields(fields) or "{}"))
+        self._client.send((claim.id, claim.attempt), "log", level, message, decode(json_fields(fields) or "{}"))
 
     def enqueue(self, name: str, payload: Any = None, **options: Any) -> Job:
         """In the worker, which has the definitions; so it is not part of a transaction here."""
@@ -164,10 +164,10 @@ class _Relay:
             )
         task = _child.task
         assert task is not None
-        job: Job = self._line.ask(task.fence, "enqueue", name, payload, options)
+        job: Job = self._client.call(task.fence, "enqueue", name, payload, options)
         return job
 
     @property
-    def _line(self) -> Line:
-        assert _child.line is not None
-        return _child.line
+    def _client(self) -> MessageClient:
+        assert _child.client is not None
+        return _child.client

@@ -36,8 +36,8 @@ class AsyncRunner:
     To make a task for each handler would take longer than many handlers run.
     """
 
-    BREATH = 16
-    """After so many handlers that never paused, the others on the loop get a turn."""
+    YIELD_EVERY = 16
+    """After so many handlers that never awaited, the other tasks of the loop run."""
 
     def __init__(self, size: int, finish: Finish) -> None:
         self._size = size
@@ -45,7 +45,7 @@ class AsyncRunner:
         self._tasks: deque[Task] = deque()
         self._pulling: set[asyncio.Task[None]] = set()
         self._running: dict[Task, asyncio.Task[Any]] = {}
-        self._unanswered: dict[Task, float] = {}
+        self._cancelling: dict[Task, float] = {}
         self._closing = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._start_thread()
@@ -60,8 +60,8 @@ class AsyncRunner:
 
     @property
     def blocked(self) -> bool:
-        """Whether a handler that does not pause keeps the loop from even hearing that it should stop."""
-        oldest = min(list(self._unanswered.values()), default=None)
+        """Whether a handler that does not await blocks the loop, so that cancellations are not processed."""
+        oldest = min(list(self._cancelling.values()), default=None)
         return oldest is not None and time.monotonic() - oldest > BLOCKED_SECONDS
 
     def close(self) -> None:
@@ -89,10 +89,10 @@ class AsyncRunner:
             ended_by = self._run_loop(loop)
             if self._closing.is_set():
                 break
-            if loop.is_closed() or not _runs_again(ended_by):
+            if loop.is_closed() or not _can_run_again(ended_by):
                 self._replace(loop, ended_by)
             else:
-                _say("the event loop of the coroutine handlers was ended by %s and runs again", ended_by)
+                _log_end("the event loop of the coroutine handlers was ended by %s and runs again", ended_by)
         self._end(self._loop)
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> BaseException | None:
@@ -107,9 +107,9 @@ class AsyncRunner:
 
     def _replace(self, broken: asyncio.AbstractEventLoop, ended_by: BaseException | None) -> None:
         """Go on with a new loop. Nothing can run on the old one any more, so its attempts are lost."""
-        _say("the event loop of the coroutine handlers was ended by %s; a new one takes its place", ended_by)
+        _log_end("the event loop of the coroutine handlers was ended by %s; a new one takes its place", ended_by)
         lost = list(self._running)
-        self._running, self._pulling, self._unanswered = {}, set(), {}
+        self._running, self._pulling, self._cancelling = {}, set(), {}
         self._loop = asyncio.new_event_loop()
         for task in lost:
             task.signal.forget()
@@ -149,7 +149,7 @@ class AsyncRunner:
                 if self._closing.is_set() or self._loop is not loop or puller.cancelling():
                     return
             ran += 1
-            if ran % self.BREATH == 0:
+            if ran % self.YIELD_EVERY == 0:
                 await asyncio.sleep(0)
 
     async def _run(self, task: Task, puller: asyncio.Task[Any]) -> None:
@@ -162,14 +162,14 @@ class AsyncRunner:
             task.signal.forget()
 
     def _cancel(self, task: Task) -> None:
-        self._unanswered.pop(task, None)
+        self._cancelling.pop(task, None)
         # On the loop's thread, while the handler is suspended: the cancellation cannot hit its successor.
         puller = self._running.get(task)
         if puller is not None:
             puller.cancel()
 
     def _cancel_from_elsewhere(self, task: Task) -> None:
-        self._unanswered[task] = time.monotonic()
+        self._cancelling[task] = time.monotonic()
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._cancel, task)
 
@@ -180,8 +180,8 @@ _LOOP_LOST = Failure(
 )
 
 
-def _runs_again(ended_by: BaseException | None) -> bool:
-    """Whether a loop that ended like this is whole; any other exception is an error inside of the loop itself."""
+def _can_run_again(ended_by: BaseException | None) -> bool:
+    """Whether a loop that ended like this still works; any other exception is an error of the loop itself."""
     return (
         ended_by is None
         or issubclass(type(ended_by), SystemExit | KeyboardInterrupt)
@@ -189,7 +189,7 @@ def _runs_again(ended_by: BaseException | None) -> bool:
     )
 
 
-def _say(message: str, ended_by: BaseException | None) -> None:
+def _log_end(message: str, ended_by: BaseException | None) -> None:
     shown = "loop.stop()" if ended_by is None else f"{class_name(type(ended_by))}: {clean_text(ended_by, 500)}"
     with suppress(BaseException):
         log.error(message, shown)

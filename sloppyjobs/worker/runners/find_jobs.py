@@ -1,4 +1,4 @@
-"""How a process of its own finds the jobs of its worker again: it imports what the worker has imported."""
+"""How another process finds the jobs of its worker: it imports what the worker has imported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """Finds something again; it can be sent to another process."""
+    """Finds an object by a call that can be sent to another process."""
 
     function: Callable[..., Any]
     arguments: tuple[str, ...]

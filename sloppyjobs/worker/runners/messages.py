@@ -1,7 +1,7 @@
-"""What is said between a worker and the processes that run its handlers.
+"""Messages between a worker and the processes that run its handlers.
 
-Each process has a line of its own. A queue that they share has a lock, and whoever is killed while holding it silences
-all the others.
+Each process has a connection of its own. A shared queue has a lock, and a process that is killed while holding it
+blocks all the others.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from sloppyjobs.storage.ports.claims import Fence
 
 log = logging.getLogger("sloppyjobs.worker")
 
-Answer = Callable[[Fence, str, tuple[Any, ...]], Any]
-"""Does what an attempt asks for: a verb and its arguments."""
+Handle = Callable[[Fence, str, tuple[Any, ...]], Any]
+"""Does what an attempt asks for; it is given a verb and its arguments."""
 
-CALLERS = 128
+BACKLOG = 128
 
 
-class Switchboard:
-    """The worker's end: hears every line in a thread of its own."""
+class MessageServer:
+    """The worker's end: each connection is read in a thread of its own."""
 
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-        self._listener = Listener(backlog=CALLERS, authkey=_key())
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._listener = Listener(backlog=BACKLOG, authkey=_key())
         self.address = self._listener.address
         self._closed = False
         self._accepting = threading.Thread(target=self._accept, name="sloppyjobs-processes", daemon=True)
         self._accepting.start()
 
     def close(self) -> None:
-        """Take no more calls."""
+        """Accept no more connections."""
         self._closed = True
         with suppress(OSError, EOFError, multiprocessing.AuthenticationError):
-            # Closing alone does not wake a thread that waits for calls.
+            # Closing alone does not wake a thread that waits for connections.
             Client(self.address, authkey=_key()).close()
         self._accepting.join(timeout=1)
         self._listener.close()
@@ -48,23 +48,23 @@ class Switchboard:
     def _accept(self) -> None:
         while not self._closed:
             try:
-                line = self._listener.accept()
+                connection = self._listener.accept()
             except (OSError, EOFError, multiprocessing.AuthenticationError):
-                # A process that was killed as it called; the next one may live.
+                # A process that was killed as it connected.
                 continue
-            threading.Thread(target=self._hear, args=[line], name="sloppyjobs-process", daemon=True).start()
+            threading.Thread(target=self._receive, args=[connection], name="sloppyjobs-process", daemon=True).start()
 
-    def _hear(self, line: Connection[Any, Any]) -> None:
-        with line, suppress(EOFError, OSError):
+    def _receive(self, connection: Connection[Any, Any]) -> None:
+        with connection, suppress(EOFError, OSError):
             while True:
-                fence, verb, arguments, asks = line.recv()
-                answered = self._answered(fence, verb, arguments)
-                if asks:
-                    line.send(answered)
+                fence, verb, arguments, wants_reply = connection.recv()
+                reply = self._reply(fence, verb, arguments)
+                if wants_reply:
+                    connection.send(reply)
 
-    def _answered(self, fence: Fence, verb: str, arguments: tuple[Any, ...]) -> tuple[Any, Exception | None]:
+    def _reply(self, fence: Fence, verb: str, arguments: tuple[Any, ...]) -> tuple[Any, Exception | None]:
         try:
-            return self._answer(fence, verb, arguments), None
+            return self._handle(fence, verb, arguments), None
         except errors.JobsError as error:
             return None, error
         except Exception as error:
@@ -72,26 +72,26 @@ class Switchboard:
             return None, errors.JobsError(f"{type(error).__name__}: {error}")
 
 
-class Line:
+class MessageClient:
     """A process's end."""
 
     def __init__(self, address: Any) -> None:
-        self._line = Client(address, authkey=_key())
+        self._connection = Client(address, authkey=_key())
         self._lock = threading.Lock()
 
-    def tell(self, fence: Fence, verb: str, *arguments: Any) -> None:
-        """Say something, and go on."""
+    def send(self, fence: Fence, verb: str, *arguments: Any) -> None:
+        """Send a message, and do not wait."""
         with self._lock:
-            self._line.send((fence, verb, arguments, False))
+            self._connection.send((fence, verb, arguments, False))
 
-    def ask(self, fence: Fence, verb: str, *arguments: Any) -> Any:
-        """Say something, and wait for the answer; raises what the worker raised."""
+    def call(self, fence: Fence, verb: str, *arguments: Any) -> Any:
+        """Send a message, and wait for the reply; raises what the worker raised."""
         with self._lock:
-            self._line.send((fence, verb, arguments, True))
-            answer, error = self._line.recv()
+            self._connection.send((fence, verb, arguments, True))
+            reply, error = self._connection.recv()
         if error is not None:
             raise error
-        return answer
+        return reply
 
 
 def _key() -> bytes:

@@ -21,13 +21,13 @@ from sloppyjobs.worker import executor
 from sloppyjobs.worker.observe.captured_logs import CaptureHandler
 from sloppyjobs.worker.runners import child
 from sloppyjobs.worker.runners.find_jobs import Find
-from sloppyjobs.worker.runners.messages import Switchboard
+from sloppyjobs.worker.runners.messages import MessageServer
 from sloppyjobs.worker.runners.threads import Finish
 from sloppyjobs.worker.task import Task
 
-LOADING_SECONDS = 60.0
+IMPORT_SECONDS = 60.0
 """How long a process may import the application, before the time of its first handler begins to run."""
-LAST_WORDS_SECONDS = 5.0
+LAST_REPORTS_SECONDS = 5.0
 
 
 class _Run:
@@ -36,18 +36,18 @@ class _Run:
     def __init__(self, task: Task) -> None:
         tracer = traces.tracer()
         self.task = task
-        self.said_all = threading.Event()
+        self.reports_received = threading.Event()
         self.span = (
             None if tracer is None else traces.RemoteSpan(tracer, task.claim, task.trace, task.definition.redact)
         )
 
     @property
     def carrier(self) -> Mapping[str, str] | None:
-        """The trace that goes on there."""
+        """The trace that continues in the other process."""
         return None if self.span is None else self.span.carrier
 
     def end(self, outcome: Outcome) -> None:
-        """The process has done with it."""
+        """The process has finished it."""
         if self.span is not None:
             self.span.end(outcome.failure if isinstance(outcome, Failed) else None)
 
@@ -63,7 +63,7 @@ class ProcessRunner:
         self._lock = threading.Lock()
         self._waiting: deque[Task] = deque()
         self._runs: dict[Fence, _Run] = {}
-        self._switchboard = Switchboard(self._answer)
+        self._server = MessageServer(self._handle)
         self._pool = self._new_pool()
 
     def submit(self, tasks: Sequence[Task]) -> None:
@@ -83,22 +83,22 @@ class ProcessRunner:
             self._waiting.clear()
         self._pool.stop()
         self._pool.join()
-        self._switchboard.close()
+        self._server.close()
 
     def _new_pool(self) -> Any:
         from pebble import ProcessPool  # noqa: PLC0415 - only for those who ask for it
 
         # Spawned, not forked: a fork of a process with threads and connections inherits their locks.
-        spawning = multiprocessing.get_context("spawn")
-        first = (self._switchboard.address, _log_levels())
-        return ProcessPool(max_workers=self._size, context=spawning, initializer=child.prepare, initargs=first)
+        spawn = multiprocessing.get_context("spawn")
+        arguments = (self._server.address, _log_levels())
+        return ProcessPool(max_workers=self._size, context=spawn, initializer=child.prepare, initargs=arguments)
 
     def _pull(self) -> None:
         while (run := self._next()) is not None:
             try:
                 future = self._schedule(self._call(run))
             except Exception as error:
-                self._end(run, executor.raised(run.task, error))
+                self._end(run, executor.interpret_exception(run.task, error))
                 continue
             run.task.signal.on_abort(future.cancel)
             future.add_done_callback(partial(self._done, run))
@@ -108,7 +108,7 @@ class ProcessRunner:
             while self._waiting and len(self._runs) < self._size:
                 task = self._waiting.popleft()
                 if task.begin():
-                    task.grace = LOADING_SECONDS
+                    task.grace = IMPORT_SECONDS
                     run = self._runs[task.fence] = _Run(task)
                     return run
         return None
@@ -138,14 +138,14 @@ class ProcessRunner:
         try:
             return self._pool.schedule(child.execute, args=[call])
         except RuntimeError:
-            # A pool whose idle processes were killed takes nothing any more.
+            # A pool whose idle processes were killed accepts no more calls.
             self._pool = self._new_pool()
             return self._pool.schedule(child.execute, args=[call])
 
     def _done(self, run: _Run, future: Any) -> None:
         if not future.cancelled() and future.exception() is None:
-            # The outcome and the reports come by different ways; the last report is not to be lost.
-            run.said_all.wait(LAST_WORDS_SECONDS)
+            # The outcome and the reports come on different connections; the last report must not be lost.
+            run.reports_received.wait(LAST_REPORTS_SECONDS)
         self._end(run, _outcome(run.task, future))
         self._pull()
 
@@ -156,7 +156,7 @@ class ProcessRunner:
         run.task.signal.forget()
         self._finish(run.task, outcome)
 
-    def _answer(self, fence: Fence, verb: str, arguments: tuple[Any, ...]) -> Any:
+    def _handle(self, fence: Fence, verb: str, arguments: tuple[Any, ...]) -> Any:
         """Do what a handler asks for."""
         run = self._runs.get(fence)
         if run is None:
@@ -164,9 +164,9 @@ class ProcessRunner:
         context = run.task.context
         match verb:
             case "begin":
-                run.task.begin_anew()
+                run.task.handler_started()
             case "end":
-                run.said_all.set()
+                run.reports_received.set()
             case "log":
                 context.log_line(*arguments)
             case "record":
@@ -185,10 +185,10 @@ class ProcessRunner:
 
 def _outcome(task: Task, future: Any) -> Outcome:
     if future.cancelled():
-        return executor.raised(task, errors.JobAborted(f"the process was ended: {task.signal.reason}"))
+        return executor.interpret_exception(task, errors.JobAborted(f"the process was ended: {task.signal.reason}"))
     error = future.exception()
     if error is not None:
-        return executor.raised(task, error)
+        return executor.interpret_exception(task, error)
     outcome: Outcome = future.result()
     return outcome
 

@@ -69,8 +69,8 @@ class ThreadRunner:
             self._tasks.put(None)
 
     def _work(self) -> None:
-        """Run tasks until told to end. What ends the loop without that, such as an exception that somebody raised
-        into the thread from outside, ends neither the thread's service nor leaves an attempt open.
+        """Run tasks until told to end. Other exceptions, such as one that somebody raised into the thread from outside,
+        end neither the thread nor leave an attempt without an outcome.
         """
         held: list[Task] = []
         while True:
@@ -81,7 +81,7 @@ class ThreadRunner:
                 with suppress(BaseException):
                     log.error("a handler thread was ended by %s; another takes its place", class_name(type(error)))
                     for task in held:
-                        self._finish(task, executor.raised(task, error))
+                        self._finish(task, executor.interpret_exception(task, error))
                 held.clear()
 
     def _run_tasks(self, held: list[Task]) -> None:

@@ -1,1 +1,1 @@
-"""PostgreSQL, by every synchronous driver that SQLAlchemy has for it; fastest by psycopg 3."""
+"""PostgreSQL: set-based statements, COPY and pipelines by psycopg 3, and the common statements by any other driver."""

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, Subquery, Table, any_, bindparam, cast, literal_column, select
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Engine,
+    Executable,
+    Subquery,
+    Table,
+    any_,
+    bindparam,
+    cast,
+    literal_column,
+    select,
+)
 from sqlalchemy import func as sql
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY, JSON, insert
@@ -15,12 +29,20 @@ from sqlalchemy.types import Text, TypeEngine
 
 from sloppyjobs.storage.checks import Check
 from sloppyjobs.storage.dialect import Dialect, json_parameter
-from sloppyjobs.storage.dialects.postgres import statements
+from sloppyjobs.storage.dialects.postgres import connections, drivers, statements, watcher
 from sloppyjobs.storage.dialects.postgres.connections import READ_ONLY
 from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
+from sloppyjobs.storage.dialects.postgres.schema import STYLE
+from sloppyjobs.storage.dialects.row_values import row_beyond
 from sloppyjobs.storage.dialects.upserts import add_deaths_on_conflict, count_up_on_conflict
+from sloppyjobs.storage.prepared import Prepared
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.tables import Tables
+from sloppyjobs.storage.watcher import Watcher
+
+if TYPE_CHECKING:
+    from sloppyjobs.storage.database import Database
+    from sloppyjobs.storage.operations import Operations
 
 _TRANSIENT = {"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "08000", "08003", "08006", "08001", "08004"}
 _AWAY = {"08", "28", "3D", "53", "57", "58"}
@@ -42,11 +64,51 @@ class PostgresDialect(Dialect):
     # Jobs that are enqueued in one call are claimed in their order, and the claim index has no id.
     step = timedelta(microseconds=1)
 
-    def __init__(self, tables: Tables, *, channel: str | None) -> None:
+    def __init__(self, tables: Tables, *, notify: bool = True, answer_timeout: float | None = None) -> None:
         super().__init__(tables)
-        self._channel = channel
+        self.channel = f"{tables.schema or 'public'}.{tables.prefix}jobs"
+        self.notify = notify
+        self._answer_timeout = answer_timeout
         if tables.schema:
             self.preparation = f'CREATE SCHEMA IF NOT EXISTS "{tables.schema}";\n\n'
+
+    def attach(self, engine: Engine, *, ours: bool) -> None:
+        """Connections of our own making give up a silent server."""
+        if ours:
+            connections.watched(engine, self._answer_timeout)
+
+    def prepare_database(self, engine: Engine) -> None:
+        """Create the schema of our own, if there is one."""
+        if self.tables.schema is not None:
+            with engine.begin() as connection:
+                self.lock_migrations(connection)
+                connection.exec_driver_sql(self.preparation)
+
+    @contextmanager
+    def writing(self, engine: Engine, *, ours: bool) -> Iterator[Connection]:  # noqa: ARG002
+        """A transaction, also on an engine whose connections are in autocommit mode."""
+        with engine.connect() as connection, drivers.in_transactions(connection), connection.begin():
+            yield connection
+
+    def prepared(self, statement: Executable, engine: Engine) -> Prepared:
+        """For the driver's cursor, many rows in as few round trips as the driver can do it."""
+        return drivers.prepared(statement, engine)
+
+    def watcher(self, engine: Engine) -> Watcher:
+        """LISTEN on the channel, where the driver can wait for a notification; a worker without it still polls."""
+        return watcher.watcher(engine, self.channel)
+
+    def refuse_caller(self, connection: Connection) -> None:
+        """In autocommit mode there is no transaction."""
+        drivers.refuse_autocommit(connection)
+
+    def operations(self, database: Database) -> Operations:
+        """By psycopg 3: pipelines, COPY and prepared set-based statements."""
+        if drivers.driver_name(database.engine) != drivers.FAST:
+            return super().operations(database)
+        from sloppyjobs.storage.dialects.postgres.operations import operations  # noqa: PLC0415 - knows the dialect
+
+        return operations(database, self.channel if self.notify else None)
 
     def is_transient(self, error: DBAPIError) -> bool:
         """Deadlocks, serialization failures, lock time-outs, and a server that is restarting."""
@@ -143,8 +205,8 @@ class PostgresDialect(Dialect):
 
     def announce(self, connection: Connection) -> None:
         """NOTIFY, delivered with the commit."""
-        if self._channel is not None:
-            connection.execute(sql.pg_notify(self._channel, "").select())
+        if self.notify:
+            connection.execute(sql.pg_notify(self.channel, "").select())
 
     def identity(self, connection: Connection) -> tuple[Any, ...]:
         """The name of the database, and the number of its cluster for those who may know it."""
@@ -160,3 +222,26 @@ class PostgresDialect(Dialect):
         from sloppyjobs.storage.dialects.postgres import doctor  # noqa: PLC0415 - needed by `doctor` alone
 
         return doctor.CHECKS
+
+    # Tables and common forms of SQL
+
+    style = STYLE
+    recursive_minimum = True
+
+    def beyond(
+        self, columns: Sequence[ColumnElement[Any]], values: Sequence[Any], *, descending: bool = False
+    ) -> ColumnElement[bool]:
+        """Row values."""
+        return row_beyond(columns, values, descending)
+
+    # URLs
+
+    default_port = 5432
+
+    def place(self, url: URL) -> tuple[Any, ...] | None:
+        """Parts of the URL may stand in its query; a service or a socket's file says nothing."""
+        query = url.query
+        if "unix_sock" in query or "service" in query:
+            return None
+        port = url.port or query.get("port") or self.default_port
+        return url.host or query.get("host"), port, url.database or query.get("dbname")

@@ -13,7 +13,7 @@ from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.dialects.postgres import connections
 from sloppyjobs.storage.dialects.postgres.drivers import FAST
 from sloppyjobs.storage.dialects.postgres.statements import PLAN_BY_INDEX
-from sloppyjobs.storage.dialects.postgres.turns import PostgresTurning
+from sloppyjobs.storage.dialects.postgres.turns import PostgresClaims
 from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.storage.ports.findings import FAIL, OK, WARN, Finding
 
@@ -41,7 +41,7 @@ def _connections(storage: SqlStorage, connection: Connection) -> Iterator[Findin
     driver = connection.connection.driver_connection
     given = connections.parameters_of(driver)
     silent = {"tcp_user_timeout", "keepalives_idle"} - given.keys()
-    if storage.owns_engine:
+    if storage.database.owns_engine:
         yield Finding("connections", OK, "given up when the server does not answer")
     elif connections.is_local(driver):
         yield Finding("connections", OK, "through a socket of this machine, which no network can swallow")
@@ -91,10 +91,12 @@ def _autovacuum(storage: SqlStorage, connection: Connection) -> Iterator[Finding
 
 
 def _claim_statement(storage: SqlStorage, connection: Connection) -> tuple[str, Any]:
-    if isinstance(storage, PostgresTurning):
-        return storage.claim_call(ClaimRequest("doctor", ("default",), ("any",)))
-    claim = storage.prepared("heads of lane", storage._heads_of_lane)
-    return claim.sql, claim.bind({"of_queue": "default", "of_name": "any", "now": storage.now(connection), "most": 1})
+    if isinstance(storage.claims, PostgresClaims):
+        return storage.claims.claim_call(ClaimRequest("doctor", ("default",), ("any",)))
+    claim = storage.claims.lanes.heads_statement()
+    return claim.sql, claim.bind(
+        {"of_queue": "default", "of_name": "any", "now": storage.database.now(connection), "most": 1}
+    )
 
 
 def _claim_plan(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:

@@ -5,8 +5,6 @@ Only psycopg 3 can do what the fast path needs. All others share the plain path.
 
 from __future__ import annotations
 
-import selectors
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -15,8 +13,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, Executable, create_engine
 
 from sloppyjobs import errors
-from sloppyjobs.storage.database import Prepared, detached
-from sloppyjobs.storage.watcher import Watcher
+from sloppyjobs.storage.prepared import Prepared
 
 FAST = "psycopg"
 """SQLAlchemy's name for psycopg 3, the driver of the fast path."""
@@ -106,60 +103,3 @@ class _BatchedByPsycopg2(Prepared):
         from psycopg2.extras import execute_batch  # noqa: PLC0415 - only where it is the driver
 
         execute_batch(cursor, self.sql, [self.bind(row) for row in rows], page_size=BATCH)
-
-
-def watcher(engine: Engine, channel: str) -> Watcher:
-    """Waits for notifications where the driver can; elsewhere the worker's polling has to do."""
-    return _Psycopg2Watcher(engine, channel) if engine.dialect.driver == "psycopg2" else _NoWatcher()
-
-
-class _NoWatcher:
-    """For drivers that cannot wait for a notification without asking the server again and again."""
-
-    def wait(self, seconds: float) -> bool:
-        time.sleep(seconds)
-        return False
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-
-class _Psycopg2Watcher:
-    """A connection that only listens. A lost one is opened again by the next wait."""
-
-    def __init__(self, engine: Engine, channel: str) -> None:
-        self._engine = engine
-        self._channel = channel
-        self._driver: Any = None
-
-    def wait(self, seconds: float) -> bool:
-        try:
-            return self._wait(seconds)
-        except Exception:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        if self._driver is not None:
-            driver, self._driver = self._driver, None
-            driver.close()
-
-    def _wait(self, seconds: float) -> bool:
-        if self._driver is None:
-            self._listen()
-            # Whatever was announced while nobody listened is news as well.
-            return True
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._driver, selectors.EVENT_READ)
-            if not selector.select(seconds):
-                return False
-        self._driver.poll()
-        news = bool(self._driver.notifies)
-        self._driver.notifies.clear()
-        return news
-
-    def _listen(self) -> None:
-        driver = detached(self._engine)
-        driver.autocommit = True
-        driver.cursor().execute('LISTEN "' + self._channel.replace('"', '""') + '"')
-        self._driver = driver

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.database import cursor_of, driver_of
+from sloppyjobs.storage.database import Database, cursor_of, driver_of
 from sloppyjobs.storage.dialects.postgres import statements
 from sloppyjobs.storage.dialects.postgres.arrays import array, taking_arrays, text_array
-from sloppyjobs.storage.dialects.postgres.autocommit_pool import Lines, OwnLines, PooledLines
+from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
 from sloppyjobs.storage.dialects.postgres.copy import CopiedRows
-from sloppyjobs.storage.dialects.postgres.drivers import refuse_autocommit
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Written, first_of_each_key, keyed
+from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, Written, first_of_each_key, keyed
 from sloppyjobs.storage.jobs.new_rows import NewRows, terms_values
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS
-from sloppyjobs.storage.store import SqlStorage
 
 KIND = {column.name: column.kind for column in JOB_COLUMNS}
 
@@ -34,36 +31,28 @@ COPIED = 10_000
 """Jobs in one COPY; the server prepares room for a thousand at each."""
 
 
-class PostgresEnqueue(SqlStorage):
-    """How jobs are written, as fast as their number allows."""
+class PostgresInsert(Insert):
+    """How jobs are written by psycopg 3, as fast as their number allows."""
 
-    _lines: Lines
-
-    @cached_property
-    def _sql(self) -> statements.Statements:
-        """The statements over the storage's tables."""
-        raise NotImplementedError
-
-    @cached_property
-    def _known_queues(self) -> set[str]:
+    def __init__(self, database: Database, *, pool: AutocommitPool, sql: statements.Statements) -> None:
+        super().__init__(database)
+        self._pool = pool
+        self._sql = sql
+        self._known_queues: set[str] = set()
         """Queues that had their row when this process last enqueued to them."""
-        return set()
-
-    def _stand_on(self, engine: Engine, *, ours: bool) -> None:
-        super()._stand_on(engine, ours=ours)
-        self._lines = OwnLines(engine) if ours else PooledLines(engine)
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """One job, or some, in one statement; more by COPY. Where a key is taken, all are looked at first."""
-        refuse_autocommit(connection)
-        self.ensure_schema(connection)
+        if connection is not None:
+            self.dialect.refuse_caller(connection)
+        self.database.ensure_schema(connection)
         if len(new) == 1:
             return [self._insert_one(new[0], connection)]
         if connection is not None:
             return super().insert_jobs(new, connection)
         fresh = first_of_each_key(new) if keyed(new) else new
         try:
-            written = self._again(lambda: self._insert_alone(fresh))
+            written = self.database.retry(lambda: self._insert_in_own_transaction(fresh))
         except DBAPIError as error:
             if not self.dialect.is_duplicate(error):
                 raise
@@ -71,91 +60,96 @@ class PostgresEnqueue(SqlStorage):
             # may have been taken since it was looked for.
             written = None
         if written is None:
-            return self.write(lambda c: self._insert_all(c, new, rerun=True))
+            return self.database.write(lambda c: self.insert_all(c, new, rerun=True))
         return written if fresh is new else Written(written, []).answers(new)
 
     def _insert_one(self, new: NewJob, connection: Connection | None) -> Job:
         terms, values = new.terms, terms_values(new.terms)
-        values |= {"id": new.id, "payload": new.payload, "now": self._injected_now()}
+        values |= {"id": new.id, "payload": new.payload, "now": self.database.injected_now()}
         values |= {"run_at": terms.run_at, "delay": terms.delay or 0.0}
-        # The way to write a queue's row where it is missing is long, even where it is not missing.
+        # The upsert of the queue's row costs even when the row exists.
         known = new.terms.queue in self._known_queues
         statement = self._sql.insert_in_known if known else self._sql.insert_one
         for _ in range(INSERT_TRIES):
-            row = self._on_hot_cursor(lambda cursor: _first_row(cursor, statement, values), connection)
+            row = self._on_cursor(lambda cursor: _first_row(cursor, statement, values), connection)
             if row is not None:
                 return self._inserted(new, row, connection)
             # A key or an id matched, and the other transaction has ended by now: only a new statement sees its row.
             # The id is random, so it is that of an earlier run of this statement, whose answer was lost.
-            found = self.read(lambda c: self._holders(c, [new], ids=True), connection)
+            found = self.database.read(lambda c: self.holders(c, [new], ids=True), connection)
             if found:
                 return Written([], found).answers([new])[0]
         raise errors.JobsError(f"the job that has the key {new.terms.idempotency_key!r} cannot be found; try again")
 
     def _inserted(self, new: NewJob, row: Any, connection: Connection | None) -> Job:
-        status, run_at, created_at = Status(row[0]), self.from_driver(row[1]), self.from_driver(row[2])
+        status, run_at, created_at = (
+            Status(row[0]),
+            self.database.from_driver(row[1]),
+            self.database.from_driver(row[2]),
+        )
         assert run_at is not None and created_at is not None
         queue, has_row = new.terms.queue, row[3]
         if not has_row:
-            self._on_hot_cursor(lambda cursor: self.see_queues(cursor, {queue}, created_at), connection)
+            self._on_cursor(lambda cursor: self.add_queues(cursor, {queue}, created_at), connection)
         elif connection is None:
             self._known_queues.add(queue)
         return rows.as_written(new, status, run_at, created_at)
 
-    def _on_hot_cursor(self, work: Callable[[Any], Any], connection: Connection | None) -> Any:
+    def _on_cursor(self, work: Callable[[Any], Any], connection: Connection | None) -> Any:
         if connection is not None:
-            with self.naming_outages(), self.translating(connection):
+            with self.database.naming_outages(), self.database.translating(connection):
                 return work(cursor_of(connection))
 
         def attempt() -> Any:
-            with self._lines.lent() as line:
-                return work(line.cursor)
+            with self._pool.checkout() as (_, cursor):
+                return work(cursor)
 
-        return self._again(attempt)
+        return self.database.retry(attempt)
 
-    def _insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
-        made = NewRows(new, now, self.step)
-        self._insert_some(taking_arrays(driver_of(connection).cursor()), made, now)
+    def insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
+        """All of them in one statement."""
+        made = NewRows(new, now, self.database.step)
+        self._send_insert(taking_arrays(driver_of(connection).cursor()), made, now)
         return made.jobs()
 
-    def _insert_alone(self, new: Sequence[NewJob]) -> list[Job] | None:
+    def _insert_in_own_transaction(self, new: Sequence[NewJob]) -> list[Job] | None:
         """In a transaction of its own, with as few round trips as can be; None where a key is taken."""
         keys = [key for job in new if (key := job.terms.idempotency_key) is not None]
-        with self._lines.lent() as (driver, cursor):
+        with self._pool.checkout() as (driver, cursor):
             if not keys and len(new) <= INSERTED:
-                now = self.by_clock(driver.execute("SELECT clock_timestamp()", prepare=True).fetchone()[0])
+                now = self.database.by_clock(driver.execute("SELECT clock_timestamp()", prepare=True).fetchone()[0])
                 with driver.pipeline():
-                    return self._written(cursor, new, now)
+                    return self._sent(cursor, new, now)
             with driver.pipeline():
                 driver.execute("BEGIN")
                 clock = driver.execute("SELECT clock_timestamp()", prepare=True)
-                taken = self._look_for(driver, keys) if keys else None
+                taken = self._find_taken(driver, keys) if keys else None
             if taken is not None and taken.fetchone() is not None:
                 driver.execute("ROLLBACK")
                 return None
-            now = self.by_clock(clock.fetchone()[0])
+            now = self.database.by_clock(clock.fetchone()[0])
             jobs = self._copied(driver, new, now) if len(new) > INSERTED else []
             with driver.pipeline():
                 if jobs:
                     self._after_copy(driver, jobs, now)
                 else:
-                    jobs = self._written(cursor, new, now)
+                    jobs = self._sent(cursor, new, now)
                 driver.execute("COMMIT")
         return jobs
 
-    def _look_for(self, driver: Any, keys: Sequence[str]) -> Any:
+    def _find_taken(self, driver: Any, keys: Sequence[str]) -> Any:
         """Ask whether a job has one of these keys: to try, and to be refused, would be an error in the server's log."""
         driver.execute(statements.PLAN_BY_INDEX, prepare=True)
         cursor = taking_arrays(driver.cursor())
         return cursor.execute(self._sql.taken_key, {"keys": text_array(keys, driver.info.encoding)}, prepare=True)
 
-    def _written(self, cursor: Any, new: Sequence[NewJob], now: datetime) -> list[Job]:
+    def _sent(self, cursor: Any, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """Send the insert; the answer is made while the server works."""
-        made = NewRows(new, now, self.step)
-        self._insert_some(cursor, made, now)
+        made = NewRows(new, now, self.database.step)
+        self._send_insert(cursor, made, now)
         return made.jobs()
 
-    def _insert_some(self, cursor: Any, made: NewRows, now: datetime) -> None:
+    def _send_insert(self, cursor: Any, made: NewRows, now: datetime) -> None:
         """By one statement: arrays of the columns in which the jobs differ, and the others once."""
         encoding = cursor.connection.info.encoding
         own = dict(made.own)
@@ -164,14 +158,14 @@ class PostgresEnqueue(SqlStorage):
         values: dict[str, Any] = {name: array(KIND[name], given, encoding) for name, given in own.items()}
         values |= {"id": text_array(made.ids, encoding), "payload": text_array(made.payloads, encoding)}
         values |= made.shared
-        values |= {"now": now, "step": self.step, "queues": text_array(made.queues(), encoding)}
+        values |= {"now": now, "step": self.database.step, "queues": text_array(made.queues(), encoding)}
         cursor.execute(statements.insert_many(self._sql.insert_many, tuple(own)), values, prepare=True)
 
     def _copied(self, driver: Any, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """By COPY, some thousands at a time."""
         jobs: list[Job] = []
         for start in range(0, len(new), COPIED):
-            jobs += self._copy(driver, new[start : start + COPIED], now + start * self.step)
+            jobs += self._copy(driver, new[start : start + COPIED], now + start * self.database.step)
         return jobs
 
     def _after_copy(self, driver: Any, jobs: Sequence[Job], now: datetime) -> None:
@@ -180,7 +174,7 @@ class PostgresEnqueue(SqlStorage):
 
     def _copy(self, driver: Any, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """Write jobs and their first events."""
-        made = NewRows(new, now, self.step)
+        made = NewRows(new, now, self.database.step)
         copied = CopiedRows(made, driver.info.encoding)
         with driver.cursor().copy(statements.copy_into(self._sql.jobs, copied.columns)) as stream:
             for part in copied.jobs():
@@ -190,9 +184,6 @@ class PostgresEnqueue(SqlStorage):
         with driver.cursor().copy(self._sql.copy_events) as stream:
             stream.write(events)
         return jobs
-
-    def _injected_now(self) -> datetime | None:
-        return None if self._test_clock is None else self._test_clock.now()
 
 
 def _first_row(cursor: Any, statement: str, values: dict[str, Any]) -> Any:

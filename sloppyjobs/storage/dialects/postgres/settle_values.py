@@ -10,7 +10,7 @@ from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import Failure, Status, event_type
 from sloppyjobs.storage.dialects.postgres.arrays import Texts
 from sloppyjobs.storage.dialects.postgres.statements import array_text
-from sloppyjobs.storage.jobs.settle import shard_of
+from sloppyjobs.storage.jobs.counters import shard_of
 
 SUCCEEDED = (Status.SUCCEEDED,)
 

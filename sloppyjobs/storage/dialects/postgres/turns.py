@@ -11,11 +11,16 @@ from typing import Any, overload
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs.domain.model import Claim, Settlement
+from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import settle_values, statements
 from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
-from sloppyjobs.storage.dialects.postgres.insert import PostgresEnqueue
+from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
 from sloppyjobs.storage.jobs import rows
+from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.damaged_rows import salvage_claims
+from sloppyjobs.storage.jobs.lanes import Lanes
+from sloppyjobs.storage.jobs.settle import Settle
+from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest
 
 _CLAIMED_AT = rows.CLAIM_FIELDS.index("updated_at")
@@ -23,8 +28,22 @@ _CLAIMED_AT = rows.CLAIM_FIELDS.index("updated_at")
 Call = tuple[str, dict[str, Any]]
 
 
-class PostgresTurning(PostgresEnqueue):
-    """Settling and claiming by single set-based statements."""
+class PostgresClaims(Claims):
+    """Settling and claiming by single set-based statements of psycopg 3."""
+
+    def __init__(
+        self,
+        database: Database,
+        lanes: Lanes,
+        settlement: Settle,
+        unanswered: Unanswered,
+        *,
+        pool: AutocommitPool,
+        sql: statements.Statements,
+    ) -> None:
+        super().__init__(database, lanes, settlement, unanswered)
+        self._pool = pool
+        self._sql = sql
 
     def turns(self) -> PostgresTurns:
         """What is begun is sent at once: the server works on it, and we on something else."""
@@ -32,7 +51,7 @@ class PostgresTurning(PostgresEnqueue):
 
     def claim(self, request: ClaimRequest) -> list[Claim]:
         """One statement: rows, attempts and events."""
-        self.ensure_schema()
+        self.database.ensure_schema()
         return list(self.turn((), request)[1])
 
     def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], Sequence[Claim]]:
@@ -47,25 +66,25 @@ class PostgresTurning(PostgresEnqueue):
         finally:
             turns.close()
 
-    def launch(self, statement: str, values: dict[str, Any]) -> Flight:
+    def send(self, statement: str, values: dict[str, Any]) -> SentTransaction:
         """Send a transaction on a connection of its own."""
         with ExitStack() as stack:
-            driver = stack.enter_context(self._lines.lent()).driver
+            driver = stack.enter_context(self._pool.checkout()).driver
             stack.enter_context(driver.pipeline())
             driver.execute("BEGIN")
             driver.execute(statements.PLAN_BY_INDEX, prepare=True)
             cursor = taking_arrays(driver.cursor(binary=True))
             cursor.execute(statement, values, prepare=True)
             driver.execute("COMMIT")
-            return Flight(stack.pop_all(), cursor)
+            return SentTransaction(stack.pop_all(), cursor)
 
-    def settled(self, flight: Flight | None, settlements: Sequence[Settlement]) -> set[str]:
+    def settled(self, sent: SentTransaction | None, settlements: Sequence[Settlement]) -> set[str]:
         """The ids that were accepted; what was not answered is sent again, and finds its own outcome if it is there."""
         try:
-            answer = self._landed(flight)
+            answer = self._answered(sent)
             if answer is None:
                 self.unanswered.add(settlements)
-                answer = self._again(lambda: self.launch(*self.settle_call(settlements)).land())
+                answer = self.database.retry(lambda: self.send(*self.settle_call(settlements)).answer())
             number, ids = answer.fetchone()
             # Mostly all of them, and then nobody needs to say which.
             if number == len(settlements):
@@ -74,24 +93,24 @@ class PostgresTurning(PostgresEnqueue):
                 accepted = set(ids or ())
                 # Something hangs on these, or they are stale, or an earlier answer was lost.
                 if rest := [s for s in settlements if s.job_id not in accepted]:
-                    accepted |= self.settle(rest)
+                    accepted |= self.settlement.settle(rest)
         except Exception:
             self.unanswered.add(settlements)
             raise
         self.unanswered.forget(settlements)
         return accepted
 
-    def claimed(self, flight: Flight | None, request: ClaimRequest) -> Sequence[Claim]:
+    def claimed(self, sent: SentTransaction | None, request: ClaimRequest) -> Sequence[Claim]:
         """What was claimed; a claim that was not answered is looked for, and sent again if it is not there."""
 
         def again() -> Any:
-            found = self._read_once(lambda c: self._claimed_before(c, request))
-            return found or self.launch(*self.claim_call(request)).land()
+            found = self.database.read_once(lambda c: self.claimed_before(c, request))
+            return found or self.send(*self.claim_call(request)).answer()
 
         try:
-            answer = self._landed(flight)
+            answer = self._answered(sent)
             if answer is None:
-                answer = self._again(again)
+                answer = self.database.retry(again)
         except Exception:
             self.unanswered.add_claim(request)
             raise
@@ -100,12 +119,12 @@ class PostgresTurning(PostgresEnqueue):
             return answer
         return _Claims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
 
-    def _landed(self, flight: Flight | None) -> Any:
+    def _answered(self, sent: SentTransaction | None) -> Any:
         """The cursor with the answer; None where it was lost."""
-        if flight is None:
+        if sent is None:
             return None
         try:
-            return flight.land()
+            return sent.answer()
         except DBAPIError as error:
             if not self.dialect.is_transient(error):
                 raise
@@ -114,7 +133,7 @@ class PostgresTurning(PostgresEnqueue):
     def settle_call(self, settlements: Sequence[Settlement]) -> Call:
         """The statement for this mixture of outcomes, and its values."""
         ordered = sorted(settlements, key=lambda s: s.job_id)
-        now = {"now": self._injected_now()}
+        now = {"now": self.database.injected_now()}
         if settle_values.only_successes(ordered):
             return self._sql.settle, settle_values.successes(ordered) | now
         return self._sql.settle_mixed, settle_values.mixed(ordered) | now
@@ -128,7 +147,7 @@ class PostgresTurning(PostgresEnqueue):
             "names": None if request.names is None else sorted(request.names),
             "most": request.limit,
             "lease": request.lease,
-            "now": self._injected_now(),
+            "now": self.database.injected_now(),
         }
 
     def read_claims(self, worker_id: str, answer: Any) -> list[Claim]:
@@ -140,82 +159,84 @@ class PostgresTurning(PostgresEnqueue):
             if not self.dialect.is_unreadable(error):
                 raise
         # The ids as they came, because no row of this answer can be had from the driver while one cannot.
-        sent = answer.pgresult
-        ids = [bytes(sent.get_value(number, 0)).decode() for number in range(sent.ntuples)]
-        return self.read(lambda connection: salvage_claims(self.dialect, connection, ids, worker_id, unreadable))
+        result = answer.pgresult
+        ids = [bytes(result.get_value(number, 0)).decode() for number in range(result.ntuples)]
+        return self.database.read(
+            lambda connection: salvage_claims(self.dialect, connection, ids, worker_id, unreadable)
+        )
 
     def as_claims(self, worker_id: str, found: Sequence[Any]) -> list[Claim]:
         """The claims in the rows of an answer that has some."""
         # On connections of our own making every instant is in UTC already.
         in_utc = found[0][_CLAIMED_AT].tzinfo is UTC
-        return rows.claims(found, worker_id, rows.as_is if in_utc else self.from_driver)
+        return rows.claims(found, worker_id, rows.as_is if in_utc else self.database.from_driver)
 
 
-class Flight:
+class SentTransaction:
     """A transaction that was sent and has not been waited for."""
 
     def __init__(self, stack: ExitStack, cursor: Any) -> None:
         self._stack = stack
         self._cursor = cursor
 
-    def land(self) -> Any:
+    def answer(self) -> Any:
         """Wait for it, give the connection back, and return the cursor with the answer."""
         self._stack.close()
         return self._cursor
 
 
 class PostgresTurns:
-    """A settlement and a claim, each in flight or not."""
+    """A settlement and a claim, each sent or not."""
 
-    def __init__(self, storage: PostgresTurning) -> None:
-        self._storage = storage
-        self._settling: Flight | None = None
-        self._claiming: Flight | None = None
+    def __init__(self, claims: PostgresClaims) -> None:
+        self._claims = claims
+        self._settling: SentTransaction | None = None
+        self._claiming: SentTransaction | None = None
         self._settlements: Sequence[Settlement] = ()
         self._request: ClaimRequest | None = None
         self._accepted: set[str] | None = None
 
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
         """Send them, whatever they are; they are waited for at the next turn."""
-        storage, self._accepted = self._storage, None
+        claims, self._accepted = self._claims, None
         try:
-            self._settling = storage.launch(*storage.settle_call(settlements))
+            self._settling = claims.send(*claims.settle_call(settlements))
         except Exception:
-            storage.unanswered.add(settlements)
+            claims.unanswered.add(settlements)
             raise
         self._settlements = settlements
 
     def begin_claim(self, request: ClaimRequest) -> None:
         """Send the claim; but one whose answer was lost comes first, and that is looked for when it is waited for."""
-        storage = self._storage
-        lost = storage.unanswered.take_claim(request.worker_id)
-        self._request = lost or storage.told_apart(request)
+        claims = self._claims
+        lost = claims.unanswered.take_claim(request.worker_id)
+        self._request = lost or claims.with_distinct_lease(request)
         if lost is None:
             try:
-                self._claiming = storage.launch(*storage.claim_call(self._request))
+                self._claiming = claims.send(*claims.claim_call(self._request))
             except Exception:
-                storage.unanswered.add_claim(self._request)
+                claims.unanswered.add_claim(self._request)
                 raise
 
     def settled(self) -> set[str]:
         """The ids that were accepted."""
         if self._accepted is None:
-            flight, self._settling = self._settling, None
-            self._accepted = self._storage.settled(flight, self._settlements)
+            sent, self._settling = self._settling, None
+            self._accepted = self._claims.settled(sent, self._settlements)
         return self._accepted
 
     def claimed(self) -> Sequence[Claim]:
         """What was claimed, once it is looked at."""
         assert self._request is not None
-        flight, self._claiming = self._claiming, None
-        return self._storage.claimed(flight, self._request)
+        sent, self._claiming = self._claiming, None
+        return self._claims.claimed(sent, self._request)
 
     def close(self) -> None:
         """Give the connections back, whatever comes of it."""
-        for flight in (self._settling, self._claiming):
-            if flight is not None:
+        for sent in (self._settling, self._claiming):
+            if sent is not None:
                 with suppress(Exception):
-                    flight.land()
+                    sent.answer()
         self._settling = self._claiming = None
 
 

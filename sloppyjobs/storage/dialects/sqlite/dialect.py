@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import (
     URL,
     ColumnElement,
     Connection,
+    Engine,
+    Executable,
     LargeBinary,
+    Select,
     Subquery,
     Table,
+    Text,
     bindparam,
     cast,
     literal_column,
@@ -30,32 +35,68 @@ from sqlalchemy.types import TypeEngine
 from sloppyjobs.storage.checks import Check
 from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.dialect import Dialect, json_parameter
-from sloppyjobs.storage.dialects.sqlite import doctor
+from sloppyjobs.storage.dialects.row_values import row_beyond
+from sloppyjobs.storage.dialects.sqlite import doctor, own_transactions
+from sloppyjobs.storage.dialects.sqlite.engine import WriterLock, writer_lock
+from sloppyjobs.storage.dialects.sqlite.json_rows import JsonRows
+from sloppyjobs.storage.dialects.sqlite.result_codes import OF_THE_FILE, is_busy, is_no_text, result_code
+from sloppyjobs.storage.dialects.sqlite.schema import NOW, STYLE, to_text
+from sloppyjobs.storage.dialects.sqlite.watcher import ChangeWatcher
+from sloppyjobs.storage.dialects.sqlite.writing import immediate_transaction
 from sloppyjobs.storage.dialects.upserts import add_deaths_on_conflict, count_up_on_conflict
-from sloppyjobs.storage.schema.instants import SQLITE_NOW, from_text, to_text
+from sloppyjobs.storage.prepared import Prepared
+from sloppyjobs.storage.schema.instant_values import from_text
+from sloppyjobs.storage.schema.tables import Tables
+from sloppyjobs.storage.watcher import Watcher
 
-_AWAY = {
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_PROTOCOL,
-    sqlite3.SQLITE_CORRUPT,
-    sqlite3.SQLITE_NOTADB,
-    sqlite3.SQLITE_NOMEM,
-}
-"""Result codes that speak of the file, not of the statement."""
+if TYPE_CHECKING:
+    from sloppyjobs.storage.database import Database
+    from sloppyjobs.storage.operations import Operations
+
+WAL = "PRAGMA journal_mode=WAL"
 
 
 class SqliteDialect(Dialect):
     """SQLite."""
 
     name = "sqlite"
-    now_sql = SQLITE_NOW
-    preparation = "PRAGMA journal_mode=WAL;\n\n"
+    now_sql = NOW
+    preparation = f"{WAL};\n\n"
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables)
+        self._writer: WriterLock | None = None
+
+    def attach(self, engine: Engine, *, ours: bool) -> None:  # noqa: ARG002
+        """One writer at a time, and no thread that waits for itself."""
+        self._writer = writer_lock(engine)
+        own_transactions.follow_transactions()
+
+    def prepare_database(self, engine: Engine) -> None:
+        """Turn the write-ahead log on: readers and the writer do not wait for each other."""
+        with engine.connect() as connection:
+            connection.exec_driver_sql(WAL)
+
+    @contextmanager
+    def writing(self, engine: Engine, *, ours: bool) -> Iterator[Connection]:
+        """Wait for the right to write, in turn with the other threads, then take it at once."""
+        assert self._writer is not None
+        with self._writer, immediate_transaction(engine, ours=ours) as connection:
+            yield connection
+
+    def prepared(self, statement: Executable, engine: Engine) -> Prepared:
+        """Queries answer with one value."""
+        return JsonRows(statement, engine) if isinstance(statement, Select) else Prepared(statement, engine)
+
+    def watcher(self, engine: Engine) -> Watcher:
+        """Look for commits of others."""
+        return ChangeWatcher(engine)
+
+    def operations(self, database: Database) -> Operations:  # noqa: ARG002
+        """Inserts and attempts as few, long statements."""
+        from sloppyjobs.storage.dialects.sqlite.operations import OPERATIONS  # noqa: PLC0415 - knows the dialect
+
+        return OPERATIONS
 
     def is_transient(self, error: DBAPIError) -> bool:
         """A busy file passes; everything else stays."""
@@ -63,7 +104,7 @@ class SqliteDialect(Dialect):
 
     def is_unavailable(self, error: DBAPIError) -> bool:
         """The file is locked, missing, damaged, or cannot be written to."""
-        return result_code(error.orig) in _AWAY
+        return result_code(error.orig) in OF_THE_FILE
 
     def is_lost(self, error: DBAPIError) -> bool:
         """Writing failed half-way; a later reader may find the commit in the log all the same."""
@@ -118,7 +159,7 @@ class SqliteDialect(Dialect):
         """``ON CONFLICT DO UPDATE``, adding."""
         return add_deaths_on_conflict(insert(self.tables.deaths).values(rows), self.tables.deaths)
 
-    def begin_really(self, connection: Connection) -> None:
+    def ensure_begun(self, connection: Connection) -> None:
         """The driver begins at the first insert, which is too late for a savepoint."""
         driver: Any = connection.connection.driver_connection
         if not driver.in_transaction and driver.isolation_level is not None:
@@ -141,17 +182,24 @@ class SqliteDialect(Dialect):
         """The journal, the file and the plan of the claim."""
         return doctor.CHECKS
 
+    # Tables and common forms of SQL
 
-def is_no_text(error: object) -> bool:
-    """Whether a value is no text where text is expected."""
-    return isinstance(error, sqlite3.OperationalError) and ("decode" in str(error) or "BLOB" in str(error))
+    style = STYLE
+    recursive_minimum = True
 
+    def beyond(
+        self, columns: Sequence[ColumnElement[Any]], values: Sequence[Any], *, descending: bool = False
+    ) -> ColumnElement[bool]:
+        """Row values."""
+        return row_beyond(columns, values, descending)
 
-def is_busy(error: BaseException | None) -> bool:
-    """Whether another connection is writing."""
-    return result_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    def text_start(self, column: ColumnElement[Any], length: int) -> ColumnElement[str]:
+        """``substr``: the longer name came with SQLite 3.34."""
+        return sql.substr(column, 1, length, type_=Text)
 
+    # URLs
 
-def result_code(error: BaseException | None) -> int:
-    """SQLite's primary result code; the extended ones only say more."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+    def place(self, url: URL) -> tuple[Any, ...] | None:
+        """The file."""
+        name = url.database or ":memory:"
+        return None if name.startswith((":memory:", "file:")) else (Path(name).resolve(),)

@@ -66,7 +66,7 @@ def _file(storage: SqlStorage, _connection: Connection) -> Iterator[Finding]:
 
 
 def _claim_plan(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
-    claim = storage.prepared("heads of lane", storage._heads_of_lane)
+    claim = storage.claims.lanes.heads_statement()
     values = claim.bind({"of_queue": "default", "of_name": "any", "now": "", "most": 1})
     cursor = cursor_of(connection)
     cursor.execute(f"EXPLAIN QUERY PLAN {claim.sql}", values)

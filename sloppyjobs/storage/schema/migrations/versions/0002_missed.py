@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
+
+from sloppyjobs.storage.schema.migrations.steps import add_column
 
 revision = "0002"
 down_revision = "0001"
@@ -11,5 +12,4 @@ down_revision = "0001"
 
 def upgrade() -> None:
     """One column more."""
-    tables = op.get_context().opts["sloppy_tables"]
-    op.add_column(f"{tables.prefix}recurring_jobs", sa.Column("missed", sa.Text), schema=tables.schema)
+    add_column("recurring_jobs", "missed", sa.Text)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
+
+from sloppyjobs.storage.schema.column_types import ByteText
+from sloppyjobs.storage.schema.migrations.steps import create_table, full_name
 
 revision = "0003"
 down_revision = "0002"
 
-NAME = sa.String(128).with_variant(sa.String(128, collation="C"), "postgresql")
-
 
 def upgrade() -> None:
     """One table more."""
-    tables = op.get_context().opts["sloppy_tables"]
-    name = f"{tables.prefix}job_redactions"
-    op.create_table(
-        name,
-        sa.Column("name", NAME, nullable=False),
-        sa.Column("key", NAME, nullable=False),
-        sa.PrimaryKeyConstraint("name", "key", name=f"pk_{name}"),
-        schema=tables.schema,
+    create_table(
+        "job_redactions",
+        sa.Column("name", ByteText, nullable=False),
+        sa.Column("key", ByteText, nullable=False),
+        sa.PrimaryKeyConstraint("name", "key", name="pk_" + full_name("job_redactions")),
     )

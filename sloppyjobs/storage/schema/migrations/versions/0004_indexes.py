@@ -1,13 +1,12 @@
 """Smaller indexes: every enqueue pays for their bytes.
 
-Queued jobs get a list of their own, which needs no status. On PostgreSQL the instant of creation orders claims without
-the ids of the jobs, and nobody looks for equal keys where there are none.
+Queued jobs get a list of their own, which needs no status. Where the instant of creation orders claims, the index of
+claims has no ids of jobs.
 """
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-from alembic import op
+from sloppyjobs.storage.schema.migrations.steps import create_index, drop_index, style
 
 revision = "0004"
 down_revision = "0003"
@@ -15,36 +14,10 @@ down_revision = "0003"
 
 def upgrade() -> None:
     """Replace the indexes."""
-    table = f"{op.get_context().opts['sloppy_tables'].prefix}jobs"
-    _replace(
-        f"ix_{table}_list",
-        ["status", "created_at", "id"],
-        "coalesce(status, '') NOT IN ('queued', 'processing')",
-    )
-    _create(f"ix_{table}_list_queued", ["created_at", "id"], "coalesce(status, '') = 'queued'")
-    if op.get_context().dialect.name == "postgresql":
-        _replace(
-            f"ix_{table}_claim",
-            ["queue", "name", sa.text("priority DESC"), "run_at", "created_at"],
-            "status = 'queued'",
-        )
-
-
-def _replace(name: str, columns: list[str | sa.TextClause], where: str) -> None:
-    tables = op.get_context().opts["sloppy_tables"]
-    op.drop_index(name, table_name=f"{tables.prefix}jobs", schema=tables.schema)
-    _create(name, columns, where)
-
-
-def _create(name: str, columns: list[str | sa.TextClause], where: str) -> None:
-    tables = op.get_context().opts["sloppy_tables"]
-    condition = sa.text(where)
-    op.create_index(
-        name,
-        f"{tables.prefix}jobs",
-        columns,
-        schema=tables.schema,
-        postgresql_where=condition,
-        postgresql_with={"deduplicate_items": "off"},
-        sqlite_where=condition,
-    )
+    drop_index("jobs", "list")
+    create_index("jobs", "list", "status", "created_at", "id", where=style().settled_list, distinct=True)
+    create_index("jobs", "list_queued", "created_at", "id", where=style().queued_list, distinct=True)
+    if style().claim_by_instant:
+        drop_index("jobs", "claim")
+        claim = ("queue", "name", "priority DESC", "run_at", "created_at")
+        create_index("jobs", "claim", *claim, where="status = 'queued'", distinct=True)

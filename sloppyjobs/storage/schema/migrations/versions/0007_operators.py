@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
 
 from sloppyjobs.storage.schema.column_types import ByteText, KeyText, Word
 from sloppyjobs.storage.schema.instants import Instant
+from sloppyjobs.storage.schema.migrations.steps import add_column, create_index, create_table
 
 revision = "0007"
 down_revision = "0006"
@@ -14,12 +14,10 @@ down_revision = "0006"
 
 def upgrade() -> None:
     """Four tables more, and two columns of queues."""
-    tables = op.get_context().opts["sloppy_tables"]
-    prefix, schema = tables.prefix, tables.schema
-    op.add_column(f"{prefix}job_queues", sa.Column("paused_by", KeyText), schema=schema)
-    op.add_column(f"{prefix}job_queues", sa.Column("pause_reason", sa.Text), schema=schema)
-    op.create_table(
-        f"{prefix}job_deaths",
+    add_column("job_queues", "paused_by", KeyText)
+    add_column("job_queues", "pause_reason", sa.Text)
+    create_table(
+        "job_deaths",
         sa.Column("cause", Word, primary_key=True),
         sa.Column("queue", ByteText, primary_key=True),
         sa.Column("hour", Instant, primary_key=True),
@@ -29,10 +27,9 @@ def upgrade() -> None:
         sa.Column("deaths", sa.Integer, nullable=False),
         sa.Column("first_at", Instant, nullable=False),
         sa.Column("last_at", Instant, nullable=False),
-        schema=schema,
     )
-    op.create_table(
-        f"{prefix}job_retry_runs",
+    create_table(
+        "job_retry_runs",
         sa.Column("id", ByteText, primary_key=True),
         sa.Column("cause", Word, nullable=False),
         sa.Column("name", ByteText, nullable=False),
@@ -50,26 +47,21 @@ def upgrade() -> None:
         sa.Column("next_at", Instant),
         sa.Column("ended_at", Instant),
         sa.Column("ended_because", sa.Text),
-        schema=schema,
     )
-    runs = f"{prefix}job_retry_runs"
-    op.create_index(f"ix_{runs}_cause", runs, ["cause", "created_at", "id"], schema=schema)
-    op.create_index(f"ix_{runs}_due", runs, ["state", "next_at"], schema=schema)
-    op.create_table(
-        f"{prefix}job_retry_members",
+    create_index("job_retry_runs", "cause", "cause", "created_at", "id")
+    create_index("job_retry_runs", "due", "state", "next_at")
+    create_table(
+        "job_retry_members",
         sa.Column("run_id", ByteText, primary_key=True),
         sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("job_id", ByteText, nullable=False),
         sa.Column("attempt_count", sa.Integer, nullable=False),
-        schema=schema,
     )
-    op.create_table(
-        f"{prefix}job_form_keys",
+    create_table(
+        "job_form_keys",
         sa.Column("key", ByteText, primary_key=True),
         sa.Column("claimed_by", ByteText, nullable=False),
         sa.Column("created_at", Instant, nullable=False),
         sa.Column("answer", sa.Text),
-        schema=schema,
     )
-    keys = f"{prefix}job_form_keys"
-    op.create_index(f"ix_{keys}_created_at", keys, ["created_at"], schema=schema)
+    create_index("job_form_keys", "created_at", "created_at")

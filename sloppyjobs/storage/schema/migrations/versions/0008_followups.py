@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
+
+from sloppyjobs.storage.schema.migrations.steps import add_column
 
 revision = "0008"
 down_revision = "0007"
@@ -11,6 +12,5 @@ down_revision = "0007"
 
 def upgrade() -> None:
     """One column more, of jobs and of archived jobs."""
-    tables = op.get_context().opts["sloppy_tables"]
-    for name in ("jobs", "job_archive"):
-        op.add_column(f"{tables.prefix}{name}", sa.Column("followups", sa.Integer), schema=tables.schema)
+    for table in ("jobs", "job_archive"):
+        add_column(table, "followups", sa.Integer)

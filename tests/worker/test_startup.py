@@ -43,9 +43,9 @@ class Service:
     """A worker in a process of its own, by the command line; what it says goes to a file."""
 
     def __init__(self, folder: Path, url: str, *options: str) -> None:
-        (folder / "shop_of_arrivals.py").write_text(APPLICATION)
+        (folder / "shop_that_starts.py").write_text(APPLICATION)
         self.said = folder / "said.txt"
-        command = [sys.executable, "-m", "sloppyjobs.cli", "--app", "shop_of_arrivals:jobs", "worker", *options]
+        command = [sys.executable, "-m", "sloppyjobs.cli", "--app", "shop_that_starts:jobs", "worker", *options]
         with self.said.open("w") as output:
             self.process = subprocess.Popen(
                 command, cwd=folder, env={**os.environ, "JOBS_URL": url}, stdout=output, stderr=output

@@ -13,8 +13,7 @@ from sqlalchemy import create_engine, make_url
 from sqlalchemy.exc import DBAPIError, TimeoutError
 
 from sloppyjobs import Jobs, storage
-from sloppyjobs.storage.dialects.postgres.autocommit_pool import KEPT, MOST, OwnLines, PooledLines
-from sloppyjobs.storage.dialects.postgres.storage import PostgresStorage
+from sloppyjobs.storage.dialects.postgres.autocommit_pool import MAX_IDLE, MAX_IN_USE, EnginePool, OwnPool
 
 
 @pytest.fixture
@@ -44,11 +43,11 @@ def end_all(outside: Any) -> int:
     return len(outside.execute(f"SELECT pg_terminate_backend(pid, 5000) {OTHERS}").fetchall())
 
 
-def lines_of(storage: Any) -> Any:
-    return storage._lines
+def pool_of(storage: Any) -> Any:
+    return storage.inserts._pool
 
 
-def test_one_line_serves_one_enqueue_after_the_other(jobs: Jobs, outside: Any) -> None:
+def test_one_connection_serves_one_enqueue_after_the_other(jobs: Jobs, outside: Any) -> None:
     jobs.enqueue("greet")
     before = backends(outside)
     for number in range(3):
@@ -56,58 +55,58 @@ def test_one_line_serves_one_enqueue_after_the_other(jobs: Jobs, outside: Any) -
         jobs.enqueue_many([("greet", {"n": number})] * 3)
         jobs.enqueue_many([("greet", {"n": number}, {"priority": number})] * 3)
     assert backends(outside) == before
-    assert len(lines_of(jobs.storage)._waiting) == 1
+    assert len(pool_of(jobs.storage)._idle) == 1
 
 
-def test_lines_that_the_server_ended_are_replaced_and_nothing_is_lost(jobs: Jobs, outside: Any) -> None:
+def test_connections_that_the_server_ended_are_replaced_and_nothing_is_lost(jobs: Jobs, outside: Any) -> None:
     written = [jobs.enqueue("greet").id]
-    with lines_of(jobs.storage).lent():
+    with pool_of(jobs.storage).checkout():
         written.append(jobs.enqueue("greet").id)
-    assert len(lines_of(jobs.storage)._waiting) == 2
+    assert len(pool_of(jobs.storage)._idle) == 2
     assert end_all(outside) >= 2
     written.append(jobs.enqueue("greet").id)
-    assert len(lines_of(jobs.storage)._waiting) == 1, "the broken ones are gone"
+    assert len(pool_of(jobs.storage)._idle) == 1, "the broken ones are gone"
     assert end_all(outside) >= 1
     written += [job.id for job in jobs.enqueue_many([("greet", {})] * 2)]
     assert [jobs.get(id).id for id in written] == written
 
 
-def test_a_refused_statement_leaves_its_line_as_it_was(jobs: Jobs, outside: Any) -> None:
+def test_a_refused_statement_leaves_its_connection_as_it_was(jobs: Jobs, outside: Any) -> None:
     jobs.enqueue("greet")
     before = backends(outside)
-    with pytest.raises(DBAPIError, match="no_such_table"), lines_of(jobs.storage).lent() as line:
-        line.cursor.execute("SELECT * FROM no_such_table")
+    with pytest.raises(DBAPIError, match="no_such_table"), pool_of(jobs.storage).checkout() as connection:
+        connection.cursor.execute("SELECT * FROM no_such_table")
     jobs.enqueue("greet")
     assert backends(outside) == before
 
 
-def test_a_line_that_is_lent_while_its_engine_is_disposed_of_does_not_come_back(jobs: Jobs) -> None:
-    with lines_of(jobs.storage).lent() as line:
+def test_a_connection_in_use_while_its_engine_is_disposed_of_does_not_come_back(jobs: Jobs) -> None:
+    with pool_of(jobs.storage).checkout() as connection:
         jobs.storage.engine.dispose()
-        assert line.cursor.execute("SELECT 1").fetchone() == (1,)
-    assert line.driver.closed
-    assert lines_of(jobs.storage)._waiting == []
+        assert connection.cursor.execute("SELECT 1").fetchone() == (1,)
+    assert connection.driver.closed
+    assert pool_of(jobs.storage)._idle == []
     jobs.enqueue("greet")
 
 
 class DisposedBefore(list[Any]):
-    """Another thread disposes of the engine just before a line comes back."""
+    """Another thread disposes of the engine just before a connection comes back."""
 
     engine: Any
 
-    def append(self, line: Any) -> None:
+    def append(self, connection: Any) -> None:
         self.engine.dispose()
-        super().append(line)
+        super().append(connection)
 
 
-def test_a_line_that_comes_back_while_all_are_closed_is_closed_too(jobs: Jobs) -> None:
-    lines = lines_of(jobs.storage)
-    lines._waiting = kept = DisposedBefore()
+def test_a_connection_that_comes_back_while_all_are_closed_is_closed_too(jobs: Jobs) -> None:
+    pool = pool_of(jobs.storage)
+    pool._idle = kept = DisposedBefore()
     kept.engine = jobs.storage.engine
-    with lines.lent() as line:
-        line.cursor.execute("SELECT 1")
-    assert line.driver.closed
-    assert kept == lines._waiting == []
+    with pool.checkout() as connection:
+        connection.cursor.execute("SELECT 1")
+    assert connection.driver.closed
+    assert kept == pool._idle == []
 
 
 @pytest.mark.parametrize("ours", [True, False])
@@ -116,25 +115,25 @@ def test_a_transaction_that_was_left_open_is_undone(postgres_url: str, *, ours: 
     kept = storage.postgres(postgres_url if ours else engine)
     jobs = Jobs(kept)
     jobs.declare("greet")
-    assert isinstance(lines_of(kept), OwnLines if ours else PooledLines)
+    assert isinstance(pool_of(kept), OwnPool if ours else EnginePool)
     jobs.enqueue("greet")
-    with pytest.raises(ZeroDivisionError), lines_of(kept).lent() as line:
-        line.driver.execute("BEGIN")
-        line.driver.execute("DELETE FROM sloppy_jobs")
+    with pytest.raises(ZeroDivisionError), pool_of(kept).checkout() as connection:
+        connection.driver.execute("BEGIN")
+        connection.driver.execute("DELETE FROM sloppy_jobs")
         raise ZeroDivisionError
-    with lines_of(kept).lent() as line:
-        assert line.driver.autocommit
-        assert line.cursor.execute("SELECT count(*) FROM sloppy_jobs").fetchone() == (1,)
+    with pool_of(kept).checkout() as connection:
+        assert connection.driver.autocommit
+        assert connection.cursor.execute("SELECT count(*) FROM sloppy_jobs").fetchone() == (1,)
     kept.close()
     engine.dispose()
 
 
 def test_of_many_at_once_few_stay_and_none_when_the_engine_is_disposed_of(jobs: Jobs, outside: Any) -> None:
     with ExitStack() as stack:
-        for _ in range(KEPT + 5):
-            stack.enter_context(lines_of(jobs.storage).lent())
-        assert len(backends(outside)) == KEPT + 5
-    assert len(lines_of(jobs.storage)._waiting) == KEPT
+        for _ in range(MAX_IDLE + 5):
+            stack.enter_context(pool_of(jobs.storage).checkout())
+        assert len(backends(outside)) == MAX_IDLE + 5
+    assert len(pool_of(jobs.storage)._idle) == MAX_IDLE
     jobs.storage.engine.dispose()
     deadline = time.monotonic() + 30
     while backends(outside):
@@ -143,25 +142,23 @@ def test_of_many_at_once_few_stay_and_none_when_the_engine_is_disposed_of(jobs: 
     jobs.enqueue("greet")
 
 
-def test_lines_have_a_bound_and_a_thread_waits_for_one_in_vain_only_so_long(
-    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sloppyjobs.storage.dialects.postgres.autocommit_pool.PATIENCE", 0.05)
+def test_connections_have_a_bound_and_a_checkout_a_timeout(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sloppyjobs.storage.dialects.postgres.autocommit_pool.CHECKOUT_TIMEOUT", 0.05)
     with ExitStack() as stack:
-        for _ in range(MOST):
-            stack.enter_context(lines_of(jobs.storage).lent())
-        with pytest.raises(TimeoutError, match=f"all {MOST} connections for enqueues were in use for 0.05 s"):
+        for _ in range(MAX_IN_USE):
+            stack.enter_context(pool_of(jobs.storage).checkout())
+        with pytest.raises(TimeoutError, match=f"all {MAX_IN_USE} connections for enqueues were in use for 0.05 s"):
             jobs.enqueue("greet")
     assert jobs.enqueue("greet").status == "queued"
 
 
-def test_a_storage_on_connections_apart_has_lines_apart(postgres_url: str) -> None:
+def test_a_store_on_its_own_connections_has_a_pool_of_its_own(postgres_url: str) -> None:
     engine = create_engine(postgres_url.replace("postgresql://", "postgresql+psycopg://"))
-    shared: PostgresStorage = storage.postgres(engine)
-    apart = shared.apart()
-    assert isinstance(lines_of(shared), PooledLines)
-    assert isinstance(lines_of(apart), OwnLines)
-    with lines_of(apart).lent():
+    shared = storage.postgres(engine)
+    separate = shared.with_own_connections()
+    assert isinstance(pool_of(shared), EnginePool)
+    assert isinstance(pool_of(separate), OwnPool)
+    with pool_of(separate).checkout():
         assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]
-    apart.close()
+    separate.close()
     engine.dispose()

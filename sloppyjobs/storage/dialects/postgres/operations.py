@@ -1,0 +1,20 @@
+"""The hot operations by psycopg 3, over one pool of connections in autocommit mode."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.dialects.postgres import statements
+from sloppyjobs.storage.dialects.postgres.autocommit_pool import pool_for
+from sloppyjobs.storage.dialects.postgres.insert import PostgresInsert
+from sloppyjobs.storage.dialects.postgres.turns import PostgresClaims
+from sloppyjobs.storage.operations import Operations
+
+
+def operations(database: Database, channel: str | None) -> Operations:
+    """Insert and claim for this database; workers are notified on the channel, if there is one."""
+    pool, sql = pool_for(database), statements.statements(database.tables, channel)
+    return Operations(
+        insert=partial(PostgresInsert, pool=pool, sql=sql), claims=partial(PostgresClaims, pool=pool, sql=sql)
+    )

@@ -1,0 +1,55 @@
+"""Columns and indexes of SQLite, which has no type for instants: they are text of one fixed width, which sorts as text.
+
+A column may hold any text, or a BLOB, which sorts after every text.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Integer, String
+from sqlalchemy.types import TypeEngine
+
+from sloppyjobs.storage.dialects.partial_indexes import PartialIndexes
+from sloppyjobs.storage.schema.instant_values import EARLIEST, out_of_range
+from sloppyjobs.storage.schema.style import ColumnTypes
+
+NOW = "strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')"
+
+
+def to_text(instant: datetime) -> str:
+    """An aware instant as it is stored."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+class SqliteTypes(ColumnTypes):
+    """Types of columns."""
+
+    def row_number(self) -> TypeEngine[Any]:
+        """SQLite numbers rows by itself only for a column of exactly this type."""
+        return Integer()
+
+    def instant(self) -> TypeEngine[Any]:
+        """Text of 27 characters."""
+        return String(27)
+
+    def instant_to_driver(self, value: datetime) -> str:
+        """The text; what is out of range sorts before or after every other."""
+        if out_of_range(value):
+            return "" if value <= EARLIEST else "\U0010ffff"
+        return to_text(value)
+
+    def later(self, instant: str, seconds: str) -> str:
+        """By a modifier of ``strftime``."""
+        return f"strftime('%Y-%m-%dT%H:%M:%f000Z', {instant}, {seconds} || ' seconds')"
+
+
+class SqliteStyle(PartialIndexes):
+    """Form of tables."""
+
+    keyword = "sqlite_where"
+
+
+TYPES = SqliteTypes()
+STYLE = SqliteStyle()

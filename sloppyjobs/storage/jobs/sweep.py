@@ -1,0 +1,129 @@
+"""The sweep: jobs with expired leases go back, and what has become due goes to its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Select, literal_column, select
+
+from sloppyjobs import errors
+from sloppyjobs.domain.model import Ended, Job, Settlement
+from sloppyjobs.domain.states import Decision, Failure, Lost, Status, decide, event_type
+from sloppyjobs.storage.conflicts import all_changed
+from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.jobs import rows, settlement_sql
+from sloppyjobs.storage.jobs.damaged_rows import read_jobs
+from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
+from sloppyjobs.storage.jobs.lanes import status_in, status_is
+from sloppyjobs.storage.jobs.settle import Settle
+from sloppyjobs.storage.jobs.settlement_sql import as_json
+from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, Fence, Sweep
+from sloppyjobs.storage.schema.instants import Instant, as_stored
+
+_INSTANT = Instant()
+
+
+class Sweeper:
+    """Expired leases and due times, a bounded number at a time."""
+
+    def __init__(self, database: Database, settlement: Settle, followups: Followups) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.settlement = settlement
+        self.followups = followups
+
+    def sweep(self, limit: int = SWEEP_LIMIT) -> Sweep:
+        """Return jobs with expired leases to the queue, then promote what has become due. Looks before it writes."""
+        self.database.ensure_schema()
+        lease_ends, due, now = self.database.read(self._soonest)
+        lost: Sequence[Ended] = ()
+        promoted = 0
+        if lease_ends is not None and lease_ends < now:
+            lost = self._expire_leases(limit)
+        if due is not None and due <= now:
+            promoted = self.database.write(lambda c: self.promote(c, limit))
+        upcoming = [moment for moment in (lease_ends, due) if moment is not None]
+        soonest = min(upcoming, default=None)
+        next_in = None if soonest is None else max(0.0, (soonest - now).total_seconds())
+        return Sweep(len(lost), promoted, next_in, lost)
+
+    def _soonest(self, connection: Connection) -> tuple[datetime | None, datetime | None, datetime]:
+        query = self.database.prepared("soonest", self._soonest_statement)
+        *heads, now = query.rows(cursor_of(connection), {})[0]
+        # The head of an index may be a damaged row, which must not stop the sweep of all others.
+        lease_ends, due = (_INSTANT.process_result_value(head, self.database.engine.dialect) for head in heads)
+        return lease_ends, due, self.database.by_clock(now)
+
+    def _expire_leases(self, limit: int) -> list[Ended]:
+        """Settle the attempts whose leases have expired; also those of a run that was committed unheard."""
+        before: dict[Fence, tuple[Ended, Any]] = {}
+
+        def work(connection: Connection) -> list[Ended]:
+            ends = self.settlement.ends_of_attempts(connection, [id for id, _ in before]) if before else {}
+            # By the instant our own run is told from that of somebody who swept after it had failed.
+            ours = [one for fence, (one, end) in before.items() if ends.get(fence) == end]
+            lost = self._expire(connection, limit)
+            if lost:
+                ends = self.settlement.ends_of_attempts(connection, [one.job.id for one in lost])
+                before.update({_fence(one): (one, ends[_fence(one)]) for one in lost})
+            return [*ours, *lost]
+
+        return self.database.write(work)
+
+    def _expire(self, connection: Connection, limit: int) -> list[Ended]:
+        c = self.tables.jobs.c
+        query = select(*rows.columns(self.tables.jobs, rows.JOB_FIELDS))
+        query = query.where(status_is("processing"), c.locked_until < self.database.now(connection))
+        query = self.dialect.locked(query.order_by(c.locked_until).limit(limit), skip=True)
+        expired = read_jobs(self.dialect, connection, query)
+        lost = [
+            Ended(job, Settlement(job.id, job.attempt_count, job.locked_by, _lost(job)))  # type: ignore[arg-type]
+            for job in expired
+        ]
+        accepted = self.settlement.settle_in(connection, [one.settlement for one in lost]) if lost else set()
+        return [one for one in lost if one.job.id in accepted]
+
+    def promote(self, connection: Connection, limit: int) -> int:
+        """Queue jobs that have become due; the number of them."""
+        c = self.tables.jobs.c
+        self.dialect.plan_by_index(connection)
+        now = self.database.now(connection)
+        query = select(c.id, c.status, c.followups).where(status_in("scheduled", "retrying"), c.run_at <= now)
+        query = self.dialect.locked(query.order_by(c.run_at, c.id).limit(limit), skip=True)
+        due = sorted((str(row.id), Status(row.status), row.followups) for row in connection.execute(query))
+        if not due:
+            return 0
+        cursor, moment = cursor_of(connection), self.database.to_driver(now)
+        values = {"given": as_json([(id, source.value) for id, source, _ in due]), "now": moment}
+        all_changed(settlement_sql.prepared(self.database, settlement_sql.promote_jobs).run(cursor, values), len(due))
+        settlement_sql.write_edges(self.database, cursor, [_queued_event(id, source) for id, source, _ in due], moment)
+        flagged = [Edge(id, source, Status.QUEUED, bits_of(bits)) for id, source, bits in due if bits is not None]
+        if flagged:
+            self.followups.after(connection, flagged)
+        return len(due)
+
+    def _soonest_statement(self) -> Select[Any]:
+        """The end of the first lease and the first due time, which are the heads of two indexes; and the clock."""
+        c = self.tables.jobs.c
+        leases = select(as_stored(c.locked_until)).where(status_is("processing")).order_by(c.locked_until)
+        due = select(as_stored(c.run_at)).where(status_in("scheduled", "retrying")).order_by(c.run_at, c.id)
+        heads = [query.limit(literal_column("1")).scalar_subquery() for query in (leases, due)]
+        return select(*heads, self.database.clock_column())
+
+
+def _queued_event(job_id: str, source: Status) -> tuple[Any, ...]:
+    return job_id, event_type(source, Status.QUEUED), source.value, "queued", None, None, None, None
+
+
+def _fence(one: Ended) -> Fence:
+    return one.job.id, one.settlement.attempt
+
+
+def _lost(job: Job) -> Decision:
+    until = "?" if job.locked_until is None else job.locked_until.isoformat(timespec="seconds")
+    message = f"{job.locked_by} held the job until {until} and was not heard of since"
+    failure = Failure(errors.LeaseExpired.code, message, type="sloppyjobs.errors.LeaseExpired")
+    return decide(job.attempt_count, job.max_attempts, Lost(failure))

@@ -1,0 +1,21 @@
+"""The hot operations of a store, which a dialect may replace by faster ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.jobs.claim import Claims
+from sloppyjobs.storage.jobs.insert import Insert
+from sloppyjobs.storage.jobs.lanes import Lanes
+from sloppyjobs.storage.jobs.settle import Settle
+from sloppyjobs.storage.jobs.unanswered import Unanswered
+
+
+@dataclass(frozen=True)
+class Operations:
+    """How each of them is made. The defaults are common SQL."""
+
+    insert: Callable[[Database], Insert] = Insert
+    claims: Callable[[Database, Lanes, Settle, Unanswered], Claims] = Claims

@@ -1,0 +1,68 @@
+"""The steps of migrations, under the installation's prefix and schema and in the form of its database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+
+from sloppyjobs.storage.schema.style import IndexForm, TableStyle
+from sloppyjobs.storage.schema.tables import Tables
+
+
+def style() -> TableStyle:
+    """How this database makes tables."""
+    return _tables().style
+
+
+def full_name(table: str) -> str:
+    """The name of a table, with the installation's prefix."""
+    return f"{_tables().prefix}{table}"
+
+
+def create_table(table: str, *parts: Any) -> None:
+    """Create a table."""
+    op.create_table(full_name(table), *parts, *style().own_columns(table), schema=_tables().schema)
+
+
+def apply_settings() -> None:
+    """Set what this database wants set for tables, once they all exist."""
+    preparer = op.get_context().dialect.identifier_preparer
+    for table, statement in style().table_settings.items():
+        name = preparer.format_table(sa.table(full_name(table), schema=_tables().schema))
+        op.execute(statement.format(table=name))
+
+
+def add_column(table: str, name: str, kind: Any) -> None:
+    """Add a column, which is null in the rows there are."""
+    op.add_column(full_name(table), sa.Column(name, kind), schema=_tables().schema)
+
+
+def create_index(
+    table: str, suffix: str, *columns: str, where: str | None = None, unique: bool = False, distinct: bool = False
+) -> None:
+    """Create an index; with ``where``, one over the rows that meet it, where the database has such indexes."""
+    form = IndexForm(columns) if where is None else style().partial_index(columns, where, distinct=distinct)
+    op.create_index(
+        _index_name(table, suffix, unique=unique),
+        full_name(table),
+        [sa.text(column) if " " in column else column for column in form.columns],
+        unique=unique,
+        schema=_tables().schema,
+        **form.options,
+    )
+
+
+def drop_index(table: str, suffix: str) -> None:
+    """Drop an index."""
+    op.drop_index(_index_name(table, suffix), table_name=full_name(table), schema=_tables().schema)
+
+
+def _tables() -> Tables:
+    tables: Tables = op.get_context().opts["sloppy_tables"]
+    return tables
+
+
+def _index_name(table: str, suffix: str, *, unique: bool = False) -> str:
+    return f"{'uq' if unique else 'ix'}_{full_name(table)}_{suffix}"

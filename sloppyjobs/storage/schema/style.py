@@ -1,0 +1,113 @@
+"""How one kind of database makes columns, keys and indexes.
+
+A dialect overrides what is different there. What is not overridden works on every database, if not as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar, NamedTuple
+
+from sqlalchemy import BigInteger, Column, DateTime, String
+from sqlalchemy.exc import CompileError
+from sqlalchemy.types import TypeEngine
+
+from sloppyjobs.domain.states import Status
+from sloppyjobs.storage.schema.instant_values import LATEST, nearest
+
+
+class ColumnTypes:
+    """The types of columns, and how instants are stored."""
+
+    def text(self, length: int) -> TypeEngine[Any]:
+        """Text that sorts byte by byte, so that a cursor means the same on every database."""
+        return String(length)
+
+    def row_number(self) -> TypeEngine[Any]:
+        """A number that the database gives to each new row."""
+        return BigInteger()
+
+    def instant(self) -> TypeEngine[Any]:
+        """A point in time, to the microsecond."""
+        return DateTime(timezone=True)
+
+    def instant_to_driver(self, value: datetime) -> Any:
+        """What the driver is given for an aware instant."""
+        return value.astimezone(UTC)
+
+    def instant_from_driver(self, value: Any) -> datetime:
+        """What the driver gave, as an aware instant; ``EARLIEST`` or ``LATEST`` for what Python cannot hold."""
+        if isinstance(value, str):
+            return nearest(value)
+        if not isinstance(value, datetime):
+            return LATEST
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+    def within_range(self, column: str) -> str:
+        """SQL for a column of instants that the driver can read, whatever is stored."""
+        return column
+
+    def later(self, instant: str, seconds: str) -> str:
+        """SQL for an instant and a number of seconds after it; there is no common form."""
+        raise CompileError(f"this database has no form for {instant} and {seconds} s")
+
+
+class IndexForm(NamedTuple):
+    """An index as a database makes it: its columns, such as ``"priority DESC"``, and options for ``Index``."""
+
+    columns: tuple[str, ...]
+    options: Mapping[str, Any] = {}
+
+
+class TableStyle:
+    """The form of tables, and the predicates by which queries reach their indexes."""
+
+    claim_by_instant: ClassVar[bool] = False
+    """Whether the instant of creation alone orders the jobs of a lane, so that the claim index needs no id."""
+    events_by_job: ClassVar[bool] = False
+    """Whether one index serves as the key of events and for reading a job's history."""
+    listed_status: ClassVar[str] = "status"
+    """The status in the predicates of the indexes of lists; queries that mean one of these repeat its predicate."""
+    table_settings: ClassVar[Mapping[str, str]] = {}
+    """Statements that follow the creation of a table, by its name without prefix; ``{table}`` is its full name."""
+
+    def partial_index(self, columns: tuple[str, ...], where: str, *, distinct: bool = False) -> IndexForm:  # noqa: ARG002
+        """An index over the rows that meet ``where``; over all rows where there are no such indexes.
+
+        ``distinct``: no two rows have the same key.
+        """
+        return IndexForm(columns)
+
+    def own_columns(self, table: str) -> tuple[Column[Any], ...]:  # noqa: ARG002
+        """Columns that only this database needs, such as generated ones which replace a predicate of an index."""
+        return ()
+
+    def is_false(self, column: str) -> str:
+        """The condition that a column of booleans is false."""
+        return f"NOT {column}"
+
+    def in_list(self, status: Status) -> str:
+        """The condition by which jobs of a status are found in the order of their creation."""
+        if status is Status.PROCESSING:
+            return "status = 'processing'"
+        return f"status = '{status.value}' AND {self.queued_list if status is Status.QUEUED else self.settled_list}"
+
+    @property
+    def queued_list(self) -> str:
+        """What the list of queued jobs holds."""
+        return f"{self.listed_status} = 'queued'"
+
+    @property
+    def settled_list(self) -> str:
+        """What the list of all jobs that neither wait for a worker nor run holds."""
+        return f"{self.listed_status} NOT IN ('queued', 'processing')"
+
+    @property
+    def enabled(self) -> str:
+        """Which schedules fire; queries repeat it, so that the partial indexes serve them."""
+        return f"{self.is_false('paused')} AND vanished_at IS NULL"
+
+
+COMMON_TYPES = ColumnTypes()
+COMMON_STYLE = TableStyle()

@@ -1,0 +1,64 @@
+"""What a worker asks of a store: the ports of claims, settlements and leases, and a few parts beside them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from sloppyjobs.storage.ports import (
+    ClaimPort,
+    LeasePort,
+    LogPort,
+    ReadPort,
+    RedactionPort,
+    SchemaPort,
+    SettlePort,
+    WorkerPort,
+)
+
+
+class LoopStorage(ClaimPort, SettlePort, LeasePort, ReadPort, Protocol):
+    """What the loop and its leases need."""
+
+    @property
+    def workers(self) -> WorkerPort:
+        """The rows of workers."""
+        ...
+
+
+class ReportStorage(LeasePort, ReadPort, Protocol):
+    """What reports of running handlers need."""
+
+    @property
+    def logs(self) -> LogPort:
+        """The log lines of jobs."""
+        ...
+
+
+class HookStorage(ReadPort, Protocol):
+    """What log records and hooks after a settlement need."""
+
+    @property
+    def redactions(self) -> RedactionPort:
+        """The secret keys of jobs."""
+        ...
+
+
+class DueSchedules(Protocol):
+    """When schedules are due; a store has it as ``firing``."""
+
+    def next_in(self) -> float | None:
+        """Seconds until the next occurrence, negative when it is late; None without one."""
+        ...
+
+
+class WorkerStorage(LoopStorage, ReportStorage, HookStorage, SchemaPort, Protocol):
+    """What a whole worker needs."""
+
+    @property
+    def firing(self) -> DueSchedules:
+        """When schedules are due."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
+        ...
