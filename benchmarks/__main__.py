@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
 from benchmarks import (
+    before,
     bulk,
     databases,
     drain,
@@ -180,6 +182,21 @@ def sweep_command(database: str | None, jobs: int, rounds: int, as_json: bool) -
     """Search for the peers' fastest settings."""
     with databases.server(database) as server:
         show(sweep.run(server, jobs, rounds), as_json=as_json)
+
+
+@main.command("before")
+@click.argument("checkout", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@with_database
+@with_jobs(20_000)
+@with_rounds()
+@click.option("--case", "only", multiple=True, metavar="WORD", help="Only cases with this word; may be repeated.")
+@with_json
+def before_command(
+    checkout: Path, database: str | None, jobs: int, rounds: int, only: tuple[str, ...], as_json: bool
+) -> None:
+    """This checkout beside another, such as a worktree of the commit before."""
+    with databases.server(database) as server:
+        show(before.run(server, checkout.resolve(), jobs, rounds, only), as_json=as_json)
 
 
 @main.command("all")

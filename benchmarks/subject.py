@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 MARK = "RESULT "
@@ -20,10 +21,13 @@ class PeerMissing(Exception):
     """The peer is not installed here."""
 
 
-def run(system: str, action: str, **params: Any) -> dict[str, Any]:
-    """Run one action of one system in a new process and return what it measured."""
+def run(system: str, action: str, *, checkout: Path | None = None, **params: Any) -> dict[str, Any]:
+    """Run one action of one system in a new process, of this or another checkout, and return what it measured."""
+    own = None if checkout is None else checkout / ".venv" / "bin" / "python"
+    python = str(own) if own is not None and own.exists() else sys.executable
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.subject", system, action, json.dumps(params)],
+        [python, "-m", "benchmarks.subject", system, action, json.dumps(params)],
+        cwd=checkout,
         capture_output=True,
         text=True,
         check=False,

@@ -142,7 +142,8 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
 
     def get_job(self, id: str) -> JobView:
         """The job, with previews of payload, result and metadata; ``UnknownJob`` where there is none."""
-        return self._presenter().view(*self._storage.lists.job_row(id))
+        found = self._storage.lists.job_row(id)
+        return self._presenter().view(*found)
 
     def whole_id(self, text: str) -> str:
         """The id that a shortened one (``job_01kg9f9c…x7q2``) stands for; any other text is returned as it is.

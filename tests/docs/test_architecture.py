@@ -1,0 +1,111 @@
+"""The page on how it is built is true: the picture is of today's imports, and a job takes the way that is described."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from sloppyjobs import Jobs
+from webui import AllowAll, create_blueprint
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
+
+
+def test_the_picture_of_the_layers_is_of_these_imports() -> None:
+    path = ROOT / "docs" / "generators" / "layers.py"
+    spec = importlib.util.spec_from_file_location("layers", path)
+    assert spec is not None and spec.loader is not None
+    layers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(layers)
+    command = "python docs/generators/layers.py > docs/explanation/layers.svg"
+    assert layers.svg() == (ROOT / "docs" / "explanation" / "layers.svg").read_text(), f"run {command}"
+
+
+def way(heading: str) -> list[str]:
+    """The files that the page lists under a heading."""
+    section = PAGE.split(f"### {heading}\n")[1].split("\n#")[0]
+    return re.findall(r"^\d+\. `([^`]+)`:", section, re.MULTILINE)
+
+
+@contextmanager
+def entered() -> Iterator[list[str]]:
+    """The files of ours in which functions are called inside, in their order."""
+    files: dict[str, None] = {}
+
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(str(ROOT)):
+            files[Path(name).relative_to(ROOT).as_posix()] = None
+
+    found: list[str] = []
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield found
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+        found += list(files)
+
+
+@pytest.fixture
+def jobs(ready_sqlite_url: str) -> Iterator[Jobs]:
+    found = Jobs(ready_sqlite_url)
+    found.define("greet", lambda ctx, payload: None)
+    # What happens at the first time only does not count.
+    found.enqueue("greet", {"to": "ann"})
+    yield found
+    found.storage.close()
+
+
+def in_order(wanted: list[str], files: list[str]) -> list[str]:
+    """The wanted files as they were entered."""
+    return [file for file in files if file in wanted]
+
+
+def test_an_enqueue_takes_the_way_that_is_described(jobs: Jobs) -> None:
+    with entered() as files:
+        jobs.enqueue("greet", {"to": "ann"})
+    assert in_order(way("Enqueue"), files) == way("Enqueue")
+
+
+def test_a_worker_takes_the_way_that_is_described(jobs: Jobs) -> None:
+    worker = jobs.create_worker(concurrency=1, poll_interval=0.05)
+    with entered() as files:
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        _until(lambda: jobs.admin.list_jobs(status="succeeded").items)
+        worker.stop()
+        thread.join(60)
+    # Its threads do several things at once: which comes first is not the point.
+    assert sorted(in_order(way("Claim, run, settle"), files)) == sorted(way("Claim, run, settle"))
+
+
+def test_a_page_takes_the_way_that_is_described(jobs: Jobs) -> None:
+    app = Flask(__name__)
+    app.secret_key = "for sessions"
+    app.register_blueprint(create_blueprint(jobs, AllowAll()), url_prefix="/jobs")
+    [job] = jobs.admin.list_jobs().items
+    client = app.test_client()
+    with entered() as files:
+        assert client.get(f"/jobs/jobs/{job.id}").status_code == 200
+    assert in_order(way("Its page"), files) == way("Its page")
+
+
+def _until(condition: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
