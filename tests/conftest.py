@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import shutil
@@ -16,7 +17,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, settings
 from kept_database import KeptDatabases, Server
+from shared_statements import share_statements
 from sqlalchemy import create_engine
 
 from sloppyjobs import storage
@@ -45,7 +48,12 @@ if not os.environ.get("PYTEST_DEBUG_TEMPROOT") and _in_memory():
     # Each commit of a SQLite file waits for its disk otherwise; the tests kill processes, not the machine.
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(_in_memory())
 
+# Others use the machine too: how long an example took says nothing about the code.
+settings.register_profile("sloppyjobs", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("sloppyjobs")
+
 pytest.register_assert_rewrite("sloppyjobs.testing.conformance")
+share_statements()
 
 if "mix_stderr" in inspect.signature(CliRunner).parameters:
     # Before click 8.2 the two streams came either apart or as one, and not both ways at once.
@@ -64,6 +72,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if _needs_postgres(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what stays to the end: thousands of tests, and all that was imported for them."""
+    gc.collect()
+    gc.freeze()
 
 
 def _needs_postgres(item: pytest.Item) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
+from collections import deque
 from typing import Any, Self
 
 import psycopg
@@ -14,40 +16,31 @@ from sloppyjobs.storage.schema.tables import Tables
 _VERSION_TABLE = Tables().schema_name
 _OURS = sorted({table.name for table in Tables().metadata.tables.values()} | {_VERSION_TABLE})
 
-# Only what was written to is emptied: each truncated table costs new files for it and for its indexes. And truncated,
-# not deleted from, because the planner looks at the size of the files.
-_EMPTY = f"""
-DO $$ DECLARE strangers text; used text; BEGIN
-  SELECT string_agg(format('%I', relname), ', ') INTO strangers FROM pg_class
-    WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> ALL ('{{{",".join(_OURS)}}}');
-  IF strangers IS NOT NULL THEN EXECUTE 'DROP TABLE ' || strangers; END IF;
-  SELECT string_agg(format('%I', relname), ', ') INTO used FROM pg_class
-    WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> '{_VERSION_TABLE}'
-      AND pg_relation_size(oid) > 0;
-  IF used IS NOT NULL THEN EXECUTE 'TRUNCATE ' || used || ' RESTART IDENTITY CASCADE'; END IF;
-END $$
-"""
-
 # What a test may have altered and emptying does not put back: the version, columns, indexes, options of tables,
-# constraints, functions, triggers, schemas, settings of the database, statistics of the planner.
+# constraints, functions, triggers, schemas, settings of the database, statistics of the planner. Rows of the catalogue
+# are compared as they are, since a copy of a database keeps its numbers. After that, the tables with rows, and those
+# that are not ours.
 _STATE = f"""
-WITH ours AS (SELECT * FROM pg_class
+WITH ours AS (SELECT oid, relname, relkind, reloptions, relacl FROM pg_class
   WHERE relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname ~ '^pg_' OR nspname = 'information_schema'))
 SELECT
   (SELECT string_agg(v::text, ';') FROM {_VERSION_TABLE} v),
-  (SELECT md5(string_agg(concat_ws(':', relname, relkind, reloptions, relacl), ';' ORDER BY relname)) FROM ours),
-  (SELECT md5(string_agg(concat_ws(':', relname, attname, atttypid, attnotnull, atthasdef, attstattarget), ';'
-    ORDER BY relname, attnum)) FROM pg_attribute JOIN ours ON ours.oid = attrelid WHERE attnum > 0),
-  (SELECT md5(string_agg(pg_get_indexdef(indexrelid) || indisvalid, ';' ORDER BY indexrelid::regclass::text))
-    FROM pg_index JOIN ours ON ours.oid = indexrelid),
-  (SELECT md5(string_agg(conname || pg_get_constraintdef(pg_constraint.oid), ';' ORDER BY conname))
-    FROM pg_constraint JOIN ours ON ours.oid = conrelid),
+  (SELECT sum(hashtextextended(o::text, 0)) FROM ours o),
+  (SELECT sum(hashtextextended(
+      concat_ws(':', attrelid, attname, attnum, atttypid, attnotnull, atthasdef, attstattarget), 0))
+    FROM pg_attribute JOIN ours ON ours.oid = attrelid WHERE attnum > 0),
+  (SELECT sum(hashtextextended(i::text, 0)) FROM pg_index i JOIN ours ON ours.oid = indexrelid),
+  (SELECT sum(hashtextextended(c::text, 0)) FROM pg_constraint c JOIN ours ON ours.oid = conrelid),
   (SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace),
   (SELECT count(*) FROM pg_trigger JOIN ours ON ours.oid = tgrelid),
   (SELECT count(*) FROM pg_namespace),
   (SELECT count(*) FROM pg_db_role_setting JOIN pg_database d ON d.oid = setdatabase
     WHERE datname = current_database()),
-  (SELECT count(*) FROM pg_statistic JOIN ours ON ours.oid = starelid)
+  (SELECT count(*) FROM pg_statistic JOIN ours ON ours.oid = starelid),
+  (SELECT string_agg(format('%I', relname), ', ') FROM ours
+    WHERE relkind = 'r' AND relname <> '{_VERSION_TABLE}' AND pg_relation_size(oid) > 0),
+  (SELECT string_agg(format('%I', relname), ', ') FROM pg_class
+    WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> ALL ('{{{",".join(_OURS)}}}'))
 """
 
 
@@ -85,10 +78,18 @@ class Server:
         """Drop a database, whoever is connected to it."""
         self.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
+    def disconnect(self, name: str) -> bool:
+        """End whoever is connected to a database, without waiting for it; whether somebody was."""
+        ended = f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '{name}'"
+        found = self._connection.execute(ended).fetchone()
+        return found is not None and found[0] > 0
+
     def rename(self, name: str, new_name: str) -> None:
         """Give a database another name; who is connected to it is disconnected."""
         while True:
-            self.execute(f"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '{name}'")
+            # The server itself looks only every 100 ms whether they are gone.
+            while self.disconnect(name):
+                time.sleep(0.001)
             try:
                 self.execute(f'ALTER DATABASE "{name}" RENAME TO "{new_name}"')
             except psycopg.errors.ObjectInUse:
@@ -101,12 +102,12 @@ class Server:
 
 
 class KeptDatabases:
-    """Databases with the schema in place: emptied when a test gives one back, and made anew only if it altered it."""
+    """Databases with the schema in place: emptied after a test instead of made anew, unless it altered them."""
 
     def __init__(self, server: Server, template: str) -> None:
         self._server = server
         self._template = template
-        self._spare: list[str] = []
+        self._used: deque[str] = deque()
         self._expected = self._emptied(template)
         assert self._expected is not None
 
@@ -114,33 +115,49 @@ class KeptDatabases:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        while self._spare:
-            self._server.drop(self._spare.pop())
+        while self._used:
+            self._server.drop(self._used.pop())
 
     def take(self) -> str:
         """The name of an empty database of one's own."""
-        if self._spare:
-            return self._spare.pop()
+        # Not the one that was given back last: its connections are still being closed, which would have to be awaited.
+        while len(self._used) > 1:
+            cleaned = self._cleaned(self._used.popleft())
+            if cleaned:
+                return cleaned
         name = self._server.new_name()
         self._server.execute(f'CREATE DATABASE "{name}" TEMPLATE "{self._template}" STRATEGY FILE_COPY')
         return name
 
     def give_back(self, name: str) -> None:
-        """Empty it for the next test.
+        """Let another test have it."""
+        self._server.disconnect(name)
+        self._used.append(name)
 
-        It gets another name, so that a thread or a process which the test has left behind cannot find it.
+    def _cleaned(self, name: str) -> str | None:
+        """The name of the database when it is as good as new; otherwise it is dropped.
+
+        It gets another name, so that a thread or a process which a test has left behind cannot find it.
         """
         renamed = self._server.new_name()
         self._server.rename(name, renamed)
         if self._emptied(renamed) == self._expected:
-            self._spare.append(renamed)
-        else:
-            self._server.drop(renamed)
+            return renamed
+        self._server.drop(renamed)
+        return None
 
     def _emptied(self, name: str) -> tuple[Any, ...] | None:
+        """What is left of it besides empty tables of ours."""
         try:
             with psycopg.connect(self._server.url_of(name), autocommit=True) as connection:
-                connection.execute(_EMPTY)
-                return connection.execute(_STATE).fetchone()
+                *state, used, strangers = connection.execute(_STATE).fetchone() or ()
+                if strangers:
+                    connection.execute(f"DROP TABLE {strangers}")
+                    *state, used, _ = connection.execute(_STATE).fetchone() or ()
+                if used:
+                    # Only what was written to: each truncated table costs new files for it and for its indexes. And
+                    # truncated, not deleted from, because the planner looks at the size of the files.
+                    connection.execute(f"TRUNCATE {used} RESTART IDENTITY CASCADE")
+                return tuple(state)
         except psycopg.Error:
             return None  # what a test has done to it is not worth mending

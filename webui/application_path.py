@@ -51,10 +51,10 @@ def _made(target: str, found: Any) -> Any:
 
 def _jobs_of(target: str, found: Any) -> Jobs:
     if isinstance(found, Flask):
-        kept = found.extensions.get(EXTENSION)
-        if kept is None:
+        extension = found.extensions.get(EXTENSION)
+        if extension is None:
             raise _refused(target, f"the application {found.import_name!r} has no jobs: call jobs.init_app(app, db)")
-        found = kept
+        found = extension
     if isinstance(found, SloppyJobs):
         # Bound here and now: during requests another application is in force, the one of these pages.
         try:

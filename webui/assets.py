@@ -25,7 +25,7 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 
 
 class Asset(NamedTuple):
-    """One file, in memory: all of them together are smaller than a photograph."""
+    """One file, in memory; all of them have less than a megabyte."""
 
     name: str
     digest: str
@@ -53,7 +53,7 @@ class Assets:
         return None if asset is None else asset.hashed
 
     def response(self, file: str) -> Response | None:
-        """The file of that hashed name. A name of another release gets the present file, not kept."""
+        """The file of that hashed name. A name of another release gets the present file, which is not cached."""
         asset = self._by_hashed.get(file)
         cached = _FOR_EVER
         if asset is None:

@@ -66,7 +66,7 @@ _FILTERS = {
 _MOMENTS = ("created_from", "created_to", "run_from", "run_to", "until")
 
 
-class Said(NamedTuple):
+class EntryText(NamedTuple):
     """An entry in words."""
 
     icon: str
@@ -74,8 +74,8 @@ class Said(NamedTuple):
     details: tuple[Markup, ...]
 
 
-def said(entry: AuditEntry, times: Times, link: Link) -> Said:
-    """The entry as a sentence with its target as a link, and its details; any action, and any detail, can be said."""
+def entry_text(entry: AuditEntry, times: Times, link: Link) -> EntryText:
+    """The entry as a sentence with its target as a link, and its details; any action, and any detail, has a text."""
     words = ACTIONS.get(entry.action) or _unknown(entry.action)
     detail = dict(entry.detail)
     if entry.target_type == "jobs" and entry.action not in _OF_MANY:
@@ -87,7 +87,7 @@ def said(entry: AuditEntry, times: Times, link: Link) -> Said:
     parts = [Markup.escape(words.before), target, Markup.escape(words.after)]
     if until is not None:
         parts.append(Markup("until {}").format(_moment(until, times)))
-    return Said(words.icon, Markup(" ").join(part for part in parts if part), tuple(details))
+    return EntryText(words.icon, Markup(" ").join(part for part in parts if part), tuple(details))
 
 
 def _unknown(action: str) -> Words:

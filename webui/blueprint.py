@@ -1,4 +1,4 @@
-"""``create_blueprint``: everything put together."""
+"""``create_blueprint``: the routes, templates and hooks of the UI as one blueprint."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def build(ui: Ui, *, owns_root: bool = False) -> Blueprint:
     # The last of these is called first.
     blueprint.after_request(compression.compress)
     blueprint.after_request(security.protect)
-    blueprint.after_request(rendering.sign)
+    blueprint.after_request(rendering.mark_response)
     failures.register(blueprint, ui)
     for route in map(sent_forms.guard, (*ROUTES, *(signing_out.ROUTES if ui.signs_out else ()))):
         ui.routes[route.endpoint] = route

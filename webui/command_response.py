@@ -9,7 +9,7 @@ from flask import Response, g, request, url_for
 
 from sloppyjobs import errors
 from webui import refusals
-from webui.rendering import Flash, is_htmx, keep, render
+from webui.rendering import Flash, flash_later, is_htmx, render
 from webui.ui import Ui, visit
 
 REASON_LENGTH = 2_000
@@ -18,7 +18,7 @@ Show = Callable[..., Response]
 
 
 class Outcome(NamedTuple):
-    """What a command was answered: a message, and the page that it is shown on."""
+    """The result of a command: a message, and the page that it is shown on."""
 
     flash: Flash
     status: int
@@ -27,18 +27,18 @@ class Outcome(NamedTuple):
 
 
 def outcome() -> Outcome | None:
-    """What the command of this request was answered, if it was answered with ``answer``."""
+    """The result of this request's command, if it was sent by ``respond``."""
     found: Outcome | None = g.get("sloppyjobs_outcome")
     return found
 
 
-def who() -> dict[str, Any]:
-    """Who commands and why, for the audit trail."""
+def actor_and_reason() -> dict[str, Any]:
+    """The actor and the reason of a command, for the audit trail."""
     reason = request.form.get("reason", "").strip()[:REASON_LENGTH]
     return {"actor": visit().actor_name, "reason": reason or None}
 
 
-def attempt(command: Callable[[], Flash]) -> tuple[Flash, int]:
+def run_command(command: Callable[[], Flash]) -> tuple[Flash, int]:
     """Run a command; a lost race becomes a message, because the page shows what is true now."""
     try:
         return command(), 200
@@ -46,16 +46,16 @@ def attempt(command: Callable[[], Flash]) -> tuple[Flash, int]:
         return Flash("warn", refusals.title(error), refusals.reason(error)), 409
 
 
-def answer(ui: Ui, flash: Flash, status: int, endpoint: str, show: Show, **values: Any) -> Response:
+def respond(ui: Ui, flash: Flash, status: int, endpoint: str, show: Show, **values: Any) -> Response:
     """The page at ``endpoint``: shown at once to a script, by redirect to everybody else.
 
     Who may command but not see that page is told what was done, and no more.
     """
-    ui.snapshots.forget()
+    ui.snapshots.clear()
     g.sloppyjobs_outcome = Outcome(flash, status, endpoint, values)
     if visit().lacks(ui.routes[endpoint], values) is not None:
         return render(ui, "done.html", title=flash.title, status=status, done=flash)
     if is_htmx():
         return ui.admin.snapshot(lambda: show(ui, **values, flashes=(flash,), status=status))
-    keep(ui, flash)
+    flash_later(ui, flash)
     return Response(status=303, headers={"Location": url_for(f".{endpoint}", **values)})

@@ -211,7 +211,7 @@ def register(blueprint: Blueprint, ui: Ui) -> None:
     def handle(error: Exception) -> ResponseReturnValue:
         if isinstance(error, FormExpired | CSRFError) and not ui.current_route().api and has_secret():
             try:
-                return expired.again(ui)
+                return expired.form_again(ui)
             except HANDLED as other:
                 error = other
         explained = explain(error)

@@ -74,14 +74,14 @@ class JobFilters(NamedTuple):
 
     def link(self, **changed: str | None) -> dict[str, str | None]:
         """Query parameters of this list with some changed; a page starts over."""
-        kept: dict[str, str | None] = {**self.values, "order": self.order if self.order != ORDERS[0] else None}
+        parameters: dict[str, str | None] = {**self.values, "order": self.order if self.order != ORDERS[0] else None}
         if "range" in changed:
-            kept.pop("since", None)
-        return {**kept, **changed}
+            parameters.pop("since", None)
+        return {**parameters, **changed}
 
 
 def parse(given: Mapping[str, str], zone: ZoneInfo, now: datetime | None = None) -> JobFilters:
-    """The filters in a query string or a form. What makes no sense is kept as it was typed, and refused."""
+    """The filters in a query string or a form. Invalid values stay as they were typed, and are refused."""
     values = {name: given[name].strip() for name in (*EXACT, *CAUSE, *DATES) if given.get(name, "").strip()}
     accepted: dict[str, Any] = {}
     refused: dict[str, str] = {}

@@ -8,7 +8,7 @@ from htmx_flask.requests import HtmxHeaders
 
 from webui import security
 from webui.routes import PUBLIC, Route
-from webui.ui import LEFT, Ui, Visit
+from webui.ui import SIGNED_OUT, Ui, Visit
 
 
 class Denied(Exception):
@@ -52,7 +52,7 @@ def admit(ui: Ui) -> ResponseReturnValue | None:
         # Whatever the policy goes by: a cookie is sent by a page elsewhere too, this header is not.
         security.check_bearer()
     # After signing out the browser may still send the password by itself: it is asked for once more.
-    left = ui.signs_out and not route.api and session.pop(LEFT, False)
+    left = ui.signs_out and not route.api and session.pop(SIGNED_OUT, False)
     actor = None if left else policy.actor()
     if actor is None:
         return _unauthenticated(route, current_app.make_response(policy.on_unauthenticated()))
@@ -64,7 +64,7 @@ def admit(ui: Ui) -> ResponseReturnValue | None:
 
 
 def _unauthenticated(route: Route, answer: Response) -> ResponseReturnValue:
-    """The policy's answer. A script would follow a redirect and take the login for the page: it is told in one word."""
+    """The policy's answer. A script would follow a redirect and show the login as the page: it gets 401."""
     if route.api:
         raise Unauthenticated(answer)
     if HtmxHeaders(request.headers) and 300 <= answer.status_code < 400:

@@ -26,6 +26,6 @@ def whole(typed: str, most: int) -> int | None:
 
 
 def refusal(form: str, field: str, typed: str, most: int) -> Refused:
-    """What is said where a number was refused."""
+    """The message where a number was refused."""
     text = f"Write a number from 1 to {most:,}." if most > 1 else "Write 1."
     return Refused(form, field, typed[:40], text)

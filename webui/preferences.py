@@ -36,14 +36,14 @@ class Preferences(NamedTuple):
 
     def chosen(self, zone: str | None = None, theme: str | None = None, live: str | None = None) -> Preferences:
         """With these choices; what does not exist is left as it is."""
-        kept = self
+        changed = self
         if zone is not None and known_zone(zone):
-            kept = kept._replace(zone=zone)
+            changed = changed._replace(zone=zone)
         if theme in THEMES:
-            kept = kept._replace(theme=theme)
+            changed = changed._replace(theme=theme)
         if live in ("on", "off"):
-            kept = kept._replace(live=live == "on")
-        return kept
+            changed = changed._replace(live=live == "on")
+        return changed
 
     def sized(self, size: str | None) -> Preferences:
         """With this many rows per page: the nearest that is offered."""

@@ -29,8 +29,8 @@ def title(error: errors.InvalidTransition) -> str:
 def reason(error: errors.InvalidTransition) -> str:
     """``It was deleted, so it can't be retried.``; what the core says, where that is something else."""
     if error.status is None:
-        said = str(error)
-        return f"It {said}." if said[:1].islower() else f"{said}."
+        text = str(error)
+        return f"It {text}." if text[:1].islower() else f"{text}."
     verb = _BECAME.get(error.status, "is")
     done = _DONE_TO_IT.get(error.command or "")
     if done:

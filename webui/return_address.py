@@ -23,8 +23,8 @@ _LONGEST = 8_000
 
 def origin(ui: Ui) -> str:
     """The page that the form of this request was on; the nearest above its address where nobody says."""
-    for said in (request.form.get(FIELD), request.headers.get("HX-Current-URL"), request.referrer):
-        found = page_at(ui, said)
+    for address in (request.form.get(FIELD), request.headers.get("HX-Current-URL"), request.referrer):
+        found = page_at(ui, address)
         if found is not None:
             return found
     above = request.script_root + request.path

@@ -31,7 +31,7 @@ class Mark(NamedTuple):
     text: str
 
 
-class Line(NamedTuple):
+class ScheduleLine(NamedTuple):
     """What a page says of a schedule beside its own fields."""
 
     schedule: Recurring
@@ -52,14 +52,14 @@ class Line(NamedTuple):
     """How long the last run took that has ended, in words."""
 
 
-def line(schedule: Recurring, ran: Sequence[Occurrence], times: Times) -> Line:
-    """What is said of a schedule whose last jobs, latest first, are these."""
+def schedule_line(schedule: Recurring, ran: Sequence[Occurrence], times: Times) -> ScheduleLine:
+    """The line of a schedule whose last jobs, latest first, are these."""
     zone = ZoneInfo(schedule.timezone if preferences.known_zone(schedule.timezone) else "UTC")
-    marks = [*(_of_job(one, times) for one in ran), *(_of_passed(one, times) for one in schedule.missed)]
+    marks = [*(_run_mark(one, times) for one in ran), *(_missed_mark(one, times) for one in schedule.missed)]
     strip = sorted(marks, key=lambda mark: mark.at)[-LAST:]
     measured = next((one.run_seconds for one in ran if one.run_seconds is not None), None)
     last = ran[0] if ran else None
-    return Line(
+    return ScheduleLine(
         schedule=schedule,
         words=in_words(schedule),
         expression=schedule.cron if schedule.kind == "cron" else None,
@@ -85,7 +85,7 @@ def in_words(schedule: Recurring) -> str | None:
         return None
 
 
-def summary(page: Page[Recurring], lines: Sequence[Line]) -> str:
+def summary(page: Page[Recurring], lines: Sequence[ScheduleLine]) -> str:
     """``12 schedules: 1 late, 1 paused.``"""
     more = " shown" if page.next_cursor or page.previous_cursor else ""
     counts = {
@@ -93,8 +93,8 @@ def summary(page: Page[Recurring], lines: Sequence[Line]) -> str:
         "paused": sum(one.schedule.paused for one in lines),
         "no longer declared in code": sum(one.schedule.vanished for one in lines),
     }
-    said = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
-    return f"{len(lines)} schedule{'s' if len(lines) != 1 else ''}{more}{': ' if said else ''}{said}."
+    counted = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+    return f"{len(lines)} schedule{'s' if len(lines) != 1 else ''}{more}{': ' if counted else ''}{counted}."
 
 
 def reasons(schedule: Recurring) -> Mapping[str, str]:
@@ -127,12 +127,12 @@ def _took(last: Occurrence, measured: float) -> str:
     return f"took {duration(measured)}" if last.run_seconds is not None else f"the last took {duration(measured)}"
 
 
-def _of_job(run: Occurrence, times: Times) -> Mark:
+def _run_mark(run: Occurrence, times: Times) -> Mark:
     how = f" in {duration(run.run_seconds)}" if run.run_seconds is not None else ""
     by_hand = ", triggered by hand" if run.manual else ""
     return Mark(run.at, _kind(run), f"{times.day(run.at)}: {_outcome(run)}{how}{by_hand}")
 
 
-def _of_passed(passed: PassedOver, times: Times) -> Mark:
+def _missed_mark(passed: PassedOver, times: Times) -> Mark:
     number = f"{passed.number:,} {passed.outcome}" if passed.number > 1 else passed.outcome
     return Mark(passed.last, passed.outcome, f"{times.day(passed.last)}: {number}")

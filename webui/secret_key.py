@@ -1,4 +1,4 @@
-"""The key that signs sessions and forms of the standalone application: given, or made once and kept in a file."""
+"""The key that signs sessions and forms of the standalone application: given, or made once and stored in a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class UnsafeKey(Exception):
     """The file cannot be trusted. The text says why, and what to do."""
 
 
-def kept_in(folder: Path) -> str:
+def stored_in(folder: Path) -> str:
     """The key in a folder, made where there is none. Raises ``UnsafeKey`` where somebody else may know it."""
     file = folder / FILE
     try:
@@ -44,8 +44,8 @@ def _make(file: Path) -> None:
     if os.path.lexists(file):
         raise FileExistsError(file)
     draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
-        made.write(secrets.token_hex(32))
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as draft_file:
+        draft_file.write(secrets.token_hex(32))
     try:
         os.link(draft, file)
     finally:
@@ -56,9 +56,9 @@ def _read(file: Path) -> str:
     # Neither a link to elsewhere is followed, nor is a pipe waited for.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        with open(file, encoding="utf-8", errors="replace", opener=lambda path, _: os.open(path, flags)) as kept:
-            _check_file(file, os.fstat(kept.fileno()))
-            key = kept.read(4096).strip()
+        with open(file, encoding="utf-8", errors="replace", opener=lambda path, _: os.open(path, flags)) as stored:
+            _check_file(file, os.fstat(stored.fileno()))
+            key = stored.read(4096).strip()
     except OSError as error:
         raise _unsafe(file, f"it cannot be opened as a file of its own ({error.strerror})") from error
     if len(key) < SHORTEST:

@@ -1,9 +1,9 @@
 """A form that is sent twice is done once.
 
-Every form with POST carries a key that was made for it. Whoever sends it first takes the key and does the command; what
-that was answered is kept in the database, for all processes, and whoever sends the same form again (a double click, a
-reload, a proxy that repeats) gets that answer and nothing is done. A key belongs to who sent it, where to, and to what
-the form said: the same page with other entries is another form. Without a key a form is done each time, as by a script.
+Every form with POST carries an idempotency key. The first request claims the key and runs the command; its response is
+stored in the database, for all processes. Whoever sends the same form again (a double click, a reload, a proxy that
+repeats) gets that response, and nothing is done. The key is bound to the actor, the address and the fields: the same
+page with other entries is another form. Without a key a form is run each time, as for a script.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from werkzeug.exceptions import HTTPException
 from sloppyjobs import errors
 from sloppyjobs.storage.ports import DatabaseError
 from webui import return_address, security
-from webui.command_response import Show, answer, outcome
-from webui.rendering import KEY_FIELD, Flash, is_htmx, keep
+from webui.command_response import Show, outcome, respond
+from webui.page_context import KEY_FIELD
+from webui.rendering import Flash, flash_later, is_htmx
 from webui.routes import Route, changes
 from webui.ui import Ui, visit
 
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 8.0
-"""How long a repeated form waits for the answer of the first."""
+"""How long a repeated form waits for the response to the first."""
 LOST_SECONDS = 60.0
-"""After so long without an answer, the process that did it is taken to be gone."""
+"""After so long without a response, the process that ran the command is taken to have died."""
 LONGEST = 200_000
-"""Characters of a page that are kept to be shown again."""
+"""Characters of a page that are stored."""
 _STEP_SECONDS = 0.1
 _KEY = re.compile(r"[A-Za-z0-9_-]{16,64}")
-_MARK = "\ue000token\ue000"
-"""Where a page that is kept had its token."""
+_PLACEHOLDER = "\ue000token\ue000"
+"""Where a stored page had its token."""
 _NOT_DONE = (
     errors.StorageUnavailable,
     errors.ReadTimeout,
@@ -59,8 +60,8 @@ UNKNOWN = Flash(
 )
 
 
-class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the first sending was answered: a page with a message, another address, or a page as it was."""
+class StoredResponse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The response to the first request: a page with a message, a redirect, or a page as it was."""
 
     status: int
     flashes: list[Flash] = []
@@ -79,50 +80,50 @@ def guard(route: Route) -> Route:
 
     @functools.wraps(inner)
     def view(ui: Ui, **arguments: Any) -> ResponseReturnValue:
-        return _once(ui, lambda: inner(ui, **arguments))
+        return _run_once(ui, lambda: inner(ui, **arguments))
 
     return route._replace(view=view)
 
 
-def _once(ui: Ui, view: Callable[[], ResponseReturnValue]) -> ResponseReturnValue:
+def _run_once(ui: Ui, view: Callable[[], ResponseReturnValue]) -> ResponseReturnValue:
     given = request.form.get(KEY_FIELD, "")
     if not _KEY.fullmatch(given):
         return view()
-    key, mine = _digest(given), secrets.token_hex(12)
+    key, claimant = _digest(given), secrets.token_hex(12)
     deadline = time.monotonic() + WAIT_SECONDS
-    sent = ui.admin.claim_form(key, mine)
-    while sent.claimed_by != mine:
+    sent = ui.admin.claim_form(key, claimant)
+    while sent.claimed_by != claimant:
         if sent.answer is not None:
-            return _again(ui, msgspec.json.decode(sent.answer, type=Kept))
+            return _repeat(ui, msgspec.json.decode(sent.answer, type=StoredResponse))
         if sent.seconds > LOST_SECONDS:
-            return _back(ui, UNKNOWN)
+            return _redirect_back(ui, UNKNOWN)
         if time.monotonic() >= deadline:
-            return _back(ui, STILL)
+            return _redirect_back(ui, STILL)
         time.sleep(_STEP_SECONDS)
-        sent = ui.admin.sent_form(key) or ui.admin.claim_form(key, mine)
-    return _first(ui, view, key, mine)
+        sent = ui.admin.sent_form(key) or ui.admin.claim_form(key, claimant)
+    return _run_first(ui, view, key, claimant)
 
 
 def _digest(given: str) -> str:
-    """The key, bound to who sends it, where to, and to what the form says."""
+    """The key, bound to the actor, the address and the fields."""
     ours = (KEY_FIELD, security.token_field())
     fields = sorted((name, value) for name, value in request.form.items(multi=True) if name not in ours)
-    said = msgspec.json.encode([given, visit().actor_name, request.script_root, request.path, fields])
-    return hashlib.sha256(said).hexdigest()
+    content = msgspec.json.encode([given, visit().actor_name, request.script_root, request.path, fields])
+    return hashlib.sha256(content).hexdigest()
 
 
-def _first(ui: Ui, view: Callable[[], ResponseReturnValue], key: str, mine: str) -> Response:
+def _run_first(ui: Ui, view: Callable[[], ResponseReturnValue], key: str, claimant: str) -> Response:
     try:
-        response = _run(view)
+        response = _run_view(view)
     except BaseException as error:
-        _settle(ui, key, mine, _failed(error))
+        _settle(ui, key, claimant, _failed(error))
         raise
-    _settle(ui, key, mine, _kept(response))
+    _settle(ui, key, claimant, _stored(response))
     return response
 
 
-def _run(view: Callable[[], ResponseReturnValue]) -> Response:
-    """The answer, also where the command was refused: who sends it again is refused with the same words."""
+def _run_view(view: Callable[[], ResponseReturnValue]) -> Response:
+    """The response, also where the command was refused: who sends it again is refused with the same words."""
     try:
         return current_app.make_response(view())
     except _NOT_DONE:
@@ -131,64 +132,64 @@ def _run(view: Callable[[], ResponseReturnValue]) -> Response:
         return current_app.make_response(current_app.handle_user_exception(error))
 
 
-def _failed(error: BaseException) -> Kept | None:
+def _failed(error: BaseException) -> StoredResponse | None:
     """What is known of a command that failed; None where nothing was done, and it may be sent again."""
     done = outcome()
     if done is not None:
         # It was done, and only its page could not be shown.
-        return Kept(done.status, [done.flash], done.endpoint, done.values)
+        return StoredResponse(done.status, [done.flash], done.endpoint, done.values)
     maybe_done = isinstance(error, errors.StorageUnavailable) and error.maybe_done
-    return None if isinstance(error, _NOT_DONE) and not maybe_done else Kept(503, [UNKNOWN])
+    return None if isinstance(error, _NOT_DONE) and not maybe_done else StoredResponse(503, [UNKNOWN])
 
 
-def _kept(response: Response) -> Kept:
+def _stored(response: Response) -> StoredResponse:
     status = response.status_code
     done = outcome()
     if done is not None:
-        return Kept(done.status, [done.flash], done.endpoint, done.values)
+        return StoredResponse(done.status, [done.flash], done.endpoint, done.values)
     flashes = list(g.get("sloppyjobs_kept", ()))
     location = response.headers.get("HX-Redirect") or response.headers.get("Location")
     if location:
-        return Kept(status, flashes, location=location)
+        return StoredResponse(status, flashes, location=location)
     body = response.get_data(as_text=True)
     if len(body) > LONGEST:
-        return Kept(status, [DONE])
+        return StoredResponse(status, [DONE])
     if security.has_secret():
-        body = body.replace(security.token(), _MARK)
-    return Kept(status, flashes, body=body, fragment=is_htmx())
+        body = body.replace(security.token(), _PLACEHOLDER)
+    return StoredResponse(status, flashes, body=body, fragment=is_htmx())
 
 
-def _settle(ui: Ui, key: str, mine: str, kept: Kept | None) -> None:
-    """Keep the answer, or give the key back where nothing was done. That it cannot be kept harms nobody."""
+def _settle(ui: Ui, key: str, claimant: str, stored: StoredResponse | None) -> None:
+    """Store the response, or release the key where nothing was done. A failure to store it is only logged."""
     try:
-        if kept is None:
-            ui.admin.release_form(key, mine)
+        if stored is None:
+            ui.admin.release_form(key, claimant)
         else:
-            ui.admin.finish_form(key, mine, msgspec.json.encode(kept).decode())
+            ui.admin.finish_form(key, claimant, msgspec.json.encode(stored).decode())
     except (errors.JobsError, DatabaseError) as error:
         log.warning("the answer to a form is not kept: %s", type(error).__name__)
 
 
-def _again(ui: Ui, kept: Kept) -> Response:
-    """What the first sending was answered, anew: with the page as it is now."""
-    flashes = kept.flashes
-    if kept.endpoint in ui.routes:
-        show = cast(Show, ui.routes[kept.endpoint].view)
-        return answer(ui, flashes[0], kept.status, kept.endpoint, show, **kept.values)
-    if kept.location:
-        return _go(ui, kept.location, *flashes)
-    if kept.body and kept.fragment == is_htmx():
-        return Response(kept.body.replace(_MARK, security.token()), kept.status, mimetype="text/html")
-    return _back(ui, *(flashes or [DONE]))
+def _repeat(ui: Ui, stored: StoredResponse) -> Response:
+    """The response to the first request, with the page as it is now."""
+    flashes = stored.flashes
+    if stored.endpoint in ui.routes:
+        show = cast(Show, ui.routes[stored.endpoint].view)
+        return respond(ui, flashes[0], stored.status, stored.endpoint, show, **stored.values)
+    if stored.location:
+        return _redirect(ui, stored.location, *flashes)
+    if stored.body and stored.fragment == is_htmx():
+        return Response(stored.body.replace(_PLACEHOLDER, security.token()), stored.status, mimetype="text/html")
+    return _redirect_back(ui, *(flashes or [DONE]))
 
 
-def _back(ui: Ui, *flashes: Flash) -> Response:
-    return _go(ui, return_address.origin(ui), *flashes)
+def _redirect_back(ui: Ui, *flashes: Flash) -> Response:
+    return _redirect(ui, return_address.origin(ui), *flashes)
 
 
-def _go(ui: Ui, address: str, *flashes: Flash) -> Response:
+def _redirect(ui: Ui, address: str, *flashes: Flash) -> Response:
     for flash in flashes:
-        keep(ui, flash)
+        flash_later(ui, flash)
     if is_htmx():
         return Response(status=200, headers={"HX-Redirect": address})
     return Response(status=303, headers={"Location": address})

@@ -124,7 +124,7 @@ def _secret_key(settings: Mapping[str, str]) -> str:
     if given:
         return given
     try:
-        return secret_key.kept_in(_beside_the_database(settings.get("SLOPPYJOBS_DATABASE_URL") or DEFAULT_URL))
+        return secret_key.stored_in(_beside_the_database(settings.get("SLOPPYJOBS_DATABASE_URL") or DEFAULT_URL))
     except secret_key.UnsafeKey as error:
         raise NotConfigured(str(error)) from error
 

@@ -1,7 +1,7 @@
 """Failed logins, counted per client for a minute: in this process, and in the database for all of them.
 
 The database holds a bounded number of rows, because clients share them: see ``_row``. While it does not answer, each
-process counts for itself, so that an outage neither opens the door nor keeps it shut.
+process counts for itself, so that an outage neither admits nor refuses everybody.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 WINDOW = 60.0
 TRIES = 10
 CLIENTS = 1024
-SPARED_SECONDS = 2.0
-"""Of a client that is refused, one try in so many seconds is looked at all the same."""
+ADMIT_EVERY_SECONDS = 2.0
+"""Of a client that is refused, one try in so many seconds is checked all the same."""
 ROWS = 8192
 """Rows in the database for one kind of client, at most."""
 
@@ -48,7 +48,7 @@ class LocalThrottle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._failures: OrderedDict[str, list[float]] = OrderedDict()
-        self._spared: OrderedDict[str, float] = OrderedDict()
+        self._admitted_at: OrderedDict[str, float] = OrderedDict()
         self._lock = threading.Lock()
 
     def failed(self, client: str) -> None:
@@ -66,20 +66,20 @@ class LocalThrottle:
             recent = self._recent(client)
         return 0 if len(recent) < TRIES else max(1, math.ceil(recent[0] + WINDOW - self._clock()))
 
-    def spares(self, client: str) -> bool:
-        """Whether this try of a refused client is looked at all the same; the next one is not, for a while.
+    def admits_one_more(self, client: str) -> bool:
+        """Whether this try of a refused client is checked all the same; the next one is not, for a while.
 
         Whoever knows the password comes in, although somebody else at the same address guesses; and guessing stays
         slow, because right and wrong tries take turns.
         """
         now = self._clock()
         with self._lock:
-            if now - self._spared.get(client, -math.inf) < SPARED_SECONDS:
+            if now - self._admitted_at.get(client, -math.inf) < ADMIT_EVERY_SECONDS:
                 return False
-            self._spared[client] = now
-            self._spared.move_to_end(client)
-            while len(self._spared) > CLIENTS:
-                self._spared.popitem(last=False)
+            self._admitted_at[client] = now
+            self._admitted_at.move_to_end(client)
+            while len(self._admitted_at) > CLIENTS:
+                self._admitted_at.popitem(last=False)
         return True
 
     def _recent(self, client: str) -> list[float]:
@@ -88,40 +88,40 @@ class LocalThrottle:
 
 
 class Throttle:
-    """The same for all processes, once ``share`` has said where they count together."""
+    """The same for all processes, once ``share`` has named a shared counter."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
-        self._here = LocalThrottle()
-        self._together: Callable[[], FailureCounter] | None = None
+        self._local = LocalThrottle()
+        self._shared: Callable[[], FailureCounter] | None = None
         self._reachable = True
 
     def share(self, counter: Callable[[], FailureCounter]) -> None:
         """Count there as well."""
-        self._together = counter
+        self._shared = counter
 
     def failed(self, client: str) -> None:
         """Count a failure."""
-        self._here.failed(client)
+        self._local.failed(client)
         self._ask(lambda counter: counter.count_failure(_row(self._kind, client), WINDOW))
 
     def closed(self, client: str) -> int:
         """For how many more seconds the client is refused; 0 when it is not."""
-        wait = self._here.closed(client)
+        wait = self._local.closed(client)
         if wait:
             return wait
         number, seconds = self._ask(lambda counter: counter.failures(_row(self._kind, client), WINDOW)) or (0, 0.0)
         return max(1, math.ceil(seconds)) if number >= TRIES else 0
 
     def refuses(self, client: str) -> bool:
-        """Whether a try is not even looked at, because the client has failed too often and this one is not spared."""
-        return bool(self.closed(client)) and not self._here.spares(client)
+        """Whether a try is not even checked, because the client has failed too often."""
+        return bool(self.closed(client)) and not self._local.admits_one_more(client)
 
     def _ask(self, question: Callable[[FailureCounter], tuple[int, float] | None]) -> tuple[int, float] | None:
-        if self._together is None:
+        if self._shared is None:
             return None
         try:
-            answer = question(self._together())
+            answer = question(self._shared())
         except (JobsError, DatabaseError) as error:
             if self._reachable:
                 log.warning("failed logins are counted in this process alone: %s", type(error).__name__)

@@ -21,7 +21,7 @@ OF_NO_QUEUE = ("audit.view", "lock.view")
 """What tells of all queues at once."""
 
 
-LEFT = "_sloppyjobs_left"
+SIGNED_OUT = "_sloppyjobs_left"
 """Where the session keeps that somebody has signed out."""
 
 

@@ -19,8 +19,6 @@ from sloppyjobs.admin.form_keys import FormAdmin
 from sloppyjobs.admin.job_facts import facts_about
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
 from sloppyjobs.admin.overview import overview, unhandled
-from sloppyjobs.admin.paging import Paging
-from sloppyjobs.admin.paging import page_size as checked_size
 from sloppyjobs.admin.presenter import Presenter, status_of
 from sloppyjobs.admin.queues import QueueAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
@@ -32,6 +30,8 @@ from sloppyjobs.admin.workers import worker_views
 from sloppyjobs.domain.states import Status
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import parts_of_short
+from sloppyjobs.paging import Paging
+from sloppyjobs.paging import page_size as checked_size
 from sloppyjobs.schedules.registry import Schedules
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.views import (

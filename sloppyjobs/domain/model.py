@@ -79,7 +79,7 @@ class Job(JobFacts, Generic[R], frozen=True, gc=False):
 
 
 class Terms(msgspec.Struct, frozen=True, gc=False):
-    """All that is asked for of a new job but its payload. Jobs that are enqueued together mostly share theirs."""
+    """The options of a new job, without its payload. Jobs of one batch mostly share theirs."""
 
     name: str
     queue: str

@@ -27,9 +27,9 @@ _MOST_DOUBLINGS = 2200
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Retry:
-    """A retry policy. Two policies are equal when they decide alike, so a restored one equals its original.
+    """A retry policy. Two policies are equal when they make the same decisions, so a restored one equals its original.
 
-    Durations are seconds or ``timedelta`` and are kept as seconds. ``maximum`` caps every delay. ``jitter``
+    Durations are seconds or ``timedelta`` and are stored as seconds. ``maximum`` caps every delay. ``jitter``
     spreads a delay over its upper half. ``InvalidOption`` names a field that cannot work.
     """
 

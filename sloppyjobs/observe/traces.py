@@ -20,7 +20,7 @@ from sloppyjobs.domain.redaction.redactor import Redactor
 from sloppyjobs.domain.states import Failure
 
 TRACE = "_trace"
-"""The key of a job's metadata under which its trace is kept; handlers do not see it."""
+"""The key of a job's metadata under which its trace is stored; handlers do not see it."""
 
 Write = Callable[[Sequence[NewJob]], list[Job]]
 

@@ -243,7 +243,7 @@ class Schedules:
         self, page_size: int = 50, cursor: str | None = None, queues: Collection[str] | None = None
     ) -> Page[Recurring]:
         """All schedules by name, or those whose jobs go to some queues; then a page may be short, even empty."""
-        from sloppyjobs.admin import paging  # noqa: PLC0415 - only who reads pages needs it
+        from sloppyjobs import paging  # noqa: PLC0415 - only who reads pages needs it
 
         names = paging.Paging("recurring", (str,), None if queues is None else sorted(queues))
         limit = paging.page_size(page_size)
@@ -257,7 +257,7 @@ class Schedules:
 
     def fires(self, name: str, page_size: int = 50, cursor: str | None = None) -> Page[Job]:
         """The jobs that the schedule enqueued, newest occurrence first; also of one that is gone."""
-        from sloppyjobs.admin import paging  # noqa: PLC0415 - only who reads pages needs it
+        from sloppyjobs import paging  # noqa: PLC0415 - only who reads pages needs it
 
         history, limit = paging.Paging("fires", (datetime, str), name), paging.page_size(page_size)
         position = history.position(cursor)

@@ -1,4 +1,4 @@
-"""Writers that met: what a read had decided does not hold any more when it is written.
+"""Write conflicts: what was decided by a read does not hold any more when it is written.
 
 Locks keep that from happening where the database has them. Where it has none, the condition of each update decides.
 """

@@ -116,7 +116,7 @@ class SqlInspection:
         self._set(self._tables.recurring, self._tables.recurring.c.name, name, values)
 
     def cancel(self, job_id: str) -> None:
-        """Walk the edge to ``cancelled``."""
+        """Cancel a job."""
         self._storage.database.write(
             lambda connection: self._storage.commands.transition(connection, job_id, Status.CANCELLED)
         )

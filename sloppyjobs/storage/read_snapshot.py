@@ -1,7 +1,7 @@
-"""Reads that belong together: one connection, one transaction, one instant.
+"""Reads of one page: one connection, one transaction, one instant.
 
-A page is made of several reads. Each on its own would check out a connection, begin, set its bounds, ask the clock
-and end; together they do so once. Nothing may be written meanwhile.
+Each read on its own would check out a connection, begin, set its bounds, ask the clock and end; in a snapshot that is
+done once. Nothing may be written meanwhile.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def in_force(engine: Engine) -> Reading | None:
 
 @contextmanager
 def opened(reading: Reading) -> Iterator[Reading]:
-    """Let the reads of this thread or task belong together."""
+    """Let the reads of this thread or task share a snapshot."""
     token = _in_force.set(reading)
     try:
         yield reading

@@ -1,4 +1,4 @@
-"""Waiting for news: something that workers might want to look at has been committed."""
+"""Waiting for commits that may concern workers."""
 
 from __future__ import annotations
 

@@ -162,11 +162,11 @@ class Context(msgspec.Struct, eq=False, gc=False):
         """
         number = None if percent is None else options.percent("percent", percent)
         text = None if message is None else clean_text(message, MESSAGE_LIMIT)
-        kept = payload.encode(fields, PROGRESS_LIMIT, what="progress") if fields else None
-        self._reports.progress(self._claim, number, text, kept)
+        encoded = payload.encode(fields, PROGRESS_LIMIT, what="progress") if fields else None
+        self._reports.progress(self._claim, number, text, encoded)
 
     def log(self, level: str, message: str, **fields: Any) -> None:
-        """Keep a log line with the job; ``fields`` that are not JSON are kept as text."""
+        """Store a log line with the job; ``fields`` that are not JSON are stored as text."""
         self.log_line(level, message, fields)
 
     def log_line(self, level: str, message: str, fields: Mapping[str, Any]) -> None:

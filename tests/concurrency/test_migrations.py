@@ -37,13 +37,13 @@ def test_eight_processes_that_start_at_once_create_the_tables_once(empty_url: st
 
 def test_an_interrupted_migration_leaves_nothing_behind(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted = storage.from_url(empty_url)
-    run = interrupted._run_alembic
+    run = interrupted.migrations._run_alembic
 
     def stumble(connection: Any, printed: Any) -> None:
         run(connection, printed)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(interrupted, "_run_alembic", stumble)
+    monkeypatch.setattr(interrupted.migrations, "_run_alembic", stumble)
     with pytest.raises(KeyboardInterrupt):
         interrupted.init()
     assert inspect(interrupted.engine).get_table_names() == []

@@ -27,19 +27,57 @@ from sloppyjobs.storage.schema.tables import Tables
 FASTER = {"prepared", "operations"}
 """Methods of a dialect that do what the common code does, only faster."""
 
+COMMON = {
+    "beyond",
+    "event_mark",
+    "plan_by_index",
+    "read_settings",
+    "recursive_minimum",
+    "same_key",
+    "step",
+    "style",
+    "text_start",
+}
+"""Methods and values of a dialect for which the database can do with the common form."""
 
-class PlainSqlite(SqliteDialect):
-    """SQLite by the common statements."""
+NEEDED = {
+    "__init__",
+    "announce",
+    "attach",
+    "checks",
+    "default_port",
+    "ensure_begun",
+    "fires_alone",
+    "is_lost",
+    "is_read_only",
+    "is_timeout",
+    "is_unreadable",
+    "list_param",
+    "place",
+    "preparation",
+    "prepare_database",
+    "raw_text",
+    "refuse_caller",
+    "to_driver",
+    "writing",
+}
+"""Methods and values of a dialect without which the database would not work, or would promise less."""
 
-    prepared = Dialect.prepared
-    operations = Dialect.operations
+
+def plain(dialect: Any) -> Any:
+    """The dialect with the common statements, operations and forms of SQL."""
+    common = {name: getattr(Dialect, name) for name in replaced(dialect) & (FASTER | COMMON)}
+    return type(f"Plain{dialect.__name__}", (dialect,), common)
 
 
-class PlainPostgres(PostgresDialect):
-    """PostgreSQL by the common statements."""
+def replaced(dialect: type[Dialect]) -> set[str]:
+    """What the dialect says in its own way, where there is a common one."""
+    ours = {name for name in vars(dialect) if name == "__init__" or not name.startswith("_")}
+    return {name for name in ours if hasattr(Dialect, name)} - Dialect.__abstractmethods__
 
-    prepared = Dialect.prepared
-    operations = Dialect.operations
+
+PlainSqlite: Any = plain(SqliteDialect)
+PlainPostgres: Any = plain(PostgresDialect)
 
 
 class UnlockedSqlite(PlainSqlite):

@@ -131,7 +131,7 @@ class Site:
 
     def get(self, path: str) -> float:
         """Open a page, without what was kept from the last time; the seconds it took."""
-        self.ui.snapshots.forget()
+        self.ui.snapshots.clear()
         before = time.perf_counter()
         response = self.client.get(PREFIX + path.format(**self.names))
         taken = time.perf_counter() - before

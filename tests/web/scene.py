@@ -176,8 +176,8 @@ def _waiting(jobs: Jobs, many: int) -> None:
     for number in range(4):
         jobs.enqueue("send-email", {"template": "reminder", "cart": 9921 + number}, delay=3600 * (number + 1))
     held = [jobs.enqueue("resize-image", {"src": f"catalog/{7734 + n}.tif", "sizes": [320, 640]}) for n in range(3)]
-    for claim in jobs.claim("app-2:3380", queues=("media",), limit=2, lease=600):
-        jobs.extend(claim, 600)
+    for claim in jobs.claim("app-2:3380", queues=("media",), limit=2, lease=3600):
+        jobs.extend(claim, 3600)
     jobs.admin.pause(held[2].id, actor="ops", reason="disk almost full")
     cancelled = jobs.enqueue("send-email", {"template": "reminder"}, delay=900)
     jobs.admin.cancel(cancelled.id, actor="api token", reason="superseded")

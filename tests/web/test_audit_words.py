@@ -15,7 +15,7 @@ import sloppyjobs
 from sloppyjobs.admin.actions import ACTIONS
 from sloppyjobs.views import AuditEntry
 from webui.audit_words import ACTIONS as WORDS
-from webui.audit_words import CHOICES, said
+from webui.audit_words import CHOICES, entry_text
 from webui.times import Times
 
 NOW = datetime(2030, 5, 20, 12, tzinfo=UTC)
@@ -31,7 +31,7 @@ def _entry(action: str, target_type: str, target: str, **detail: Any) -> AuditEn
 def _say(action: str, target_type: str, target: str, **detail: Any) -> str:
     """What and details, as plain text."""
     entry = _entry(action, target_type, target, **detail)
-    found = said(entry, Times(ZoneInfo("UTC"), NOW), lambda kind, name: Markup("<{}>").format(name))
+    found = entry_text(entry, Times(ZoneInfo("UTC"), NOW), lambda kind, name: Markup("<{}>").format(name))
     text = " | ".join([str(found.what), *map(str, found.details)])
     return str(Markup(re.sub(r"</?time[^>]*>", "", text)).unescape())
 
@@ -109,5 +109,5 @@ def test_hostile_text_is_escaped() -> None:
     bad = "<script>alert(1)</script>"
     entry = _entry("retry", "jobs", "bulk retry", filter={"name": bad, "created_from": bad, bad: bad}, done=1)
     for one in (entry, _entry(bad, bad, bad, **{bad: bad, "from": bad, "to": bad})):
-        found = said(one, Times(ZoneInfo("UTC"), NOW), lambda _kind, name: Markup.escape(name))
+        found = entry_text(one, Times(ZoneInfo("UTC"), NOW), lambda _kind, name: Markup.escape(name))
         assert "<script" not in Markup(" ").join([found.what, *found.details])

@@ -26,7 +26,7 @@ LONG_TOKEN = "a-token-of-more-than-thirty-two-characters"
 @pytest.fixture(autouse=True)
 def spared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a refused client, each process looks at one try; the next would be due long after the test."""
-    monkeypatch.setattr(throttle, "SPARED_SECONDS", 3600.0)
+    monkeypatch.setattr(throttle, "ADMIT_EVERY_SECONDS", 3600.0)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_right_password_comes_in_although_others_guess(kept: Jobs, monkeypatch
     assert _page(app, "s3cret") == 200
     # Right and wrong tries take turns, so that many guesses are not faster than few.
     assert _page(app, "s3cret") == 429
-    monkeypatch.setattr(throttle, "SPARED_SECONDS", 0.0)
+    monkeypatch.setattr(throttle, "ADMIT_EVERY_SECONDS", 0.0)
     assert _page(app, "wrong") == 429
     assert _page(app, "s3cret") == 200
 

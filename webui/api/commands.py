@@ -25,7 +25,7 @@ def job(ui: Ui, id: str, command: str) -> Response:
         visible(ui, id)
     method: Any = getattr(ui.admin, METHODS.get(command, command))
     done = method(id, **_by(body()))
-    ui.snapshots.forget()
+    ui.snapshots.clear()
     return answer(hidden_details.commanded(done))
 
 
@@ -49,7 +49,7 @@ def bulk(ui: Ui, command: str) -> Response:
         scope=visit().scope,
         **_by(given),
     )
-    ui.snapshots.forget()
+    ui.snapshots.clear()
     return answer(hidden_details.bulk(tally))
 
 
@@ -69,5 +69,5 @@ def recurring(ui: Ui, name: str, command: str) -> Response:
         get_recurring(ui, name)
     method: Any = getattr(ui.admin, f"{command}_recurring")
     done = method(name, **_by(body()))
-    ui.snapshots.forget()
+    ui.snapshots.clear()
     return answer(hidden_details.commanded(done) if command == "trigger" else hidden_details.schedule(done))

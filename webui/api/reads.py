@@ -62,7 +62,7 @@ def attempts(ui: Ui, id: str) -> Response:
 
 
 def events(ui: Ui, id: str) -> Response:
-    """The edges it walked."""
+    """The edges of the state machine that it took."""
     visible(ui, id)
     return answer(ui.admin.events(id, **paging()))
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from flask import Response, request
 from markupsafe import Markup
 
 from webui import audit_words, filters, hidden_details, preferences
-from webui.rendering import Look, render
+from webui.page_context import PageContext
+from webui.rendering import render
 from webui.routes import Route
 from webui.ui import Ui, visit
 
@@ -63,8 +65,9 @@ def audit(ui: Ui) -> Response:
     given = {name: request.args.get(name, "").strip() for name in AUDIT_FILTERS}
     query, since = _audit_query(ui, given)
     page = hidden_details.audit(ui.admin.audit(**query, **_paging(ui)))
-    look = Look(ui, visit())
-    rows = [(entry, audit_words.said(entry, look.times, lambda *to: _link(ui, look, *to))) for entry in page]
+    context = PageContext(ui, visit())
+    link = partial(_link, ui, context)
+    rows = [(entry, audit_words.entry_text(entry, context.times, link)) for entry in page]
     return render(
         ui, "audit.html", title="Audit", nav="audit", live=True, page=page, rows=rows, given=given, since=since,
         narrowed=any(given.values()), actions=audit_words.CHOICES,
@@ -86,16 +89,16 @@ def _audit_query(ui: Ui, given: Mapping[str, str]) -> tuple[dict[str, Any], str 
     return {**query, "created_from": start}, start.isoformat()
 
 
-def _link(ui: Ui, look: Look, kind: str, target: str) -> Markup:
+def _link(ui: Ui, context: PageContext, kind: str, target: str) -> Markup:
     """A target as a link to its page, where there is one that the viewer may see."""
-    short = look.short(target) if kind == "job" else target
+    short = context.short(target) if kind == "job" else target
     name = Markup('<code class="nw" title="{}">{}</code>').format(target, short)
     if kind not in ("job", "cause"):
         name = Markup('<strong class="target" title="{}">{}</strong>').format(target, target)
     endpoint, argument, permission = _PLACES.get(kind, ("", "", ""))
-    if endpoint not in ui.routes or not look.may(permission):
+    if endpoint not in ui.routes or not context.may(permission):
         return name
-    return Markup('<a href="{}">{}</a>').format(look.url(endpoint, **{argument: target}), name)
+    return Markup('<a href="{}">{}</a>').format(context.url(endpoint, **{argument: target}), name)
 
 
 ROUTES = (

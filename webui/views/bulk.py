@@ -14,9 +14,10 @@ from sloppyjobs import errors
 from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.views import BulkResult
 from webui import filters, hidden_details, numbers, preferences
-from webui.command_response import Show, answer, who
+from webui.command_response import Show, actor_and_reason, respond
+from webui.labels import COMMAND_ICONS, ENDING_COMMANDS
 from webui.policy import COMMANDS
-from webui.rendering import Flash, is_htmx, keep, render
+from webui.rendering import Flash, flash_later, is_htmx, render
 from webui.routes import Route
 from webui.ui import Ui, visit
 from webui.views import cause, dead
@@ -35,14 +36,6 @@ VERBS = {
     "cancel": "cancelled",
     "delete": "deleted",
 }
-ICONS = {
-    "retry": "retrying",
-    "run": "play",
-    "pause": "pause",
-    "resume": "play",
-    "cancel": "cancelled",
-    "delete": "deleted",
-}
 EFFECTS = {
     "retry": "They are queued at once, each with its full number of attempts again.",
     "run": "They are queued at once, whatever their run times were.",
@@ -52,8 +45,6 @@ EFFECTS = {
     "delete": "They leave every list now and are purged later. What their attempts did is not undone.",
 }
 """What a command does to jobs, in words."""
-ENDS = ("cancel", "delete")
-"""Commands after which a job never runs."""
 _COMMAND = "any(" + ", ".join(COMMANDS) + ")"
 _CAUSE = ("error_type", "error_frame", "name")
 
@@ -166,9 +157,9 @@ def preview(ui: Ui, command: str) -> Response:
         command=command,
         result=outcome,
         meant=meant,
-        icon=ICONS[command],
+        icon=COMMAND_ICONS[command],
         effect=EFFECTS[command],
-        ends=command in ENDS,
+        ends=command in ENDING_COMMANDS,
     )
 
 
@@ -185,9 +176,9 @@ def act(ui: Ui, command: str) -> Response:
     flash = tally(outcome, VERBS[command])
     origin = meant.origin
     if origin.name != "jobs" and not (cursor and is_htmx()):
-        return answer(ui, flash, 200, origin.endpoint, _PAGES[origin.name], **origin.values)
-    ui.snapshots.forget()
-    keep(ui, flash)
+        return respond(ui, flash, 200, origin.endpoint, _PAGES[origin.name], **origin.values)
+    ui.snapshots.clear()
+    flash_later(ui, flash)
     target = url_for(f".{origin.endpoint}", **origin.values)
     if is_htmx():
         # From the page of its progress to the list, as the redirect does for a browser without a script.
@@ -196,9 +187,9 @@ def act(ui: Ui, command: str) -> Response:
 
 
 def _progress(ui: Ui, command: str, meant: Chosen, outcome: BulkResult) -> Response:
-    ui.snapshots.forget()
+    ui.snapshots.clear()
     total = numbers.whole(request.form.get("total", ""), MOST) or 0
-    fields = [*meant.fields, ("from", meant.origin.name), ("reason", who()["reason"] or "")]
+    fields = [*meant.fields, ("from", meant.origin.name), ("reason", actor_and_reason()["reason"] or "")]
     return render(
         ui,
         "bulk-progress.html",
@@ -223,7 +214,7 @@ def _run(ui: Ui, command: str, meant: Chosen, *, dry_run: bool, cursor: str | No
         at_once=AT_ONCE,
         cursor=cursor,
         scope=visit().scope,
-        **who(),
+        **actor_and_reason(),
     )
 
 

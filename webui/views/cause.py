@@ -1,4 +1,4 @@
-"""One cause of death as a place: what the last canary did and what to do next, its trend, a traceback, its jobs."""
+"""The page of one cause of death: what the last canary did and what to do next, its trend, a traceback, its jobs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from sloppyjobs.admin.dead_groups import HIGHEST_RATE
 from sloppyjobs.domain.causes import DIED_AGAIN
 from sloppyjobs.views import CauseView, RetryRun
 from webui import charts, numbers
-from webui.command_response import answer, attempt, who
+from webui.command_response import actor_and_reason, respond, run_command
+from webui.labels import COMMAND_ICONS
 from webui.numbers import Refused
-from webui.rendering import Flash, is_htmx, keep, render
+from webui.rendering import Flash, flash_later, is_htmx, render
 from webui.routes import Route
 from webui.times import rough
 from webui.ui import Ui, visit
@@ -21,8 +22,8 @@ from webui.views import dead
 JOBS = 50
 RATE = 60
 """Jobs per minute, unless something else is asked for."""
-ICONS = {"retry": "retrying", "delete": "deleted"}
-"""What can be done to a selection, and its icon."""
+SELECTION_COMMANDS = ("retry", "delete")
+"""What can be done to a selection."""
 _CAUSE = "<string(length=20):cause>"
 
 
@@ -67,19 +68,19 @@ def show(
         open=not (latest is not None and latest.outcome == "running"),
         trend=_trend(view),
         fields=cause_fields(view),
-        bulk=[command for command in ICONS if visit().may(f"bulk.{command}")],
+        bulk=[command for command in SELECTION_COMMANDS if visit().may(f"bulk.{command}")],
         refused=refused,
         few=min(dead.FEW, view.dead.value),
         most=_most(view),
         rate=RATE,
         about=about,
         died_again=DIED_AGAIN,
-        icons=ICONS,
+        icons=COMMAND_ICONS,
     )
 
 
 def _latest(view: CauseView) -> RetryRun | None:
-    """The retry whose story is told: the last that began, or one of the rest that still runs."""
+    """The retry that is shown: the last that began, or one of the rest that still runs."""
     if view.rest is not None and view.rest.state == "running":
         return view.rest
     runs = [run for run in (view.canary, view.rest) if run is not None]
@@ -147,21 +148,21 @@ def canary(ui: Ui, cause: str) -> Response:
         return _refused(ui, cause, refused, from_dead=from_dead)
 
     def run() -> Flash:
-        done = ui.admin.retry_canary(cause, count, scope=visit().scope, **who())
+        done = ui.admin.retry_canary(cause, count, scope=visit().scope, **actor_and_reason())
         return Flash("info", f"{done.retried:,} retried.", "The result shows here.")
 
-    flash, status = attempt(run)
+    flash, status = run_command(run)
     if from_dead and is_htmx() and _opens(ui, "cause"):
         # The cause may have gone from the list with its last job; its own page stays.
-        ui.snapshots.forget()
-        keep(ui, flash)
+        ui.snapshots.clear()
+        flash_later(ui, flash)
         return Response(status=200, headers={"HX-Redirect": url_for(".cause", cause=cause)})
-    return answer(ui, flash, status, "cause", show, cause=cause)
+    return respond(ui, flash, status, "cause", show, cause=cause)
 
 
 def _refused(ui: Ui, cause: str, refused: Refused, *, from_dead: bool) -> Response:
     if not _opens(ui, "dead" if from_dead else "cause"):
-        return _only_told(ui, refused)
+        return _nothing_done(ui, refused)
     if from_dead:
         return ui.admin.snapshot(lambda: dead.show(ui, status=422, refused=refused))
     return ui.admin.snapshot(lambda: show(ui, cause, status=422, refused=refused))
@@ -171,7 +172,7 @@ def _opens(ui: Ui, endpoint: str) -> bool:
     return visit().lacks(ui.routes[endpoint], {}) is None
 
 
-def _only_told(ui: Ui, refused: Refused) -> Response:
+def _nothing_done(ui: Ui, refused: Refused) -> Response:
     """For who may command but not see the page: that nothing was done, and no more."""
     flash = Flash("bad", "Nothing was retried.", refused.text)
     return render(ui, "done.html", title=flash.title, status=422, done=flash)
@@ -191,24 +192,24 @@ def rest(ui: Ui, cause: str) -> Response:
     """Let the workers retry the rest at a rate."""
     rate = numbers.whole(request.form.get("rate", ""), HIGHEST_RATE)
     if rate is None and not _opens(ui, "cause_rest_confirm"):
-        return _only_told(ui, numbers.refusal(cause, "rate", "", HIGHEST_RATE))
+        return _nothing_done(ui, numbers.refusal(cause, "rate", "", HIGHEST_RATE))
     if rate is None:
         return ui.admin.snapshot(lambda: ask_rest(ui, cause, status=422))
     if visit().scope is not None:
         ui.admin.get_cause(cause, scope=visit().scope, jobs=1)
 
     def run() -> Flash:
-        begun = ui.admin.retry_rest(cause, rate, scope=visit().scope, **who())
+        begun = ui.admin.retry_rest(cause, rate, scope=visit().scope, **actor_and_reason())
         return Flash("info", f"Retrying {begun.wanted:,}, {rate:,} per minute.", "The result shows here.")
 
-    flash, status = attempt(run)
-    return answer(ui, flash, status, "cause", show, cause=cause)
+    flash, status = run_command(run)
+    return respond(ui, flash, status, "cause", show, cause=cause)
 
 
 def stop(ui: Ui, cause: str) -> Response:
     """Stop a retry of the rest."""
-    ui.admin.stop_retry_run(request.form.get("run", ""), scope=visit().scope, **who())
-    return answer(ui, Flash("ok", "Stopped.", "Jobs that were retried stay so."), 200, "cause", show, cause=cause)
+    ui.admin.stop_retry_run(request.form.get("run", ""), scope=visit().scope, **actor_and_reason())
+    return respond(ui, Flash("ok", "Stopped.", "Jobs that were retried stay so."), 200, "cause", show, cause=cause)
 
 
 ROUTES = (

@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from sloppyjobs.errors import JobsError
 from sloppyjobs.storage.ports import DatabaseError
 from webui import preferences, return_address
-from webui.rendering import Flash, is_htmx, keep
+from webui.rendering import Flash, flash_later, is_htmx
 from webui.routes import ANY, OTHERS, PUBLIC, SIGNED_IN, Route
 from webui.ui import Ui
 
@@ -36,7 +36,7 @@ def choose(ui: Ui) -> Response:
     else:
         response = Response(status=303, headers={"Location": return_address.origin(ui)})
     if zone and not preferences.known_zone(zone):
-        keep(ui, Flash("warn", "There is no such time zone.", "Use a name such as Europe/Paris or UTC."))
+        flash_later(ui, Flash("warn", "There is no such time zone.", "Use a name such as Europe/Paris or UTC."))
     preferences.write(response, chosen, cookie=ui.cookie, path=url_for(".overview"), secure=request.is_secure)
     return response
 

@@ -13,9 +13,10 @@ from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.domain.states import AttemptStatus
 from sloppyjobs.views import AttemptView, JobView
 from webui import labels, sentences, timeline
-from webui.command_response import answer, attempt, who
+from webui.command_response import actor_and_reason, respond, run_command
+from webui.page_context import PageContext
 from webui.policy import COMMANDS
-from webui.rendering import Flash, Look, render
+from webui.rendering import Flash, render
 from webui.routes import Route
 from webui.ui import Ui, visit, visit_or_none
 
@@ -37,7 +38,7 @@ CONFIRM = {
     "cancel": "It will not run. If its handler is running, it is told to stop, and its result is ignored.",
     "delete": "It leaves every list now and is purged later. What its attempts have done is not undone.",
 }
-"""What a command does, said before it is done."""
+"""What a command does; shown before it is confirmed."""
 _FAILED = (AttemptStatus.FAILED, AttemptStatus.TIMED_OUT, AttemptStatus.LOST)
 _COMMAND = "any(" + ", ".join(COMMANDS) + ")"
 
@@ -48,7 +49,7 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200)
     job = visible(ui, id)
     attempts = admin.attempts(id, cursor=_cursor("attempts"), page_size=50)
     events = admin.events(id, cursor=_cursor("events"), page_size=50)
-    look = Look(ui, visit_or_none())
+    context = PageContext(ui, visit_or_none())
     return render(
         ui,
         "job.html",
@@ -61,13 +62,13 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200)
         commands=commands(job),
         labels=labels,
         cause=cause_id(job.name, job.error_type, job.error_frame),
-        explanation=admin.explain(id, write=sentences.writer(look.times)),
+        explanation=admin.explain(id, write=sentences.writer(context.times)),
         failed_with=None if job.error_code in NO_ERRORS else job.error_code,
         attempts=attempts,
         failed=_with_errors(attempts.items),
-        longest=max((_seconds(one, look.times.now) for one in attempts), default=0.0),
+        longest=max((_seconds(one, context.times.now) for one in attempts), default=0.0),
         events=events,
-        segments=timeline.segments(events.items, None if events.next_cursor else look.times.now),
+        segments=timeline.segments(events.items, None if events.next_cursor else context.times.now),
         logs=admin.logs(id, cursor=_cursor("logs"), page_size=100),
     )
 
@@ -129,21 +130,21 @@ def confirm(ui: Ui, id: str, command: str) -> Response:
 
 
 def act(ui: Ui, id: str, command: str) -> Response:
-    """Do it. A job that is there already is left as it is; a lost race is told in place."""
+    """Do it. A job that is there already is left as it is; a lost race is reported on the page."""
     if visit().scope is not None:
         visible(ui, id)
 
     def run() -> Flash:
         method: Any = getattr(ui.admin, METHODS.get(command, command))
-        method(id, **who())
+        method(id, **actor_and_reason())
         return Flash("ok", DONE[command])
 
-    flash, status = attempt(run)
+    flash, status = run_command(run)
     if request.form.get("from") == "dead":
         from webui.views import dead  # noqa: PLC0415 - the pages call each other
 
-        return answer(ui, flash, status, "dead", dead.show)
-    return answer(ui, flash, status, "job", show, id=id)
+        return respond(ui, flash, status, "dead", dead.show)
+    return respond(ui, flash, status, "job", show, id=id)
 
 
 ROUTES = (

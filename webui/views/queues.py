@@ -1,4 +1,4 @@
-"""Queues: what lies in them, who works on them, pause and resume."""
+"""Queues: what waits in them, who works on them, pause and resume."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from flask import Response, request
 from sloppyjobs import errors
 from sloppyjobs.views import Page, QueueView
 from webui import charts, filters, hidden_details, preferences
-from webui.command_response import REASON_LENGTH, answer, attempt, who
-from webui.rendering import Flash, Look, render
+from webui.command_response import REASON_LENGTH, actor_and_reason, respond, run_command
+from webui.page_context import PageContext
+from webui.rendering import Flash, render
 from webui.routes import Route
 from webui.ui import Ui, visit, visit_or_none
 
@@ -23,7 +24,7 @@ PAUSES = {
     "1440": "For 24 hours",
 }
 UNSERVED = 3
-"""Queues without a worker that are told of above the list."""
+"""Queues without a worker that are listed in messages above the list."""
 REFUSED = 422
 
 
@@ -103,11 +104,11 @@ def pause(ui: Ui, name: str) -> Response:
         return _refuse(ui, name, refused)
 
     def run() -> Flash:
-        ui.admin.pause_queue(name, until=until, **who())
-        ends = "until it is resumed" if until is None else f"until {Look(ui, visit_or_none()).times.full(until)}"
+        ui.admin.pause_queue(name, until=until, **actor_and_reason())
+        ends = "until it is resumed" if until is None else f"until {PageContext(ui, visit_or_none()).times.full(until)}"
         return Flash("info", f"{name} paused {ends}.", "Running jobs will finish.")
 
-    return _answered(ui, name, *attempt(run))
+    return _respond(ui, name, *run_command(run))
 
 
 def resume(ui: Ui, name: str) -> Response:
@@ -115,16 +116,16 @@ def resume(ui: Ui, name: str) -> Response:
     _check_visible(name)
 
     def run() -> Flash:
-        ui.admin.resume_queue(name, **who())
+        ui.admin.resume_queue(name, **actor_and_reason())
         return Flash("ok", f"{name} resumed.")
 
-    return _answered(ui, name, *attempt(run))
+    return _respond(ui, name, *run_command(run))
 
 
-def _answered(ui: Ui, name: str, flash: Flash, status: int) -> Response:
+def _respond(ui: Ui, name: str, flash: Flash, status: int) -> Response:
     if request.form.get("from") == "queue":
-        return answer(ui, flash, status, "queue", show_one, name=name)
-    return answer(ui, flash, status, "queues", show)
+        return respond(ui, flash, status, "queue", show_one, name=name)
+    return respond(ui, flash, status, "queues", show)
 
 
 def _refuse(ui: Ui, name: str, refused: _Refused) -> Response:

@@ -14,8 +14,9 @@ from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.storage.ports.schedules import PassedOver
 from sloppyjobs.views import JobRow, Occurrence, Page
 from webui import hidden_details, preferences, schedule_lines
-from webui.command_response import answer, attempt, who
-from webui.rendering import Flash, Look, render
+from webui.command_response import actor_and_reason, respond, run_command
+from webui.page_context import PageContext
+from webui.rendering import Flash, render
 from webui.routes import Route
 from webui.ui import Ui, visit
 
@@ -29,8 +30,8 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
     chosen = preferences.read(request, ui.cookie)
     cursor = request.args.get("cursor") or None
     page = ui.admin.list_recurring(cursor=cursor, page_size=chosen.size, queues=visit().scope)
-    look = Look(ui, visit())
-    lines = [schedule_lines.line(one, ran, look.times) for one, ran in _with_runs(ui, page.items)]
+    context = PageContext(ui, visit())
+    lines = [schedule_lines.schedule_line(one, ran, context.times) for one, ran in _with_runs(ui, page.items)]
     return render(
         ui, "recurring.html", title="Recurring", nav="recurring", live=True, status=status, flashes=flashes,
         page=page, lines=lines, late=[one for one in lines if one.late], summary=schedule_lines.summary(page, lines),
@@ -45,7 +46,7 @@ def show_one(ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int 
     [(_, ran)] = _with_runs(ui, [schedule])
     return render(
         ui, "schedule.html", title=f"{name} schedule", nav="recurring", live=True, status=status, flashes=flashes,
-        schedule=schedule, line=schedule_lines.line(schedule, ran, Look(ui, visit()).times),
+        schedule=schedule, line=schedule_lines.schedule_line(schedule, ran, PageContext(ui, visit()).times),
         fires=schedule.upcoming(FIRES), page=history, entries=entries(history, schedule.missed, following),
         reasons=schedule_lines.reasons(schedule),
     )  # fmt: skip
@@ -107,7 +108,7 @@ def act(ui: Ui, name: str, command: str) -> Response:
         _visible(ui, name)
 
     def run() -> Flash:
-        admin, by = ui.admin, who()
+        admin, by = ui.admin, actor_and_reason()
         if command == "trigger":
             job = admin.trigger_recurring(name, **by)
             link = (f"Triggered: {job.id}", url_for(".job", id=job.id)) if hidden_details.sees_jobs() else None
@@ -121,10 +122,10 @@ def act(ui: Ui, name: str, command: str) -> Response:
         admin.resume_recurring(name, **by)
         return Flash("ok", f"{name} resumed.", "It fires from its next occurrence on.")
 
-    flash, status = attempt(run)
+    flash, status = run_command(run)
     if request.form.get("from") == "schedule" and command != "delete":
-        return answer(ui, flash, status, "schedule", show_one, name=name)
-    return answer(ui, flash, status, "recurring", show)
+        return respond(ui, flash, status, "schedule", show_one, name=name)
+    return respond(ui, flash, status, "recurring", show)
 
 
 ROUTES = (

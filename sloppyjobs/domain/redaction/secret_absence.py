@@ -20,7 +20,7 @@ LONGEST_PART = 2_000
 MOST_PARTS = 2_048
 """Harmless parts that are cached; then the cache is cleared."""
 
-# Whatever starts like this may be JSON, which is taken apart before the patterns see it.
+# Whatever starts like this may be JSON, which is parsed before the patterns see it.
 _JSON_STARTS = ("{", "[", '"', " ", "\n", "\t")
 
 # What the patterns need that do without a secret name, in small letters.

@@ -32,7 +32,7 @@ def find(text: str, named: Named, *, partial: bool = False) -> Iterator[Iterator
     yield _reversed_pairs(text, named)
 
 
-# Addresses: the whole run at once, taken apart by hand; looking for its "@" by pattern would be quadratic.
+# Addresses: the whole run at once, split by hand; looking for its "@" by pattern would be quadratic.
 _URL = re.compile(r"""://[^\s"'<>`]++""")
 _OUTSIDE_USER = re.compile(r"[/?#]")
 _PORT = re.compile(r"[0-9]{1,5}[/?#]")

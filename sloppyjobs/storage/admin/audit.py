@@ -16,7 +16,7 @@ from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.lookup import possible_id
 from sloppyjobs.storage.ports.operators import AuditFilter, AuditRow, Command, Decide, Outcome, Taken
 from sloppyjobs.storage.ports.reads import Key
-from sloppyjobs.storage.reads.keyset import Keyset, Sieve, Walk, Walked
+from sloppyjobs.storage.reads.keyset import Filter, Keyset, KeysetPage, Scan
 
 _OVERLAP = timedelta(hours=1)
 
@@ -137,31 +137,31 @@ class Audit:
         self, connection: Connection, wanted: AuditFilter, after: Key | None, backward: bool, limit: int
     ) -> tuple[list[AuditRow], Key | None]:
         audit = self.tables.audit
-        walk = self.audit_walk(wanted)
-        walked: Walked = self.keyset.read(connection, [walk], after=after, descending=not backward, limit=limit)
-        ids = [key[0] for key in walked.found]
-        # The last entry that was looked at says whether the range lies behind already.
-        last = [] if walked.resume is None else [walked.resume[0]]
+        scan = self.audit_scan(wanted)
+        page: KeysetPage = self.keyset.read(connection, [scan], after=after, descending=not backward, limit=limit)
+        ids = [key[0] for key in page.found]
+        # The last entry that was read says whether the range is over.
+        last = [] if page.resume is None else [page.resume[0]]
         query = select(*(audit.c[name] for name in AuditRow._fields)).where(audit.c.id.in_([*ids, *last]))
         found = {row.id: AuditRow(*row) for row in connection.execute(query)} if ids or last else {}
         rows = [found[number] for number in ids if number in found]
         over = any(_beyond(found[number].created_at, wanted, backward) for number in last if number in found)
-        return rows, None if over else walked.resume
+        return rows, None if over else page.resume
 
-    def audit_walk(self, wanted: AuditFilter) -> Walk:
-        """The walk over the entries of a target, or all; what else is asked sifts them, within the walk's bound."""
+    def audit_scan(self, wanted: AuditFilter) -> Scan:
+        """The scan of the entries of a target, or of all; every other condition is a filter."""
         c = self.tables.audit.c
         where = () if wanted.target is None else (c.target == wanted.target,)
-        sieves: list[Sieve] = []
+        filters: list[Filter] = []
         if wanted.actor is not None:
-            sieves.append((c.actor, lambda given: given == wanted.actor))
+            filters.append((c.actor, lambda given: given == wanted.actor))
         if wanted.action is not None:
-            sieves.append((c.action, lambda given: given == wanted.action))
+            filters.append((c.action, lambda given: given == wanted.action))
         if wanted.created_from is not None:
-            sieves.append((c.created_at, lambda given: given >= wanted.created_from))
+            filters.append((c.created_at, lambda given: given >= wanted.created_from))
         if wanted.created_to is not None:
-            sieves.append((c.created_at, lambda given: given < wanted.created_to))
-        return Walk(where, (c.id,), tuple(sieves))
+            filters.append((c.created_at, lambda given: given < wanted.created_to))
+        return Scan(where, (c.id,), tuple(filters))
 
     def write(
         self,

@@ -43,8 +43,13 @@ class FormKeys:
         """Remove up to ``limit`` keys that were taken before an instant, the oldest first."""
         c = self.tables.form_keys.c
         oldest = select(c.key).where(c.created_at < before).order_by(c.created_at).limit(limit)
-        remove = delete(self.tables.form_keys).where(c.key.in_(oldest))
-        return self.database.write(lambda connection: connection.execute(remove).rowcount)
+
+        def work(connection: Connection) -> int:
+            keys = list(connection.execute(oldest).scalars())
+            gone = delete(self.tables.form_keys).where(c.key.in_(keys))
+            return connection.execute(gone).rowcount if keys else 0
+
+        return self.database.write(work)
 
     def _claim_form(self, connection: Connection, key: str, claimed_by: str) -> SentForm:
         values = {

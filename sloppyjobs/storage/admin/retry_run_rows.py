@@ -14,15 +14,14 @@ from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.database import Database, bounded_read, cursor_of
 from sloppyjobs.storage.ports.operators import Run, Tally
 from sloppyjobs.storage.ports.reads import Cause
-from sloppyjobs.storage.reads.job_lists import same_value
-from sloppyjobs.storage.reads.keyset import Keyset
+from sloppyjobs.storage.reads.keyset import Keyset, same_value
 
-LOOKED = 2_000
+COUNTED = 2_000
 """Members of a run, the latest, whose fate is counted."""
 RUNS = 10
-"""Runs of a cause among which somebody who sees some queues only looks for one of theirs."""
+"""Runs of a cause that are read for somebody who sees some queues only, to find one of theirs."""
 DUE = 100
-"""Runs that one look finds."""
+"""Due runs that are read at once."""
 
 
 class RetryRunRows:
@@ -72,7 +71,7 @@ class RetryRunRows:
     def member_ids(self, connection: Connection, run_id: str) -> list[str]:
         """The latest members of a run."""
         c = self.tables.retry_members.c
-        query = select(c.job_id).where(c.run_id == run_id).order_by(c.number.desc()).limit(LOOKED)
+        query = select(c.job_id).where(c.run_id == run_id).order_by(c.number.desc()).limit(COUNTED)
         return list(connection.execute(query).scalars())
 
     @bounded_read
@@ -108,17 +107,17 @@ class RetryRunRows:
         """The statuses of a run's latest members, latest first."""
         jobs, members = self.tables.jobs, self.tables.retry_members
         query = select(jobs.c.status).join_from(members, jobs, members.c.job_id == jobs.c.id, isouter=True)
-        query = query.where(members.c.run_id == run_id).order_by(members.c.number.desc()).limit(LOOKED)
+        query = query.where(members.c.run_id == run_id).order_by(members.c.number.desc()).limit(COUNTED)
         return [None if status is None else Status(status) for status in connection.execute(query).scalars()]
 
     def _by_fate(self, run: Run) -> Select[Any]:
         jobs, members = self.tables.jobs, self.tables.retry_members
         j = jobs.c
         same = and_(same_value(j.error_type, run.error_type), same_value(j.error_frame, run.error_frame))
-        looked = select(j.status, case((same, 1), else_=0).label("same"))
-        looked = looked.join_from(members, jobs, members.c.job_id == j.id, isouter=True)
-        looked = looked.where(members.c.run_id == run.id).order_by(members.c.number.desc()).limit(LOOKED)
-        inner = looked.subquery()
+        scanned = select(j.status, case((same, 1), else_=0).label("same"))
+        scanned = scanned.join_from(members, jobs, members.c.job_id == j.id, isouter=True)
+        scanned = scanned.where(members.c.run_id == run.id).order_by(members.c.number.desc()).limit(COUNTED)
+        inner = scanned.subquery()
         return select(inner.c.status, inner.c.same, func.count().label("n")).group_by(inner.c.status, inner.c.same)
 
 
@@ -128,13 +127,13 @@ def _age(run: Run) -> tuple[datetime, str]:
 
 def _tally(rows: Sequence[Sequence[Any]]) -> Tally:
     counts = dict.fromkeys(MemberCounts._fields, 0)
-    elsewhere = looked = 0
+    elsewhere = scanned = 0
     for status, same, number in rows:
         met = causes.counted_as(None if status is None else Status(status))
         counts[met] += number
-        looked += number
+        scanned += number
         elsewhere += number if met == "died" and not same else 0
-    return Tally(MemberCounts(**counts), elsewhere, looked)
+    return Tally(MemberCounts(**counts), elsewhere, scanned)
 
 
 def count_fates(statuses: Sequence[Status | None]) -> MemberCounts:

@@ -25,12 +25,12 @@ from sloppyjobs.storage.ports.operators import Asked, Command, Decide, JobState,
 from sloppyjobs.storage.ports.reads import Cause, JobQuery, Key
 from sloppyjobs.storage.reads.dead_groups import DeadGroups
 from sloppyjobs.storage.reads.job_lists import JobLists
-from sloppyjobs.storage.reads.keyset import Keyset, Walk
+from sloppyjobs.storage.reads.keyset import Keyset, Scan
 
 PAGES = 10
-"""Bounded looks along the dead of a cause for the next jobs of a run."""
-AGAIN_AFTER = timedelta(seconds=2)
-"""When a run that waits for its jobs looks at them again."""
+"""Pages of the dead of a cause in which the next jobs of a run are searched."""
+RECHECK_AFTER = timedelta(seconds=2)
+"""When a run that waits for its jobs checks them again."""
 SYSTEM = "sloppyjobs"
 """Who stops a run whose jobs die again."""
 
@@ -141,7 +141,7 @@ class RetryRuns:
 
     def _retry_due(self, connection: Connection, run: Run, pace: causes.Pace, decide: Decide, now: datetime) -> int:
         if not pace.jobs:
-            self._update(connection, run.id, next_at=max(pace.next_at, now + AGAIN_AFTER))
+            self._update(connection, run.id, next_at=max(pace.next_at, now + RECHECK_AFTER))
             return 0
         asked = Asked(run.id, run.of, run.scope, decide, Command("retry", run.actor, run.reason))
         after = self._last_key(connection, run)
@@ -162,10 +162,10 @@ class RetryRuns:
         before: datetime | None = None,
     ) -> tuple[list[JobState], bool]:
         """Retry the oldest dead of a cause beyond a key that died by an instant; and whether some may be left."""
-        walk = self._cause_walk(asked.cause, asked.queues, before)
+        scan = self._cause_scan(asked.cause, asked.queues, before)
         for _ in range(PAGES):
-            walked = self.keyset.read(connection, [walk], after=after, descending=False, limit=limit)
-            ids = [key[-1] for key in walked.found]
+            page = self.keyset.read(connection, [scan], after=after, descending=False, limit=limit)
+            ids = [key[-1] for key in page.found]
             command = asked.command
             taken = (
                 self.commands.command(connection, ids, asked.decide, actor=command.actor, message=command.reason)
@@ -175,23 +175,23 @@ class RetryRuns:
             states = {one.job_id: one.before for one in taken if one.step is not None and one.before is not None}
             if states:
                 return [states[id] for id in ids if id in states], True
-            # Others took them first, or the look found none before its bound.
-            after = walked.resume
+            # Others took them first, or the page was empty at its bound.
+            after = page.resume
             if after is None and not ids:
                 return [], False
         return [], True
 
-    def _cause_walk(self, cause: Cause, queues: tuple[str, ...] | None, before: datetime | None) -> Walk:
+    def _cause_scan(self, cause: Cause, queues: tuple[str, ...] | None, before: datetime | None) -> Scan:
         error_type, error_frame, name = cause
         wanted = JobQuery(
             statuses=(Status.DEAD,), name=name, error_type=error_type, error_frame=error_frame, scope=queues
         )
-        [walk] = self.lists.job_walks(wanted)
+        [scan] = self.lists.job_scans(wanted)
         if before is None:
-            return walk
+            return scan
         c = self.tables.jobs.c
         died = func.coalesce(c.finished_at, c.updated_at)
-        return walk._replace(sieves=(*walk.sieves, (died, lambda given: given <= before)))
+        return scan._replace(filters=(*scan.filters, (died, lambda given: given <= before)))
 
     def _last_key(self, connection: Connection, run: Run) -> Key | None:
         """Where the run is among the dead of its cause; None at its beginning."""
@@ -203,8 +203,8 @@ class RetryRuns:
 
     def _hold_cause(self, connection: Connection, asked: Asked) -> int:
         """How many are dead of a cause. The oldest of them is locked: of two that begin, one sees the other."""
-        walk = self._cause_walk(asked.cause, asked.queues, None)
-        first = self.keyset.read(connection, [walk], after=None, descending=False, limit=1).found
+        scan = self._cause_scan(asked.cause, asked.queues, None)
+        first = self.keyset.read(connection, [scan], after=None, descending=False, limit=1).found
         if not first:
             return 0
         self.transitions.lock_states(connection, [first[0][-1]])

@@ -1,4 +1,4 @@
-"""Failures of clients, counted over a span of time, by all processes together."""
+"""Failures of clients, counted over a span of time, for all processes."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class AttemptRecord(NamedTuple):
 
 
 class EventRecord(NamedTuple):
-    """A transition of a job."""
+    """A change of a job's status."""
 
     job_id: str
     event_type: str

@@ -29,7 +29,7 @@ class Counts:
         self.keyset = keyset
 
     def within(self, query: Select[Any], queue: ColumnElement[Any], queues: Scope) -> Select[Any]:
-        """The query, remembering the queue where ``queues`` will be sifted out."""
+        """The query, with a mark on the entries of these queues."""
         return query if queues is None else query.add_columns(case((queue.in_(queues), 1)).label("seen"))
 
     def counted(self, connection: Connection, queries: Sequence[Select[Any]]) -> list[Counted]:
@@ -44,7 +44,7 @@ class Counts:
         return [_count(answer[0], CAP) for answer in answers], found
 
     def shared(self, connection: Connection, queries: Sequence[Select[Any]], most: int) -> list[Counted]:
-        """All queries counted to ``most`` entries together: equal shares first, then the deepest share the rest."""
+        """All queries counted to ``most`` entries in all: equal shares first, then the deepest share the rest."""
         if not queries:
             return []
         share = _share(most, len(queries))
@@ -53,13 +53,13 @@ class Counts:
         left = most - sum(count.number for count, _ in found)
         further = min(CAP, round_down(max(0, left) // len(deep) + share)) if deep else 0
         if further > share:
-            again = self.to_caps(connection, [(queries[place], further) for place in deep])
-            for place, counted in zip(deep, again, strict=True):
+            deeper = self.to_caps(connection, [(queries[place], further) for place in deep])
+            for place, counted in zip(deep, deeper, strict=True):
                 found[place] = counted
         return found
 
     def in_shares(self, connection: Connection, queries: Sequence[Select[Any]], most: int) -> list[Counted]:
-        """All queries counted to ``most`` entries together, in equal shares and one statement."""
+        """All queries counted to ``most`` entries in all, in equal shares and one statement."""
         return self.to_caps(connection, [(query, _share(most, len(queries))) for query in queries])
 
     def to_caps(self, connection: Connection, asked: Sequence[tuple[Select[Any], int]]) -> list[Counted]:
@@ -78,22 +78,22 @@ def round_down(number: int) -> int:
 
 
 def _bounded(query: Select[Any], cap: int) -> Select[Any]:
-    """How many entries were looked at, how many of them count (all: -1), and the earliest of these."""
-    looked = query.limit((WINDOW if "seen" in query.selected_columns else cap) + 1).subquery()
+    """How many entries were read, how many of them count (all: -1), and the earliest of these."""
+    scanned = query.limit((WINDOW if "seen" in query.selected_columns else cap) + 1).subquery()
     columns: tuple[ColumnElement[Any], ...]
-    if "seen" in looked.c:
-        moment = case((looked.c.seen == 1, looked.c[0]))
-        columns = (func.count(), func.count(looked.c.seen), func.min(moment))
-    elif "first" in looked.c:
+    if "seen" in scanned.c:
+        moment = case((scanned.c.seen == 1, scanned.c[0]))
+        columns = (func.count(), func.count(scanned.c.seen), func.min(moment))
+    elif "first" in scanned.c:
         # Nothing but the number is asked of each entry: that is several times cheaper.
         columns = (func.count(), literal_column("-1").label("matching"), query.limit(1).scalar_subquery())
     else:
-        columns = (func.count(), literal_column("-1").label("matching"), func.min(looked.c.moment))
-    return select(*columns).select_from(looked)
+        columns = (func.count(), literal_column("-1").label("matching"), func.min(scanned.c.moment))
+    return select(*columns).select_from(scanned)
 
 
 def _count(row: Sequence[Any], cap: int) -> Counted:
-    looked, matching, earliest = row
+    scanned, matching, earliest = row
     if matching < 0:
-        return Count(min(looked, cap), looked > cap), earliest
-    return Count(min(matching, WINDOW), looked > WINDOW), earliest
+        return Count(min(scanned, cap), scanned > cap), earliest
+    return Count(min(matching, WINDOW), scanned > WINDOW), earliest

@@ -1,11 +1,11 @@
-"""Dead jobs by cause. The dead index begins with the cause, so a walk jumps from one cause to the next."""
+"""Dead jobs by cause."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_column, select, text, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_column, select
 
 from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.domain.states import Status
@@ -21,75 +21,21 @@ from sloppyjobs.storage.ports.reads import (
     Scope,
 )
 from sloppyjobs.storage.reads.counts import CAP, Counts
-from sloppyjobs.storage.reads.job_lists import JobLists, same_value
-from sloppyjobs.storage.reads.keyset import Keyset
+from sloppyjobs.storage.reads.death_causes import DeathCauses
+from sloppyjobs.storage.reads.distinct_values import DistinctValues
+from sloppyjobs.storage.reads.job_lists import JobLists
+from sloppyjobs.storage.reads.keyset import Keyset, same_value
 from sloppyjobs.storage.upkeep.deaths import Deaths
 
 SEEN = 100
-"""Jobs at either end of a cause among which its first and last death are looked for."""
+"""Jobs at either end of a cause among which its first and last death are found."""
 RECENT = 500
 """Dead jobs, the newest, from which an overview takes its causes."""
 DEATHS = 5_000
-"""Dead jobs that all causes count together."""
+"""Dead jobs that are counted for all causes."""
 
 LISTED = 2_000
-"""Dead jobs of one cause, those created last, that its page looks at."""
-
-# Everything but null is at least the empty text, and that is a range of the index.
-_PLACES = """
-WITH RECURSIVE kinds (kind) AS (
-  SELECT (SELECT min(error_type) FROM {dead} AND error_type >= '')
-  UNION ALL
-  SELECT (SELECT min(error_type) FROM {dead} AND error_type > kinds.kind) FROM kinds WHERE kinds.kind IS NOT NULL
-),
-frames (kind, frame) AS (
-  SELECT kind, (SELECT min(error_frame) FROM {dead} AND error_type = kinds.kind AND error_frame >= '')
-  FROM kinds WHERE kind IS NOT NULL
-  UNION ALL
-  SELECT kind, (SELECT min(error_frame) FROM {dead} AND error_type = frames.kind AND error_frame > frames.frame)
-  FROM frames WHERE frames.frame IS NOT NULL
-),
-bare (frame) AS (
-  SELECT (SELECT min(error_frame) FROM {dead} AND error_type IS NULL AND error_frame >= '')
-  UNION ALL
-  SELECT (SELECT min(error_frame) FROM {dead} AND error_type IS NULL AND error_frame > bare.frame)
-  FROM bare WHERE bare.frame IS NOT NULL
-)"""
-_NAMES = """,
-{cte} ({given}job_name) AS (
-  SELECT {given}(SELECT min(name) FROM {dead} AND {match}) {source}
-  UNION ALL
-  SELECT {given}(SELECT min(name) FROM {dead} AND {match} AND name > {cte}.job_name)
-  FROM {cte} WHERE job_name IS NOT NULL
-)"""
-_MATCHES = (
-    ("whole", "kind, frame, ", "FROM frames WHERE frame IS NOT NULL", "error_type = kind AND error_frame = frame"),
-    ("placeless", "kind, ", "FROM kinds WHERE kind IS NOT NULL", "error_type = kind AND error_frame IS NULL"),
-    ("classless", "frame, ", "FROM bare WHERE frame IS NOT NULL", "error_type IS NULL AND error_frame = frame"),
-    ("unknown", "", "", "error_type IS NULL AND error_frame IS NULL"),
-)
-"""Which classes and frames there are, and how jobs of each are found: ``= NULL`` finds nothing."""
-_FOUND = """
-SELECT kind, frame, job_name FROM (
-  SELECT kind, frame, job_name FROM whole WHERE job_name IS NOT NULL
-  UNION ALL
-  SELECT kind, NULL, job_name FROM placeless WHERE job_name IS NOT NULL
-  UNION ALL
-  SELECT NULL, frame, job_name FROM classless WHERE job_name IS NOT NULL
-  UNION ALL
-  SELECT NULL, NULL, job_name FROM unknown WHERE job_name IS NOT NULL
-) AS causes
-LIMIT :most
-"""
-
-
-def causes_sql(dead: str) -> str:
-    """The statement that jumps from each cause to the next along the index; ``dead`` is the table and its condition."""
-    names = (
-        _NAMES.format(cte=cte, given=given, source=source, match=match, dead=dead)
-        for cte, given, source, match in _MATCHES
-    )
-    return _PLACES.format(dead=dead) + "".join(names) + _FOUND
+"""Dead jobs of one cause, those created last, that its page reads."""
 
 
 class DeadGroups:
@@ -98,6 +44,7 @@ class DeadGroups:
     def __init__(self, database: Database, counts: Counts, keyset: Keyset, deaths: Deaths, lists: JobLists) -> None:
         self.database = database
         self.tables = database.tables
+        self.causes = DeathCauses(database, DistinctValues(database, keyset))
         self.counts = counts
         self.keyset = keyset
         self.deaths = deaths
@@ -106,7 +53,7 @@ class DeadGroups:
     @bounded_read
     def dead_cause(self, connection: Connection, cause: str, most: int) -> Cause | None:
         """What a cause consists of, where it is among the first ``most`` of which jobs are dead now."""
-        found = self._causes(connection, most)
+        found = self.causes.dead(connection, most)
         return next((one for one in found if cause_id(one[2], one[0], one[1]) == cause), None)
 
     @bounded_read
@@ -119,11 +66,11 @@ class DeadGroups:
         c = self.tables.jobs.c
         died = func.coalesce(c.finished_at, c.updated_at).label("died")
         query = self._dead(select(c.id, c.queue, died), self._of(cause), newest=True).limit(LISTED + 1)
-        looked = [Death(*row) for row in connection.execute(query)]
-        seen = [one for one in looked[:LISTED] if queues is None or one.queue in queues]
-        if len(looked) <= LISTED or queues is not None:
+        scanned = [Death(*row) for row in connection.execute(query)]
+        seen = [one for one in scanned[:LISTED] if queues is None or one.queue in queues]
+        if len(scanned) <= LISTED or queues is not None:
             return DeadOfCause(
-                Count(len(seen), len(looked) > LISTED), seen, min((one.died_at for one in seen), default=None)
+                Count(len(seen), len(scanned) > LISTED), seen, min((one.died_at for one in seen), default=None)
             )
         [(count, _)] = self.counts.to_caps(connection, [(self._moments(cause), CAP)])
         [[ends]] = self.keyset.each(connection, [self._deaths(cause, newest=False)])
@@ -157,10 +104,16 @@ class DeadGroups:
         seen = literal_column("1") if queues is None else case((c.queue.in_(queues), 1), else_=0)
         newest = select(c.error_type, c.error_frame, c.name, c.id, seen.label("seen"), died.label("died"))
         newest = newest.where(literal_column(self.tables.style.in_list(Status.DEAD)))
-        looked = newest.order_by(c.created_at.desc(), c.id.desc()).limit(window + 1).subquery()
-        cause = (looked.c.error_type, looked.c.error_frame, looked.c.name)
-        columns = (func.count(), func.min(looked.c.died), func.max(looked.c.died), func.max(looked.c.id), looked.c.seen)
-        rows = connection.execute(select(*cause, *columns).group_by(*cause, looked.c.seen)).all()
+        scanned = newest.order_by(c.created_at.desc(), c.id.desc()).limit(window + 1).subquery()
+        cause = (scanned.c.error_type, scanned.c.error_frame, scanned.c.name)
+        columns = (
+            func.count(),
+            func.min(scanned.c.died),
+            func.max(scanned.c.died),
+            func.max(scanned.c.id),
+            scanned.c.seen,
+        )
+        rows = connection.execute(select(*cause, *columns).group_by(*cause, scanned.c.seen)).all()
         more = sum(row[3] for row in rows) > window
         found = sorted((row for row in rows if row[7]), key=lambda row: (-row[3], row[6]))[:limit]
         examples = self.lists.jobs_by_id(connection, [row[6] for row in found])
@@ -175,13 +128,14 @@ class DeadGroups:
         """These jobs, each with what a list shows of it, how long its last attempt ran, and on which worker."""
         jobs = self.lists.details_by_id(connection, ids)
         c = self.tables.attempts.c
-        last = [(job.id, job.attempt_count) for job, _ in jobs.values()]
-        query = select(c.job_id, c.run_seconds, c.worker_id).where(tuple_(c.job_id, c.attempt_number).in_(last))
-        ran = {row[0]: (row[1], row[2]) for row in connection.execute(query)} if last else {}
-        return {id: (job, details, ran.get(id)) for id, (job, details) in jobs.items()}
+        numbers = {job.attempt_count for job, _ in jobs.values()}
+        query = select(c.job_id, c.attempt_number, c.run_seconds, c.worker_id)
+        query = query.where(c.job_id.in_(list(jobs)), c.attempt_number.in_(sorted(numbers)))
+        ran = {(row[0], row[1]): (row[2], row[3]) for row in connection.execute(query)} if jobs else {}
+        return {id: (job, details, ran.get((id, job.attempt_count))) for id, (job, details) in jobs.items()}
 
     def _summaries(self, connection: Connection, limit: int) -> list[CauseSummary]:
-        causes = self._causes(connection, limit)
+        causes = self.causes.dead(connection, limit)
         counts = self.counts.shared(connection, [self._moments(cause) for cause in causes], DEATHS)
         ends = self.keyset.each(
             connection, [self._deaths(cause, newest=end) for end in (False, True) for cause in causes]
@@ -196,12 +150,6 @@ class DeadGroups:
             if example is not None and count.number and first[0][0] and last[0][1]:
                 summaries.append(CauseSummary(cause, count, first[0][0], last[0][1], example))
         return summaries
-
-    def _causes(self, connection: Connection, limit: int) -> list[Cause]:
-        """The causes there are, in one statement that jumps from each to the next along the index."""
-        name = connection.dialect.identifier_preparer.format_table(self.tables.jobs)
-        found = connection.execute(text(causes_sql(f"{name} WHERE status = 'dead'")), {"most": limit})
-        return [(row[0], row[1], row[2]) for row in found]
 
     # Statements
 

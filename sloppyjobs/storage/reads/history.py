@@ -13,7 +13,7 @@ from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.lookup import possible_id, unknown
 from sloppyjobs.storage.ports.reads import Key, LogLine, WorkerRow
 from sloppyjobs.storage.ports.records import LockRecord, QueueRecord
-from sloppyjobs.storage.reads.keyset import Walk, walk_after
+from sloppyjobs.storage.reads.keyset import Scan, scan_after
 
 
 class History:
@@ -39,29 +39,29 @@ class History:
     def job_attempts(self, job_id: str, after: Key | None, *, backward: bool, limit: int) -> list[Attempt]:
         """A job's attempts beyond a number."""
         table = self.tables.attempts
-        walk = Walk((table.c.job_id == job_id,), (table.c.attempt_number,))
+        scan = Scan((table.c.job_id == job_id,), (table.c.attempt_number,))
         query = select(*rows.columns(table, rows.ATTEMPT_FIELDS))
-        return [rows.attempt(row) for row in self._page(query, walk, after, backward, limit)]
+        return [rows.attempt(row) for row in self._page(query, scan, after, backward, limit)]
 
     def job_events(self, job_id: str, after: Key | None, *, backward: bool, limit: int) -> list[Event]:
         """A job's events beyond a number."""
         table = self.tables.events
-        walk = Walk((table.c.job_id == job_id,), (table.c.id,))
+        scan = Scan((table.c.job_id == job_id,), (table.c.id,))
         query = select(*rows.columns(table, rows.EVENT_FIELDS))
-        return [rows.event(row) for row in self._page(query, walk, after, backward, limit)]
+        return [rows.event(row) for row in self._page(query, scan, after, backward, limit)]
 
     def job_logs(self, job_id: str, after: Key | None, *, backward: bool, limit: int) -> list[LogLine]:
         """A job's log lines beyond a number."""
         table = self.tables.logs
-        walk = Walk((table.c.job_id == job_id,), (table.c.id,))
+        scan = Scan((table.c.job_id == job_id,), (table.c.id,))
         query = select(*rows.columns(table, LogLine._fields))
-        return [LogLine._make(row) for row in self._page(query, walk, after, backward, limit)]
+        return [LogLine._make(row) for row in self._page(query, scan, after, backward, limit)]
 
     def lock_rows(self, after: Key | None, *, backward: bool, limit: int) -> list[LockRecord]:
         """Locks by name."""
         table = self.tables.locks
         query = select(*rows.columns(table, LockRecord._fields))
-        return [LockRecord._make(row) for row in self._page(query, Walk((), (table.c.name,)), after, backward, limit)]
+        return [LockRecord._make(row) for row in self._page(query, Scan((), (table.c.name,)), after, backward, limit)]
 
     def queue_rows(
         self, scope: Sequence[str] | None, after: Key | None, *, backward: bool, limit: int
@@ -71,21 +71,21 @@ class History:
         where = () if scope is None else (table.c.name.in_(scope),)
         query = select(*rows.columns(table, QueueRecord._fields))
         return [
-            QueueRecord._make(row) for row in self._page(query, Walk(where, (table.c.name,)), after, backward, limit)
+            QueueRecord._make(row) for row in self._page(query, Scan(where, (table.c.name,)), after, backward, limit)
         ]
 
     def worker_rows(self, after: Key | None, *, backward: bool, limit: int) -> list[WorkerRow]:
         """Workers, those heard of last first."""
         table = self.tables.workers
-        walk = Walk((), (table.c.heartbeat_at, table.c.id))
+        scan = Scan((), (table.c.heartbeat_at, table.c.id))
         query = select(*rows.columns(table, WorkerRow._fields))
-        return [WorkerRow._make(row) for row in self._page(query, walk, after, not backward, limit)]
+        return [WorkerRow._make(row) for row in self._page(query, scan, after, not backward, limit)]
 
     def _page(
-        self, query: Select[Any], walk: Walk, after: Key | None, descending: bool, limit: int
+        self, query: Select[Any], scan: Scan, after: Key | None, descending: bool, limit: int
     ) -> Sequence[Row[Any]]:
         self.database.ensure_schema()
-        narrowed = walk_after(query, walk, after, descending).limit(limit)
+        narrowed = scan_after(self.database.dialect, query, scan, after, descending).limit(limit)
 
         def work(connection: Connection) -> Sequence[Row[Any]]:
             return self.database.bounded(connection).execute(narrowed).all()

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, Text, and_, func, literal_column, null, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, literal_column, null, select
 
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.payload_summary import START
@@ -17,7 +17,7 @@ from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs, salvage
 from sloppyjobs.storage.jobs.lookup import JobLookup, possible_id, unknown
 from sloppyjobs.storage.ports.reads import TIMED, UNSET, Details, Found, JobQuery, JobRow, Key, LastAttempt
-from sloppyjobs.storage.reads.keyset import Keyset, Sieve, Walk
+from sloppyjobs.storage.reads.keyset import Filter, Keyset, Scan, same_value
 
 _HEAVY = ("metadata", "result", "progress_fields")
 
@@ -129,10 +129,10 @@ class JobLists:
     ) -> Found:
         if wanted.schedule is not None:
             wanted = msgspec.structs.replace(wanted, schedule=self._schedule_id(connection, wanted.schedule))
-        walks = self.job_walks(wanted, order)
+        scans = self.job_scans(wanted, order)
         descending = order.startswith("-") is not backward
-        walked = self.keyset.read(connection, walks, after=after, descending=descending, limit=limit)
-        ids = [key[-1] for key in walked.found]
+        page = self.keyset.read(connection, scans, after=after, descending=descending, limit=limit)
+        ids = [key[-1] for key in page.found]
         if details:
             detailed = self.details_by_id(connection, ids)
             found = {id: job for id, (job, _) in detailed.items()}
@@ -140,33 +140,33 @@ class JobLists:
         else:
             found, more = self.jobs_by_id(connection, ids), {}
         # A job that has moved on between the two queries is not what was asked for any more.
-        jobs = [(key, found[key[-1]]) for key in walked.found if _still(found.get(key[-1]), wanted)]
-        return Found(jobs, walked.resume, more)
+        jobs = [(key, found[key[-1]]) for key in page.found if _still(found.get(key[-1]), wanted)]
+        return Found(jobs, page.resume, more)
 
-    def job_walks(self, wanted: JobQuery, order: str = "-created_at") -> list[Walk]:
-        """The walks that together find what is wanted, each along the index that narrows it most."""
+    def job_scans(self, wanted: JobQuery, order: str = "-created_at") -> list[Scan]:
+        """The scans that find what is wanted, each along the index that narrows it most."""
         c = self.tables.jobs.c
         by_creation: tuple[ColumnElement[Any], ...] = (c.created_at, c.id)
         if wanted.ids is not None:
-            return [self._walk(wanted, (c.id.in_(wanted.ids),), by_creation)]
+            return [self._scan(wanted, (c.id.in_(wanted.ids),), by_creation)]
         if wanted.idempotency_key is not None:
-            return [self._walk(wanted, (c.idempotency_key == wanted.idempotency_key,), by_creation)]
+            return [self._scan(wanted, (c.idempotency_key == wanted.idempotency_key,), by_creation)]
         if wanted.correlation_id is not None:
-            return [self._walk(wanted, (c.correlation_id == wanted.correlation_id,), by_creation)]
+            return [self._scan(wanted, (c.correlation_id == wanted.correlation_id,), by_creation)]
         if wanted.schedule is not None:
             fired = (c.schedule_id == wanted.schedule, c.occurrence_at.is_not(None))
-            return [self._walk(wanted, fired, (c.occurrence_at, c.id))]
+            return [self._scan(wanted, fired, (c.occurrence_at, c.id))]
         if order.endswith("run_at"):
             if set(wanted.statuses) == TIMED:
                 wanted = msgspec.structs.replace(wanted, statuses=tuple(Status))
-            return [self._walk(wanted, (_status("IN ('scheduled', 'retrying')"),), (c.run_at, c.id))]
+            return [self._scan(wanted, (_status("IN ('scheduled', 'retrying')"),), (c.run_at, c.id))]
         statuses = wanted.statuses
         if wanted.worker is not None:
             # Nobody holds a job in any other state.
             statuses = tuple(status for status in statuses if status is Status.PROCESSING)
-        return [self._status_walk(wanted, status) for status in statuses]
+        return [self._status_scan(wanted, status) for status in statuses]
 
-    def _status_walk(self, wanted: JobQuery, status: Status) -> Walk:
+    def _status_scan(self, wanted: JobQuery, status: Status) -> Scan:
         c = self.tables.jobs.c
         only = msgspec.structs.replace(wanted, statuses=tuple(Status))
         if status is Status.DEAD and UNSET not in (wanted.error_type, wanted.error_frame) and wanted.name is not None:
@@ -174,19 +174,19 @@ class JobLists:
             prefix = (c.error_type, c.error_frame, c.name)
             only = msgspec.structs.replace(only, error_type=UNSET, error_frame=UNSET, name=None)
             where = (_status("= 'dead'"), *cause, c.name == wanted.name)
-            return self._walk(only, where, (c.created_at, c.id), prefix)
-        return self._walk(only, (literal_column(self.tables.style.in_list(status)),), (c.created_at, c.id))
+            return self._scan(only, where, (c.created_at, c.id), prefix)
+        return self._scan(only, (literal_column(self.tables.style.in_list(status)),), (c.created_at, c.id))
 
-    def _walk(
+    def _scan(
         self,
         wanted: JobQuery,
         where: tuple[ColumnElement[bool], ...],
         keys: tuple[ColumnElement[Any], ...],
         prefix: tuple[ColumnElement[Any], ...] = (),
-    ) -> Walk:
+    ) -> Scan:
         c = self.tables.jobs.c
         narrowed = list(where)
-        sieves = _sieves(wanted, c)
+        filters = _filters(wanted, c)
         for column, start, end in (
             (c.created_at, wanted.created_from, wanted.created_to),
             (c.run_at, wanted.run_from, wanted.run_to),
@@ -195,8 +195,8 @@ class JobLists:
             if column is keys[0]:
                 narrowed += [condition(column) for _, condition in conditions]
             else:
-                sieves += conditions
-        return Walk(tuple(narrowed), keys, tuple(sieves), prefix)
+                filters += conditions
+        return Scan(tuple(narrowed), keys, tuple(filters), prefix)
 
     def _schedule_id(self, connection: Connection, given: str) -> str:
         """The id of the schedule with that name; what is no name is an id."""
@@ -219,7 +219,7 @@ class JobLists:
             return {}
         c = self.tables.jobs.c
         # A payload may have a MiB, and a page a hundred of them.
-        start = func.substr(c.payload, 1, START + 1, type_=Text)
+        start = self.dialect.text_start(c.payload, START + 1)
         query = self._with_last_attempt([*self._light_columns(), start]).where(c.id.in_(ids))
         try:
             return {row[0]: (rows.job(row), _details(row)) for row in connection.execute(query)}
@@ -232,7 +232,7 @@ class JobLists:
 
 def _details(row: Sequence[Any]) -> Details:
     start = row[len(rows.JOB_FIELDS)]
-    # SQLite keeps whatever was put into a column.
+    # A database may keep whatever was put into a column.
     if not isinstance(start, str):
         raise TypeError(f"payload is of type {type(start).__name__}")
     return Details(start, _last_attempt(row))
@@ -243,7 +243,7 @@ def _last_attempt(row: Sequence[Any]) -> LastAttempt:
     return LastAttempt(started, rows.elapsed(started, finished, measured))
 
 
-def _sieves(wanted: JobQuery, c: Any) -> list[Sieve]:
+def _filters(wanted: JobQuery, c: Any) -> list[Filter]:
     equal = {
         c.queue: wanted.queue,
         c.name: wanted.name,
@@ -256,38 +256,32 @@ def _sieves(wanted: JobQuery, c: Any) -> list[Sieve]:
         equal |= {c.schedule_id: wanted.schedule}
     if wanted.ids is not None:
         equal |= {c.idempotency_key: wanted.idempotency_key}
-    sieves = [_equals(column, value) for column, value in equal.items() if value is not None]
+    filters = [_equals(column, value) for column, value in equal.items() if value is not None]
     for column, cause in ((c.error_type, wanted.error_type), (c.error_frame, wanted.error_frame)):
         if cause is not UNSET:
-            sieves.append(_equals(column, cause))
+            filters.append(_equals(column, cause))
     if wanted.scope is not None:
-        sieves.append(_within(c.queue, wanted.scope))
+        filters.append(_within(c.queue, wanted.scope))
     if len(set(wanted.statuses)) < len(Status):
-        sieves.append(_within(c.status, [status.value for status in wanted.statuses]))
-    return sieves
+        filters.append(_within(c.status, [status.value for status in wanted.statuses]))
+    return filters
 
 
-def _equals(column: Any, value: Any) -> Sieve:
+def _equals(column: Any, value: Any) -> Filter:
     return column, lambda given: same_value(given, value)
 
 
-def _within(column: Any, values: Sequence[str]) -> Sieve:
+def _within(column: Any, values: Sequence[str]) -> Filter:
     return column, lambda given: given.in_(values)
 
 
-def _range(column: Any, start: datetime | None, end: datetime | None) -> list[Sieve]:
-    sieves: list[Sieve] = []
+def _range(column: Any, start: datetime | None, end: datetime | None) -> list[Filter]:
+    filters: list[Filter] = []
     if start is not None:
-        sieves.append((column, lambda given: given >= start))
+        filters.append((column, lambda given: given >= start))
     if end is not None:
-        sieves.append((column, lambda given: given < end))
-    return sieves
-
-
-def same_value(column: Any, value: Any) -> ColumnElement[bool]:
-    """The column has this value; None is a value too."""
-    condition: ColumnElement[bool] = column.is_(None) if value is None else column == value
-    return condition
+        filters.append((column, lambda given: given < end))
+    return filters
 
 
 def _status(condition: str) -> ColumnElement[bool]:

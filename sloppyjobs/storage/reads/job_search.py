@@ -1,4 +1,4 @@
-"""What somebody looks for who knows a part of it: the latest ids, and names that were used lately."""
+"""Search by a part of an id."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sloppyjobs.storage.database import Database
 
 
 class JobSearch:
-    """Bounded lists in which a part of a name is looked for: no index knows the middle of a text."""
+    """Bounded lists to search in: no index finds the middle of a text."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

@@ -1,7 +1,7 @@
 """Counts and summaries whose cost is bounded, however much the tables hold.
 
-Whoever asks may see some queues only. Then what an index knows of queues narrows a count, and what it does not know
-is sifted out of the next ``WINDOW`` entries: the count says of itself that there may be more.
+Whoever asks may see some queues only. Where the index has the queue, that narrows a count. Where it has not, the next
+``WINDOW`` entries are filtered, and the count says that there may be more.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, or_, select, text, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, or_, select
 
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import FINISHED, Status
@@ -34,30 +34,20 @@ from sloppyjobs.storage.ports.reads import (
     WorkerRow,
 )
 from sloppyjobs.storage.reads.counts import CAP, Counts
+from sloppyjobs.storage.reads.distinct_values import Condition, DistinctValues
 from sloppyjobs.storage.reads.keyset import Keyset
 from sloppyjobs.storage.schema.instants import Later
 
 WORKERS = 1_000
-"""Workers that are looked at, those heard of last first."""
+"""Workers that are read, those heard of last first."""
 LANES = 50
 """Lanes of a queue in which jobs ahead are counted."""
 LATE_SECONDS = 60.0
 """How long a fire, a lease or a timeout may be overdue before it is called late: a sweep takes its time."""
 DEPTHS = 20_000
-"""Queued jobs that the depths of a page of queues count together."""
+"""Queued jobs that are counted for a page of queues, in all."""
 AHEAD = 5_000
-"""Queued jobs that are counted in all lanes together."""
-
-# A lane is a queue and a name. Each jump goes to the next name of the claim index.
-_LANES = """
-WITH RECURSIVE lanes (name, place) AS (
-  SELECT (SELECT min(name) FROM {queued}), 1
-  UNION ALL
-  SELECT (SELECT min(name) FROM {queued} AND name > lanes.name), lanes.place + 1
-  FROM lanes WHERE lanes.name IS NOT NULL AND lanes.place < :most
-)
-SELECT name FROM lanes WHERE name IS NOT NULL
-"""
+"""Queued jobs that are counted in all lanes."""
 
 
 class Overview:
@@ -68,6 +58,7 @@ class Overview:
         self.tables = database.tables
         self.counts = counts
         self.keyset = keyset
+        self.values = DistinctValues(database, keyset)
 
     @bounded_read
     def status_loads(self, connection: Connection, now: datetime, since: datetime, queues: Scope) -> Loads:
@@ -200,32 +191,37 @@ class Overview:
 
     @bounded_read
     def queues_in_use(self, connection: Connection, among: Scope) -> list[QueueInUse]:
-        """Every queue, or every one among some, with up to 50 names of its queued jobs.
+        """Every queue, or every one among some, with up to 50 names of its queued jobs."""
+        queues = self.tables.queues.c
+        known = select(*(queues[name] for name in QueueInUse._fields[:-1])).order_by(queues.name).limit(CAP)
+        known = known if among is None else known.where(queues.name.in_(among))
+        if self.database.dialect.recursive_minimum:
+            return self._queues_by_recursion(connection, known)
+        rows = connection.execute(known).all()
+        places = [self._queued_in(row.name) for row in rows]
+        names = self.values.of_each(connection, self.tables.jobs.c.name, places, LANES, 2 * CAP)
+        return [QueueInUse._make((*row, tuple(found))) for row, found in zip(rows, names, strict=True)]
 
-        One statement, which jumps along the claim index from each name of each queue to the next.
-        """
-        queues, jobs = self.tables.queues.c, self.tables.jobs.c
-        columns = [queues[name] for name in QueueInUse._fields[:-1]]
-        first = select(*columns).order_by(queues.name).limit(CAP)
-        first = first if among is None else first.where(queues.name.in_(among))
-        start = first.subquery("start")
+    def _queues_by_recursion(self, connection: Connection, known: Select[Any]) -> list[QueueInUse]:
+        """In one statement, which skips along the claim index from each name of each queue to the next."""
+        jobs = self.tables.jobs.c
+        start = known.subquery("start")
+        names = [column.name for column in start.c]
         queued = select(func.min(jobs.name)).where(literal_column("status = 'queued'"))
         next_name = queued.where(jobs.queue == start.c.name).scalar_subquery()
         lanes = select(*start.c, next_name.label("lane"), literal_column("1").label("place")).cte(
             "lanes", recursive=True
         )
-        kept = [lanes.c[column.name] for column in columns]
         next_name = queued.where(jobs.queue == lanes.c.name, jobs.name > lanes.c.lane).scalar_subquery()
-        step = select(*kept, next_name, lanes.c.place + literal_column("1"))
+        step = select(*(lanes.c[name] for name in names), next_name, lanes.c.place + literal_column("1"))
         lanes = lanes.union_all(step.where(lanes.c.lane.is_not(None), lanes.c.place < LANES))
         # Not ordered: the statement ends with the row at which its bound is met.
-        met = select(*(lanes.c[column.name] for column in columns), lanes.c.lane)
+        met = select(*(lanes.c[name] for name in names), lanes.c.lane)
         met = met.where(or_(lanes.c.lane.is_not(None), lanes.c.place == literal_column("1"))).limit(2 * CAP)
         found: dict[str, QueueInUse] = {}
-        for row in connection.execute(met):
-            pause = (row.paused_at, row.paused_until, row.paused_by, row.pause_reason)
-            known = found.get(row.name) or QueueInUse(row.name, *pause, ())
-            found[row.name] = known if row.lane is None else known._replace(names=(*known.names, row.lane))
+        for *row, lane in connection.execute(met):
+            queue = found.get(row[0]) or QueueInUse._make((*row, ()))
+            found[row[0]] = queue if lane is None else queue._replace(names=(*queue.names, lane))
         return sorted(found.values())
 
     @bounded_read
@@ -283,11 +279,10 @@ class Overview:
     def jobs_ahead(self, connection: Connection, job: Job) -> Count:
         """How many queued jobs of the job's queue will be claimed before it."""
         c = self.tables.jobs.c
-        same = tuple_(c.run_at, c.created_at, c.id) < tuple_(
-            job.run_at, job.created_at, job.id, types=[c.run_at.type, c.created_at.type, c.id.type]
-        )
+        key, own = (c.run_at, c.created_at, c.id), (job.run_at, job.created_at, job.id)
+        same = self.database.dialect.beyond(key, own, descending=True)
         queries = []
-        for name in self._lanes_of(connection, job.queue):
+        for name in self.values.of(connection, c.name, self._queued_in(job.queue), LANES):
             lane = select(c.run_at.label("first")).where(
                 literal_column("status = 'queued'"), c.queue == job.queue, c.name == name
             )
@@ -297,16 +292,13 @@ class Overview:
         found = [count for count, _ in self.counts.in_shares(connection, queries, AHEAD)]
         return Count(sum(count.number for count in found), any(count.more for count in found))
 
-    def _lanes_of(self, connection: Connection, queue: str) -> list[str]:
-        """The names of queued jobs in one queue, in one statement that jumps from each to the next."""
-        table = connection.dialect.identifier_preparer.format_table(self.tables.jobs)
-        statement = _LANES.format(queued=f"{table} WHERE status = 'queued' AND queue = :queue")
-        return list(connection.execute(text(statement), {"queue": queue, "most": LANES}).scalars())
+    def _queued_in(self, queue: str) -> Condition:
+        return literal_column("status = 'queued'"), self.tables.jobs.c.queue == queue
 
 
 def _grouped(query: Select[Any]) -> Select[Any]:
-    looked = query.limit(WINDOW + 1).subquery()
-    return select(looked.c.holder, func.count()).group_by(looked.c.holder)
+    scanned = query.limit(WINDOW + 1).subquery()
+    return select(scanned.c.holder, func.count()).group_by(scanned.c.holder)
 
 
 def _pairs(rows: Any) -> dict[str, int]:

@@ -46,7 +46,7 @@ class ScheduleFiring:
         self.inserts = inserts
 
     def due(self, limit: int) -> list[str]:
-        """The ids of up to ``limit`` due schedules in next-run order; last come those whose time aside is over."""
+        """The ids of up to ``limit`` due schedules in next-run order; last come those that failed and are due again."""
         self.database.ensure_schema()
         return self.database.read(lambda c: self._due_schedules(c, limit))
 
@@ -58,9 +58,9 @@ class ScheduleFiring:
         fine = due.where(c.last_error_at.is_(None)).order_by(c.next_run_at, c.id).limit(limit)
         found = list(connection.execute(fine).scalars())
         if len(found) < limit:
-            again = due.where(c.last_error_at.is_not(None), c.last_error_at <= now - SET_ASIDE)
-            again = again.order_by(c.last_error_at, c.id).limit(limit - len(found))
-            found += connection.execute(again).scalars()
+            retried = due.where(c.last_error_at.is_not(None), c.last_error_at <= now - SET_ASIDE)
+            retried = retried.order_by(c.last_error_at, c.id).limit(limit - len(found))
+            found += connection.execute(retried).scalars()
         return found
 
     def next_in(self) -> float | None:
@@ -70,21 +70,21 @@ class ScheduleFiring:
 
     def _next_schedule_in(self, connection: Connection) -> float | None:
         query = self.database.prepared("next schedule", self._heads_of_schedules)
-        head, aside, value = query.rows(cursor_of(connection), {})[0]
-        if head is None and aside is None:
+        head, failed, value = query.rows(cursor_of(connection), {})[0]
+        if head is None and failed is None:
             return None
         due = readable(head, self.database.from_driver)
-        if aside is not None or due is None:
+        if failed is not None or due is None:
             return self._next_of_all(connection)
         return max(0.0, (due - self.database.by_clock(value)).total_seconds())
 
     def _heads_of_schedules(self) -> Select[Any]:
-        """The next run of those that are fine, a sign that some are set aside, and the clock."""
+        """The next run of those that are fine, a sign that some have failed, and the clock."""
         c = self.tables.recurring.c
         enabled: ColumnElement[bool] = literal_column(self.tables.style.enabled)
         fine = select(as_stored(c.next_run_at)).where(enabled, c.last_error_at.is_(None), c.next_run_at.is_not(None))
-        aside = select(as_stored(c.last_error_at)).where(enabled, c.last_error_at.is_not(None))
-        heads = (fine.order_by(c.next_run_at), aside.order_by(c.last_error_at))
+        failed = select(as_stored(c.last_error_at)).where(enabled, c.last_error_at.is_not(None))
+        heads = (fine.order_by(c.next_run_at), failed.order_by(c.last_error_at))
         return select(
             *(query.limit(literal_column("1")).scalar_subquery() for query in heads), self.database.clock_column()
         )
@@ -97,19 +97,19 @@ class ScheduleFiring:
             literal_column(self.tables.style.enabled)
         )
         fine = instants.where(c.last_error_at.is_(None), c.next_run_at.is_not(None)).order_by(c.next_run_at)
-        aside = instants.where(c.last_error_at.is_not(None)).order_by(c.last_error_at)
+        failed = instants.where(c.last_error_at.is_not(None)).order_by(c.last_error_at)
         moments = []
-        for query in (fine, aside):
+        for query in (fine, failed):
             for row in connection.execute(query.limit(1)):
-                due, failed = (readable(value, self.database.from_driver) for value in row)
-                both = [moment for moment in (due, failed and failed + SET_ASIDE) if moment is not None]
+                due, failed_at = (readable(value, self.database.from_driver) for value in row)
+                both = [moment for moment in (due, failed_at and failed_at + SET_ASIDE) if moment is not None]
                 moments += [max(both)] if both else []
         return (min(moments) - self.database.now(connection)).total_seconds() if moments else None
 
     def fire(self, schedule_id: str, decide: DecideFiring) -> list[Job] | None:
         """Fire a schedule if it is still due, as ``decide`` says; the jobs that this call inserted.
 
-        None: another scheduler fires it or has fired it. One that cannot be fired is set aside, its error recorded.
+        None: another scheduler fires it or has fired it. One that cannot be fired has its error recorded.
         An outage of the database is raised.
         """
         inserted: list[Job] = []
@@ -130,7 +130,7 @@ class ScheduleFiring:
                 raise
             text = clean_text(f"{type(error).__name__}: {error}", ERROR_LENGTH)
             _log.warning("schedule %s cannot be fired and is set aside: %s", schedule_id, Redactor().text(text))
-            self.database.write(lambda c: self._set_aside(c, schedule_id, text))
+            self.database.write(lambda c: self._record_failure(c, schedule_id, text))
             return []
 
     def _inserted_before(self, connection: Connection, inserted: Sequence[Job]) -> list[Job]:
@@ -186,7 +186,7 @@ class ScheduleFiring:
             values["missed"] = remembering(due, firing.passed)
         return connection.execute(update(table).where(*unchanged).values(values)).rowcount == 1
 
-    def _set_aside(self, connection: Connection, schedule_id: str, text: str) -> None:
+    def _record_failure(self, connection: Connection, schedule_id: str, text: str) -> None:
         table = self.tables.recurring
         values = {"last_error": text, "last_error_at": self.database.now(connection)}
         connection.execute(update(table).where(table.c.id == schedule_id).values(values))

@@ -28,24 +28,24 @@ class RecentRuns:
     ) -> dict[str, list[Held]]:
         """The jobs that these workers hold, by worker: up to ``most`` of each, those that were claimed first.
 
-        Only the next ``WINDOW`` leases of all workers are looked at; with ``queues``, those of these queues.
+        Only the next ``WINDOW`` leases of all workers are read; with ``queues``, those of these queues.
         """
         c = self.tables.jobs.c
         columns = (c.locked_by, c.id, c.name, c.queue, c.attempt_count, c.locked_until)
         leases = select(*columns).where(literal_column("status = 'processing'")).order_by(c.locked_until)
-        looked = leases.limit(WINDOW + 1).subquery()
-        holder = looked.c.locked_by
+        scanned = leases.limit(WINDOW + 1).subquery()
+        holder = scanned.c.locked_by
         ranked = select(
             holder,
             func.count().over(partition_by=holder).label("total"),
-            looked.c.id,
-            looked.c.name,
-            looked.c.queue,
-            looked.c.attempt_count,
-            func.row_number().over(partition_by=holder, order_by=looked.c.id).label("place"),
+            scanned.c.id,
+            scanned.c.name,
+            scanned.c.queue,
+            scanned.c.attempt_count,
+            func.row_number().over(partition_by=holder, order_by=scanned.c.id).label("place"),
         ).where(holder.in_(workers))
         if queues is not None:
-            ranked = ranked.where(looked.c.queue.in_(queues))
+            ranked = ranked.where(scanned.c.queue.in_(queues))
         found = ranked.subquery()
         started = self._of_attempt("started_at", found.c.id, found.c.attempt_count)
         query = select(found.c.locked_by, found.c.total, found.c.id, found.c.name, found.c.queue, started)
@@ -67,7 +67,10 @@ class RecentRuns:
             if not self.dialect.is_unreadable(error):
                 raise
             return {}
-        return {schedule: [Ran(*row) for row in rows] for schedule, rows in zip(schedules, answers, strict=True)}
+        return {
+            schedule: sorted((Ran(*row) for row in rows), key=lambda ran: (ran.occurrence_at, ran.id), reverse=True)
+            for schedule, rows in zip(schedules, answers, strict=True)
+        }
 
     def _last_of(self, schedule: str, most: int) -> Select[Any]:
         c = self.tables.jobs.c

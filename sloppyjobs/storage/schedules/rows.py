@@ -22,7 +22,7 @@ from sloppyjobs.storage.schema.instants import Instant, as_stored
 ReadInstant = Callable[[Any], datetime | None]
 
 
-KEPT = 20
+MISSED_LIMIT = 20
 """Times of which a schedule remembers what it missed; older ones are forgotten."""
 
 
@@ -78,7 +78,7 @@ def readable(value: Any, instant: ReadInstant) -> datetime | None:
 
 def remembering(known: StoredSchedule, passed: PassedOver) -> str:
     """The stored value with one more entry, and without the oldest beyond the bound."""
-    return msgspec.json.encode((passed, *passed_over(known.missed)[: KEPT - 1])).decode()
+    return msgspec.json.encode((passed, *passed_over(known.missed)[: MISSED_LIMIT - 1])).decode()
 
 
 def missed_while(known: StoredSchedule, reason: str, now: datetime) -> dict[str, str]:

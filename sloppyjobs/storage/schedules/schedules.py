@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Connection, delete, select, tuple_, update
+from sqlalchemy import Connection, delete, select, update
 
 from sloppyjobs.domain.model import Job
 from sloppyjobs.schedules import timetable
@@ -129,8 +129,7 @@ class Schedules:
         keys = (c.occurrence_at, c.id)
         query = query.order_by(*(keys if backward else (key.desc() for key in keys)))
         if after is not None:
-            mine, theirs = tuple_(*keys), tuple_(*after, types=[key.type for key in keys])
-            query = query.where(mine > theirs if backward else mine < theirs)
+            query = query.where(self.dialect.beyond(keys, after, descending=not backward))
         return self.database.read(lambda connection: read_jobs(self.dialect, self.database.bounded(connection), query))
 
     def of_keys(self, start: str, end: str) -> str | None:

@@ -63,7 +63,7 @@ def attempts(prefix: str, metadata: MetaData) -> None:
 
 
 def events(prefix: str, metadata: MetaData, style: TableStyle) -> None:
-    """One row per edge that a job took."""
+    """One row per change of a job's status."""
     by_job = style.events_by_job
     number = Column("id", RowNumber, Identity()) if by_job else Column("id", RowNumber, primary_key=True)
     events = Table(

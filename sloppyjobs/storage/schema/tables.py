@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from sqlalchemy import MetaData, Table
 
@@ -31,6 +32,18 @@ _BUILDERS = (
 )
 
 
+@lru_cache(maxsize=16)
+def _metadata(prefix: str, schema: str | None, style: TableStyle) -> MetaData:
+    """The tables of an installation. Nothing changes them, so storages share them: building them takes milliseconds."""
+    built = MetaData(schema=schema)
+    job_tables.jobs(prefix, built, style)
+    for build in _BUILDERS:
+        build(prefix, built)
+    service_tables.recurring(prefix, built, style)
+    job_tables.events(prefix, built, style)
+    return built
+
+
 @dataclass(frozen=True)
 class Tables:
     """Every table of one installation; a schema or a prefix of its own lets several share a database."""
@@ -46,12 +59,7 @@ class Tables:
             raise refuse("prefix", self.prefix, "must be a letter or _, then up to 30 letters, digits or _")
         if self.schema is not None and not _SCHEMA.fullmatch(self.schema):
             raise refuse("schema", self.schema, "must have 1 to 63 characters and no quotation mark")
-        object.__setattr__(self, "metadata", MetaData(schema=self.schema))
-        job_tables.jobs(self.prefix, self.metadata, self.style)
-        for build in _BUILDERS:
-            build(self.prefix, self.metadata)
-        service_tables.recurring(self.prefix, self.metadata, self.style)
-        job_tables.events(self.prefix, self.metadata, self.style)
+        object.__setattr__(self, "metadata", _metadata(self.prefix, self.schema, self.style))
 
     def _table(self, name: str) -> Table:
         key = f"{self.schema}.{self.prefix}{name}" if self.schema else f"{self.prefix}{name}"
@@ -69,7 +77,7 @@ class Tables:
 
     @property
     def events(self) -> Table:
-        """One row per edge that a job took."""
+        """One row per change of a job's status."""
         return self._table("job_events")
 
     @property

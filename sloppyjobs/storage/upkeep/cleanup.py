@@ -1,6 +1,6 @@
-"""Rows that outlive their use: old counters, workers that are long gone, expired locks, old audit entries.
+"""Removal of old rows: counters, workers that are gone, expired locks, audit entries.
 
-Each call is bounded, and two of them at once pass over each other's rows.
+Each call is bounded, and two of them at once skip each other's rows.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, not_, select, tuple_
+from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, not_, select
 
 from sloppyjobs.storage.database import Database, cursor_of
-from sloppyjobs.storage.reads.keyset import Walk
+from sloppyjobs.storage.reads.keyset import Scan
 from sloppyjobs.storage.upkeep.retention import Retention
 
 HOUR = timedelta(hours=1)
 HOURS = 100
-"""Hours of counters that one call looks at."""
+"""Hours of counters that one call reads."""
 COUNTERS = ("succeeded", "failed", "dead", "cancelled", "run_seconds")
 _STATS_KEY = ("minute", "queue", "name", "shard")
 
@@ -76,8 +76,8 @@ class Cleanup:
     def remove_locks(self, before: datetime, limit: int) -> int:
         """Remove locks that ran out before an instant."""
         locks = self.tables.locks
-        walk = Walk((), (locks.c.name,), ((locks.c.locked_until, lambda given: given < before),))
-        keys, _ = self.retention.look("locks", walk, limit)
+        scan = Scan((), (locks.c.name,), ((locks.c.locked_until, lambda given: given < before),))
+        keys, _ = self.retention.continue_scan("locks", scan, limit)
         names = [key[0] for key in keys]
         expired = delete(locks).where(locks.c.name.in_(names), locks.c.locked_until < before)
         return self.database.write(lambda c: c.execute(expired).rowcount) if names else 0
@@ -98,16 +98,26 @@ class Cleanup:
     def remove_deaths(self, before: datetime, limit: int) -> int:
         """Remove what is remembered of deaths before an instant."""
         c = self.tables.deaths.c
-        walk = Walk((), (c.cause, c.queue, c.hour), ((c.hour.label("died"), lambda given: given < before),))
-        keys, _ = self.retention.look("deaths", walk, limit)
-        gone = delete(self.tables.deaths).where(tuple_(c.cause, c.queue, c.hour).in_(keys))
-        return self.database.write(lambda connection: connection.execute(gone).rowcount) if keys else 0
+        scan = Scan((), (c.cause, c.queue, c.hour), ((c.hour.label("died"), lambda given: given < before),))
+        keys, _ = self.retention.continue_scan("deaths", scan, limit)
+        hours = defaultdict[tuple[str, str], list[datetime]](list)
+        for cause, queue, hour in keys:
+            hours[cause, queue].append(hour)
+
+        def work(connection: Connection) -> int:
+            removed = 0
+            for (cause, queue), old in sorted(hours.items()):
+                gone = delete(self.tables.deaths).where(c.cause == cause, c.queue == queue, c.hour.in_(old))
+                removed += connection.execute(gone).rowcount
+            return removed
+
+        return self.database.write(work) if keys else 0
 
     def remove_retry_runs(self, before: datetime, limit: int) -> int:
         """Remove retries of causes that ended before an instant, and what they remember of their jobs."""
         runs, members = self.tables.retry_runs, self.tables.retry_members
-        keys, _ = self.retention.look(
-            "retry runs", Walk((), (runs.c.id,), ((runs.c.ended_at, lambda at: at < before),)), limit
+        keys, _ = self.retention.continue_scan(
+            "retry runs", Scan((), (runs.c.id,), ((runs.c.ended_at, lambda at: at < before),)), limit
         )
         ids = [key[0] for key in keys]
 

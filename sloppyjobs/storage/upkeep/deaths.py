@@ -1,7 +1,7 @@
-"""Deaths that outlive their jobs' being dead: a retry or a delete adds them up by cause, queue and hour.
+"""Deaths of jobs that are dead no more: a retry or a delete adds them up by cause, queue and hour.
 
 Nothing is written when a job dies: the dead are counted where they are. Only what leaves them is remembered here, in
-the transaction in which it leaves, so that the two together are all deaths of a cause.
+the transaction in which it leaves, so that the sum of both is all deaths of a cause.
 """
 
 from __future__ import annotations

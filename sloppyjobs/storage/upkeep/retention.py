@@ -1,8 +1,8 @@
 """What becomes of finished jobs: a soft delete first, and later removal for good, or a move to the archive.
 
-Everything goes in bounded steps. A look follows the index of lists, which is in the order of creation, and sifts
-by the age that matters; a look that was stopped at its bound is gone on with next time, so that many old jobs
-which finished lately never hide the others. A step locks its rows in id order and passes over what others hold.
+Everything goes in bounded batches. A scan follows the index of lists, which is in the order of creation, and filters by
+age; one that stopped at its bound is continued by the next call, so that many old jobs which finished lately never hide
+the others. A batch locks its rows in id order and skips what others have locked.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from sloppyjobs.storage.jobs import rows, settlement_sql
 from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
 from sloppyjobs.storage.ports.operators import Command, Moved
 from sloppyjobs.storage.ports.reads import Key
-from sloppyjobs.storage.reads.keyset import Keyset, Walk, Walked
+from sloppyjobs.storage.reads.keyset import Keyset, KeysetPage, Scan
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS
 
 STEP = 500
 """Rows that one transaction moves; more would keep other writers waiting."""
-LOOKS = 10
-"""Bounded looks along an index in one call."""
+SCANS = 10
+"""Bounded scans of an index in one call."""
 HISTORY = 1_000
 """Attempts, events and log lines of one job that its archived history keeps, the latest of each."""
 ROWS = 50_000
@@ -49,24 +49,24 @@ class Retention:
         self.tables = database.tables
         self.keyset = keyset
         self.followups = followups
-        self._places: dict[str, Key] = {}
+        self._resume_at: dict[str, Key] = {}
 
     def soft_delete(self, status: Status, before: datetime, limit: int, command: Command) -> Moved:
-        """Walk up to ``limit`` jobs of a finished status that ended before an instant to ``deleted``."""
+        """Mark up to ``limit`` jobs of a finished status that ended before an instant as ``deleted``."""
         self.database.ensure_schema()
-        walk = self._aged(status, "finished_at", before)
-        return self._in_steps(status.value, walk, limit, lambda c, ids: self._delete(c, status, before, ids, command))
+        scan = self._aged(status, "finished_at", before)
+        return self._in_steps(status.value, scan, limit, lambda c, ids: self._delete(c, status, before, ids, command))
 
     def purge(self, before: datetime, limit: int, *, archive: bool) -> Moved:
         """Remove up to ``limit`` jobs that were deleted before an instant, with everything that belongs to them."""
         self.database.ensure_schema()
-        walk = self._aged(Status.DELETED, "updated_at", before)
-        return self._in_steps("deleted", walk, limit, lambda c, ids: self._remove(c, before, ids, archive))
+        scan = self._aged(Status.DELETED, "updated_at", before)
+        return self._in_steps("deleted", scan, limit, lambda c, ids: self._remove(c, before, ids, archive))
 
-    # Looking
+    # Scanning
 
-    def _in_steps(self, place: str, walk: Walk, limit: int, step: Step) -> Moved:
-        keys, more = self.look(place, walk, limit)
+    def _in_steps(self, place: str, scan: Scan, limit: int, step: Step) -> Moved:
+        keys, more = self.continue_scan(place, scan, limit)
         jobs = sorted(key[-1] for key in keys)
         chunks = [jobs[start : start + STEP] for start in range(0, len(jobs), STEP)]
         return Moved(sum(self._step(step, chunk) for chunk in chunks), more)
@@ -75,40 +75,40 @@ class Retention:
         # By the primary keys only, whatever the statistics say of the tables.
         return self.database.write(lambda connection: step(self.database.bounded(connection), ids))
 
-    def look(self, place: str, walk: Walk, limit: int) -> tuple[list[Key], bool]:
-        """Up to ``limit`` keys of a sifting walk, from where the last look under this name was stopped.
+    def continue_scan(self, place: str, scan: Scan, limit: int) -> tuple[list[Key], bool]:
+        """Up to ``limit`` keys of a scan with filters, from where the last one under this name stopped.
 
-        The end of a walk leads back to its beginning. The flag says that not everything was looked at.
+        At its end a scan starts over. The flag says that not everything was read.
         """
         found: dict[Key, None] = {}
-        after = self._places.pop(place, None)
+        after = self._resume_at.pop(place, None)
         whole = after is None
-        for _ in range(LOOKS):
-            walked = self._look_once(walk, after, limit - len(found))
-            found |= dict.fromkeys(walked.found)
-            after = walked.resume
+        for _ in range(SCANS):
+            page = self._scan_once(scan, after, limit - len(found))
+            found |= dict.fromkeys(page.found)
+            after = page.resume
             if after is None and whole:
                 return list(found), False
             whole = whole or after is None
             if len(found) >= limit:
                 break
         if after is not None:
-            self._places[place] = after
+            self._resume_at[place] = after
         return list(found), True
 
-    def _look_once(self, walk: Walk, after: Key | None, limit: int) -> Walked:
+    def _scan_once(self, scan: Scan, after: Key | None, limit: int) -> KeysetPage:
         return self.database.read(
-            lambda c: self.keyset.read(self.database.bounded(c), [walk], after=after, descending=False, limit=limit)
+            lambda c: self.keyset.read(self.database.bounded(c), [scan], after=after, descending=False, limit=limit)
         )
 
-    def _aged(self, status: Status, column: str, before: datetime) -> Walk:
+    def _aged(self, status: Status, column: str, before: datetime) -> Scan:
         c = self.tables.jobs.c
         # Literally in the SQL text, so that the partial index serves; nothing ends before it was created.
         where: tuple[ColumnElement[bool], ...] = (
             literal_column(self.tables.style.in_list(status)),
             c.created_at < before,
         )
-        return Walk(where, (c.created_at, c.id), ((c[column], lambda given: given < before),))
+        return Scan(where, (c.created_at, c.id), ((c[column], lambda given: given < before),))
 
     # Deleting
 
@@ -129,7 +129,7 @@ class Retention:
         return len(held)
 
     def _hold(self, connection: Connection, ids: Sequence[str], status: Status, aged: Any) -> Held:
-        """Lock those that are still what the look saw, and that nobody else has locked."""
+        """Lock those that are still as they were read, and that nobody else has locked."""
         c = self.tables.jobs.c
         query = select(c.id, c.followups).where(c.id.in_(ids), c.status == status.value, aged).order_by(c.id)
         return {row.id: row.followups for row in connection.execute(self.dialect.locked(query, skip=True))}
@@ -181,11 +181,11 @@ class Retention:
         of_events = self._latest(connection, events, rows.EVENT_FIELDS, "id", ids)
         of_logs = self._latest(connection, logs, _LOG_FIELDS, "id", ids)
         histories = {}
-        for job_id, ran, walked, said in zip(ids, of_attempts, of_events, of_logs, strict=True):
+        for job_id, attempts_of, events_of, logs_of in zip(ids, of_attempts, of_events, of_logs, strict=True):
             history = {
-                "attempts": [rows.attempt(row) for row in ran],
-                "events": [rows.event(row) for row in walked],
-                "logs": [dict(zip(_LOG_FIELDS, row, strict=True)) for row in said],
+                "attempts": [rows.attempt(row) for row in attempts_of],
+                "events": [rows.event(row) for row in events_of],
+                "logs": [dict(zip(_LOG_FIELDS, row, strict=True)) for row in logs_of],
             }
             histories[job_id] = msgspec.json.encode(history).decode()
         return histories

@@ -23,7 +23,7 @@ def test_old_jobs_that_finished_lately_do_not_hide_the_others(
     jobs: Jobs, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keyset, "SCAN_LIMIT", 4)
-    monkeypatch.setattr(steps, "LOOKS", 2)
+    monkeypatch.setattr(steps, "SCANS", 2)
     jobs.declare("work")
     late = [jobs.enqueue("work", queue="late") for _ in range(20)]
     clock.advance(DAY)
