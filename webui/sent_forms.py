@@ -20,10 +20,10 @@ from typing import Any, cast
 import msgspec
 from flask import Response, current_app, g, request
 from flask.typing import ResponseReturnValue
-from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
 
 from sloppyjobs import errors
+from sloppyjobs.storage.ports import DatabaseError
 from webui import return_address, security
 from webui.command_response import Show, outcome, respond
 from webui.page_context import KEY_FIELD
@@ -48,7 +48,7 @@ _NOT_DONE = (
     errors.ReadTimeout,
     errors.SchemaMissing,
     errors.SchemaVersionMismatch,
-    SQLAlchemyError,
+    DatabaseError,
 )
 
 STILL = Flash("info", "This was sent already and is still being done.", "Reload the page to see what has become of it.")
@@ -166,7 +166,7 @@ def _settle(ui: Ui, key: str, claimant: str, stored: StoredResponse | None) -> N
             ui.admin.release_form(key, claimant)
         else:
             ui.admin.finish_form(key, claimant, msgspec.json.encode(stored).decode())
-    except (errors.JobsError, SQLAlchemyError) as error:
+    except (errors.JobsError, DatabaseError) as error:
         log.warning("the answer to a form is not kept: %s", type(error).__name__)
 
 

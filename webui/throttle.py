@@ -17,9 +17,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from flask import current_app
-from sqlalchemy.exc import SQLAlchemyError
 
 from sloppyjobs.errors import JobsError
+from sloppyjobs.storage.ports import DatabaseError
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class Throttle:
             return None
         try:
             answer = question(self._shared())
-        except (JobsError, SQLAlchemyError) as error:
+        except (JobsError, DatabaseError) as error:
             if self._reachable:
                 log.warning("failed logins are counted in this process alone: %s", type(error).__name__)
             self._reachable = False

@@ -17,7 +17,7 @@ from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
 from sloppyjobs.enqueue.definitions import Definitions
-from sloppyjobs.storage.ports import Store
+from sloppyjobs.storage.ports import AuditPort, ListPort, RedactionPort
 from sloppyjobs.storage.ports.operators import Command, Decide, JobState, Outcome, Step
 from sloppyjobs.storage.ports.reads import JobQuery
 from sloppyjobs.views import BulkResult
@@ -42,10 +42,12 @@ class Request(NamedTuple):
 
 
 class Bulk:
-    """Bulk commands over one storage."""
+    """Bulk commands over one store."""
 
-    def __init__(self, storage: Store, definitions: Definitions) -> None:
-        self._storage = storage
+    def __init__(self, lists: ListPort, audit: AuditPort, redactions: RedactionPort, definitions: Definitions) -> None:
+        self._lists = lists
+        self._audit = audit
+        self._redactions = redactions
         self._definitions = definitions
 
     def run(
@@ -76,7 +78,7 @@ class Bulk:
             return self._preview(asked)
         digest = digest_of(verb.name, asked.wanted)
         begun = None if cursor is None else read_cursor(cursor, digest)
-        return self._act(asked, begun or Progress(digest=digest, mark=self._storage.audit.begin_command()))
+        return self._act(asked, begun or Progress(digest=digest, mark=self._audit.begin_command()))
 
     def _act(self, asked: Request, progress: Progress) -> BulkResult:
         """Chunk by chunk, until the filter finds no more, or one of the bounds is met."""
@@ -93,7 +95,7 @@ class Bulk:
             more = found.resume is not None
         if fresh and not progress.matched and not more:
             detail = {"filter": _plain(asked.filter), "matched": 0, **tally_of(())}
-            self._storage.audit.record(asked.command, "jobs", f"bulk {asked.verb.name}", detail)
+            self._audit.record(asked.command, "jobs", f"bulk {asked.verb.name}", detail)
         unfinished = more and progress.matched < asked.limit
         return BulkResult(
             action=asked.verb.name,
@@ -115,7 +117,7 @@ class Bulk:
             return {"filter": _plain(asked.filter), "matched": len(jobs), **tally_of(outcomes)}
 
         ids = [job.id for job in jobs]
-        return self._storage.audit.command_jobs(ids, decide, asked.command, since=mark, detail=detail)
+        return self._audit.command_jobs(ids, decide, asked.command, since=mark, detail=detail)
 
     def _preview(self, asked: Request) -> BulkResult:
         jobs: list[Job] = []
@@ -131,7 +133,7 @@ class Bulk:
         outcomes = [_foreseen(job, decide) for job in jobs]
         tally = tally_of(outcomes)
         first = _touched(jobs, outcomes)[:SAMPLE]
-        presenter = Presenter(self._definitions, self._storage.redactions.by_name())
+        presenter = Presenter(self._definitions, self._redactions.by_name())
         return BulkResult(
             action=asked.verb.name,
             dry_run=True,
@@ -145,7 +147,7 @@ class Bulk:
 
     def _find(self, wanted: JobQuery, after: tuple[Any, ...] | None, limit: int) -> _Chunk:
         """The oldest jobs beyond a key that the filter finds, and the key after which to go on."""
-        found = self._storage.lists.find(wanted, "created_at", after, backward=False, limit=limit)
+        found = self._lists.find(wanted, "created_at", after, backward=False, limit=limit)
         return _Chunk([job for _, job in found.jobs], found.resume)
 
 

@@ -257,7 +257,8 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         command or by anybody else, is left alone: repeating a call, or continuing one that was interrupted, never
         does anything twice.
         """
-        work = Bulk(self._storage, self._definitions)
+        store = self._storage
+        work = Bulk(store.lists, store.audit, store.redactions, self._definitions)
         return work.run(action, filter, limit, dry_run, actor, reason, scope, at_once, cursor)
 
     # Queues

@@ -6,10 +6,10 @@ import logging
 
 from flask import Response, current_app, request, url_for
 from flask.typing import ResponseReturnValue
-from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from sloppyjobs.errors import JobsError
+from sloppyjobs.storage.ports import DatabaseError
 from webui import preferences, return_address
 from webui.rendering import Flash, flash_later, is_htmx
 from webui.routes import ANY, OTHERS, PUBLIC, SIGNED_IN, Route
@@ -50,7 +50,7 @@ def ready(ui: Ui) -> Response:
     """Whether the database answers and has its tables. Says no more than that, because anybody may ask."""
     try:
         ui.admin.list_locks(page_size=1)
-    except (JobsError, SQLAlchemyError) as error:
+    except (JobsError, DatabaseError) as error:
         log.warning("not ready: %s", type(error).__name__)
         return Response("not ready\n", 503, mimetype="text/plain")
     return Response("ready\n", mimetype="text/plain")
