@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from sqlalchemy import URL, Connection, Engine
 
@@ -28,8 +28,8 @@ from sloppyjobs.observe.hooks import F, Hooks
 from sloppyjobs.retention import Retention
 from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.schedules.registry import Schedules, ScheduleSettings
-from sloppyjobs.storage import SqlStorage, from_url
-from sloppyjobs.storage.ports import EnqueuePort
+from sloppyjobs.storage import from_url
+from sloppyjobs.storage.ports import CallerConnection, CallerStore, EnqueuePort, Store
 from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.views import Page
 
@@ -55,20 +55,23 @@ class Jobs(Defining, AsyncJobs):
 
     def __init__(
         self,
-        target: str | URL | Engine | EnqueuePort,
+        target: str | URL | Engine | Store,
         *,
         payload_limit: int = payload.DEFAULT_LIMIT,
         application: str | None = None,
     ) -> None:
-        # Whatever has the ports is a storage, whoever wrote it.
-        self._storage = cast(SqlStorage, target) if isinstance(target, EnqueuePort) else from_url(target)
-        self._furnish(payload_limit, application)
+        # Whatever has the ports is a store, whoever wrote it.
+        if isinstance(target, str | URL | Engine) or not isinstance(target, EnqueuePort):
+            self._storage: Store = from_url(target)
+        else:
+            self._storage = target
+        self._set_up(payload_limit, application)
 
-    def _furnish(self, payload_limit: int, application: str | None) -> None:
-        """Everything but the storage, which may come later."""
+    def _set_up(self, payload_limit: int, application: str | None) -> None:
+        """Everything but the storage, which may be known later."""
         self._payload_limit = options.whole("payload_limit", payload_limit, least=1)
         self.definitions = Definitions()
-        self._internals = Internals(Ids(lambda: time.time_ns() // 1_000_000), Hooks(), [], self._find_again)
+        self._internals = Internals(Ids(lambda: time.time_ns() // 1_000_000), Hooks(), [], self._find_jobs)
         self.retention = Retention()
         self.schedules = Schedules(
             lambda: self.storage,
@@ -80,7 +83,7 @@ class Jobs(Defining, AsyncJobs):
         )
 
     @property
-    def storage(self) -> SqlStorage:
+    def storage(self) -> Store:
         """Where the jobs are kept."""
         return self._storage
 
@@ -210,11 +213,12 @@ class Jobs(Defining, AsyncJobs):
     def _new_jobs(self) -> NewJobs:
         return NewJobs(self.definitions, self._payload_limit)
 
-    def _insert(self, new: Sequence[NewJob], session: Any, connection: Connection | None) -> list[Job]:
+    def _insert(self, new: Sequence[NewJob], session: Any, connection: CallerConnection | None) -> list[Job]:
         caller = self._connection_of(session, connection)
-        storage, tracer = self.storage, traces.tracer()
+        storage: CallerStore = self.storage
         if caller is not None:
-            storage = storage.callers.storage_for(caller)
+            storage = self.storage.callers.storage_for(caller)
+        tracer = traces.tracer()
         if not self.definitions.redactions <= storage.redactions.written:
             storage.redactions.write(self.definitions.redactions, caller)
         if tracer is None:
@@ -226,7 +230,7 @@ class Jobs(Defining, AsyncJobs):
                 observer(source, job, caller is None)
         return written
 
-    def _connection_of(self, session: Any, connection: Connection | None) -> Connection | None:
+    def _connection_of(self, session: Any, connection: CallerConnection | None) -> CallerConnection | None:
         return connection_of(session, connection)
 
     # Schedules
@@ -267,7 +271,7 @@ class Jobs(Defining, AsyncJobs):
 
         return Worker(self, **settings)
 
-    def _find_again(self) -> Find | None:
+    def _find_jobs(self) -> Find | None:
         from sloppyjobs.worker.runners.find_jobs import by_name  # noqa: PLC0415 - producers never need it
 
         return by_name(self)
@@ -293,7 +297,7 @@ class Jobs(Defining, AsyncJobs):
         lost = self.storage.sweep().lost
         if lost:
             self._settlement_hooks().lost(lost, wait=True)
-        # Again where all were damaged: an empty list would say that nothing is due.
+        # Retried where all were damaged: an empty list would say that nothing is due.
         while claims := self.storage.claim(request):
             for claim in claims:
                 if claim.job.damage is not None:
@@ -315,7 +319,7 @@ class Jobs(Defining, AsyncJobs):
         """Settle the claim as succeeded; False when it was stale, and then nothing has changed.
 
         After a call that raised because the database was not reached, call again: if the first one was committed, the
-        second is True, and so is told apart from a stale one. The same holds for ``fail``.
+        second is True, which distinguishes it from a stale one. The same holds for ``fail``.
         """
         text = None if result is None else payload.encode(result, limit=self._payload_limit, what="result")
         return self._settle(claim, Succeeded(text))
@@ -348,8 +352,8 @@ class Jobs(Defining, AsyncJobs):
 
     def locks(self, owner: str) -> Locks:
         """Named locks on behalf of ``owner``."""
-        return Locks(self.storage, owner)
+        return Locks(self.storage.locks, owner)
 
     def lock(self, name: str, ttl: Duration = 30) -> AbstractContextManager[Locks]:
         """Hold a lock for the length of a block, under a token of its own; ``LockConflict`` when it is held."""
-        return held_lock(self.storage, name, self._internals.ids.new("lock"), ttl)
+        return held_lock(self.storage.locks, name, self._internals.ids.new("lock"), ttl)

@@ -18,7 +18,7 @@ from sloppyjobs.domain import options
 from sloppyjobs.domain.states import Status
 from sloppyjobs.errors import InvalidOption
 from sloppyjobs.internals import internals
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.operators import Command, Moved
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Retention:
 
 
 class CleanupResult(msgspec.Struct, frozen=True):
-    """How many jobs of each status were deleted; ``more`` says that not everything was looked at yet."""
+    """How many jobs of each status were deleted; ``more`` says that not everything was examined yet."""
 
     deleted: Mapping[str, int]
     more: bool = False
@@ -90,7 +90,7 @@ class CleanupResult(msgspec.Struct, frozen=True):
 
 
 class PurgeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How many rows of each kind were removed; ``more`` says that not everything was looked at yet."""
+    """How many rows of each kind were removed; ``more`` says that not everything was examined yet."""
 
     jobs: int = 0
     archived: bool = False
@@ -117,7 +117,7 @@ class Maintenance(msgspec.Struct, frozen=True):
 
 
 def cleanup(
-    storage: SqlStorage,
+    storage: Store,
     limit: int = 1000,
     ages: Mapping[str, Duration | None] | None = None,
     command: Command | None = None,
@@ -143,7 +143,7 @@ def cleanup(
 
 
 def purge(
-    storage: SqlStorage,
+    storage: Store,
     limit: int = 1000,
     older_than: Duration | None = PURGE_AFTER,
     archive: bool = False,
@@ -195,7 +195,7 @@ def maintain(jobs: Jobs, owner: str | None = None) -> Maintenance | None:
         storage.locks.release(LOCK, owner)
 
 
-def _rounds(storage: SqlStorage, policy: Retention) -> Maintenance:
+def _rounds(storage: Store, policy: Retention) -> Maintenance:
     deadline = time.monotonic() + policy.seconds
     deleted = purged = 0
     more = True
@@ -207,7 +207,7 @@ def _rounds(storage: SqlStorage, policy: Retention) -> Maintenance:
         if time.monotonic() >= deadline:
             break
         if more:
-            # Other writers come first.
+            # Let other writers in between two batches.
             time.sleep(0.01)
     return Maintenance(deleted, purged, more)
 

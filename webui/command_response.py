@@ -56,6 +56,6 @@ def respond(ui: Ui, flash: Flash, status: int, endpoint: str, show: Show, **valu
     if visit().lacks(ui.routes[endpoint], values) is not None:
         return render(ui, "done.html", title=flash.title, status=status, done=flash)
     if is_htmx():
-        return ui.admin.together(lambda: show(ui, **values, flashes=(flash,), status=status))
+        return ui.admin.snapshot(lambda: show(ui, **values, flashes=(flash,), status=status))
     flash_later(ui, flash)
     return Response(status=303, headers={"Location": url_for(f".{endpoint}", **values)})

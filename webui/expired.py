@@ -57,7 +57,7 @@ def _page(ui: Ui) -> ResponseReturnValue:
     confirmation = _confirmation(ui)
     if confirmation is not None:
         route, values = confirmation
-        return ui.admin.together(lambda: route.view(ui, **values))
+        return ui.admin.snapshot(lambda: route.view(ui, **values))
     route, values = ui.current_route(), dict(request.view_args or {})
     ours = (KEY_FIELD, security.token_field(), return_address.FIELD, "reason")
     fields = [(name, value) for name, value in request.form.items(multi=True) if name not in ours]

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from flask import Blueprint, Flask, Response, request
 from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from werkzeug.exceptions import (
     Forbidden,
     HTTPException,
@@ -21,7 +20,7 @@ from werkzeug.exceptions import (
 
 from sloppyjobs import errors
 from sloppyjobs.admin.queues import PAST
-from sloppyjobs.storage import sqlstate
+from sloppyjobs.storage.ports import DatabaseError
 from webui import expired, refusals
 from webui.gate import Denied, NoPolicy, Unauthenticated
 from webui.rendering import render
@@ -29,8 +28,6 @@ from webui.security import CHALLENGE, SAFE, BearerMissing, ForeignOrigin, FormEx
 from webui.ui import Ui
 
 TOO_MANY = 429
-_QUERY_CANCELED = "57014"
-_READ_ONLY = "25006"
 
 
 class Explained(NamedTuple):
@@ -53,16 +50,6 @@ TOO_LONG = Explained(
     "scheduled",
     retry=True,
 )
-
-
-def timed_out(error: BaseException) -> bool:
-    """Whether the database stopped a statement because it took too long."""
-    return _state(error) == _QUERY_CANCELED
-
-
-def _state(error: BaseException) -> str | None:
-    """PostgreSQL's word for what happened."""
-    return sqlstate(error) if isinstance(error, DBAPIError) else None
 
 
 def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per error
@@ -99,7 +86,7 @@ def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per 
             return _database(error)
         case errors.InvalidOption():
             return Explained(400, error.code, "This request has a wrong value", _option(error))
-        case SQLAlchemyError():
+        case DatabaseError():
             return _database(error)
         case errors.JobsError():
             return Explained(400, error.code, "Refused", _sentence(error))
@@ -190,13 +177,14 @@ def _no_policy(error: NoPolicy) -> Explained:
 
 
 def _database(error: Exception) -> Explained:
-    if timed_out(error):
+    away = error if isinstance(error, errors.StorageUnavailable) else errors.StorageUnavailable()
+    if away.timed_out:
         return TOO_LONG
-    if _state(error) == _READ_ONLY:
+    if away.read_only:
         text = "It is a replica, or set to read-only. Nothing was done. Use the admin of the primary."
         return Explained(403, "READ_ONLY_DATABASE", "403: this database is read-only", text, "locks")
     text = "Jobs are safe: workers wait and continue when it is back. This page tries again by itself."
-    if isinstance(error, errors.StorageUnavailable) and error.maybe_done:
+    if away.maybe_done:
         text = "The connection was lost before the answer came. It may have been done: look before you press it again."
     return Explained(503, "DATABASE_DOWN", "The database does not answer", text, "database", retry=True)
 
@@ -205,7 +193,7 @@ HANDLED: tuple[type[Exception], ...] = (
     Denied,
     NoPolicy,
     errors.JobsError,
-    SQLAlchemyError,
+    DatabaseError,
     ForeignOrigin,
     FormExpired,
     SecretKeyMissing,

@@ -60,7 +60,7 @@ class Route(NamedTuple):
         def view(**arguments: Any) -> ResponseReturnValue:
             if self.method != "GET" or self.action == PUBLIC:
                 return self.view(ui, **arguments)
-            return ui.admin.together(lambda: self.view(ui, **arguments))
+            return ui.admin.snapshot(lambda: self.view(ui, **arguments))
 
         view.__name__ = f"sloppyjobs_{self.endpoint}"
         view.__doc__ = self.view.__doc__

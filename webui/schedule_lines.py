@@ -12,7 +12,7 @@ from sloppyjobs.admin.schedules import LAST
 from sloppyjobs.domain.states import Status
 from sloppyjobs.schedules.cron_words import cron_in_words, interval_in_words
 from sloppyjobs.schedules.occurrences import Recurring
-from sloppyjobs.storage.schedules.rows import PassedOver
+from sloppyjobs.storage.ports.schedules import PassedOver
 from sloppyjobs.views import Occurrence, Page
 from webui import preferences
 from webui.times import Times, duration

@@ -60,7 +60,7 @@ class Found(NamedTuple):
     jobs: bool
     """Whether there is any job or schedule."""
     some_queues: bool
-    """Whether only some queues were looked at."""
+    """Whether the overview is limited to some queues."""
     idle: Sequence[Waiting]
     more_idle: int
     unhandled: Sequence[Waiting]

@@ -12,12 +12,12 @@ from sloppyjobs import errors
 from sloppyjobs.admin.actions import Action, action_named, decision
 from sloppyjobs.admin.bulk_progress import Progress, digest_of, read_cursor, tally_of
 from sloppyjobs.admin.filters import command_given, job_query
-from sloppyjobs.admin.presenter import Showing
+from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
 from sloppyjobs.enqueue.definitions import Definitions
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.operators import Command, Decide, JobState, Outcome, Step
 from sloppyjobs.storage.ports.reads import JobQuery
 from sloppyjobs.views import BulkResult
@@ -25,7 +25,7 @@ from sloppyjobs.views import BulkResult
 LIMIT = 10_000
 CHUNK = 500
 """Jobs in one transaction: few enough that nobody waits long for their locks."""
-LOOKS = 100
+PAGES = 100
 """Pages that one call reads to find ``LIMIT`` jobs. A filter that finds few among millions is continued by a cursor."""
 SAMPLE = 10
 
@@ -44,7 +44,7 @@ class Request(NamedTuple):
 class Bulk:
     """Bulk commands over one storage."""
 
-    def __init__(self, storage: SqlStorage, definitions: Definitions) -> None:
+    def __init__(self, storage: Store, definitions: Definitions) -> None:
         self._storage = storage
         self._definitions = definitions
 
@@ -82,10 +82,10 @@ class Bulk:
         """Chunk by chunk, until the filter finds no more, or one of the bounds is met."""
         fresh, touched = progress.after is None, list[Job]()
         most = min(asked.limit, progress.matched + asked.at_once)
-        looks = _looks(asked.at_once)
+        pages = _pages(asked.at_once)
         more = progress.matched < asked.limit
-        while more and looks and progress.matched < most:
-            looks -= 1
+        while more and pages and progress.matched < most:
+            pages -= 1
             found = self._find(asked.wanted, progress.after, min(CHUNK, most - progress.matched))
             outcomes = self._command(asked, found.jobs, progress.mark)
             progress = progress.with_chunk(outcomes, found.resume)
@@ -121,7 +121,7 @@ class Bulk:
         jobs: list[Job] = []
         after: tuple[Any, ...] | None = None
         more = True
-        for _ in range(LOOKS):
+        for _ in range(PAGES):
             found = self._find(asked.wanted, after, min(CHUNK, asked.limit - len(jobs)))
             jobs += found.jobs
             after, more = found.resume, found.resume is not None
@@ -131,7 +131,7 @@ class Bulk:
         outcomes = [_foreseen(job, decide) for job in jobs]
         tally = tally_of(outcomes)
         first = _touched(jobs, outcomes)[:SAMPLE]
-        showing = Showing(self._definitions, self._storage.redactions.by_name())
+        presenter = Presenter(self._definitions, self._storage.redactions.by_name())
         return BulkResult(
             action=asked.verb.name,
             dry_run=True,
@@ -140,7 +140,7 @@ class Bulk:
             done=tally["done"],
             skipped=_with_missing(tally["skipped"], asked.wanted, len(jobs), more=more),
             sample_ids=tuple(job.id for job in first),
-            sample=tuple(showing.row(job) for job in first),
+            sample=tuple(presenter.row(job) for job in first),
         )
 
     def _find(self, wanted: JobQuery, after: tuple[Any, ...] | None, limit: int) -> _Chunk:
@@ -154,8 +154,8 @@ class _Chunk(NamedTuple):
     resume: tuple[Any, ...] | None
 
 
-def _looks(at_once: int) -> int:
-    return max(1, LOOKS * at_once // LIMIT)
+def _pages(at_once: int) -> int:
+    return max(1, PAGES * at_once // LIMIT)
 
 
 def _wanted(verb: Action, filter: Mapping[str, Any], scope: Iterable[str] | None) -> JobQuery:

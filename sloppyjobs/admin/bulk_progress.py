@@ -24,7 +24,7 @@ _Words = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True):
-    """What has been done so far. ``after`` is the key of the last job that was looked at; None at the beginning."""
+    """What has been done so far. ``after`` is the key of the last job that was read; None at the beginning."""
 
     digest: str
     """Of the action and the filter: a cursor is refused with any other."""

@@ -13,12 +13,12 @@ import msgspec
 from sloppyjobs import errors
 from sloppyjobs.admin.actions import ACTIONS, decision
 from sloppyjobs.admin.filters import command_given, scope_of
-from sloppyjobs.admin.presenter import Showing
+from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.admin.summaries import capped, dead_group
 from sloppyjobs.domain import causes, options
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import Ids
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.operators import Asked, Run, Tally
 from sloppyjobs.storage.ports.reads import Cause, DeadOfCause, PastDeaths
 from sloppyjobs.views import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
@@ -31,7 +31,7 @@ _HOUR = timedelta(hours=1)
 _ids = Ids(lambda: time.time_ns() // 1_000_000)
 
 
-def advance_retry_runs(storage: SqlStorage, definitions: Definitions) -> int:
+def advance_retry_runs(storage: Store, definitions: Definitions) -> int:
     """Retry what is due of every running retry of a cause; how many jobs that was. Safe from anywhere, at any time."""
     decide = decision(ACTIONS["retry"], definitions)
     return sum(storage.retry_runs.advance(run_id, decide) for run_id in storage.retry_run_rows.due())
@@ -40,7 +40,7 @@ def advance_retry_runs(storage: SqlStorage, definitions: Definitions) -> int:
 class CauseAdmin:
     """The part of ``jobs.admin`` that concerns causes of death."""
 
-    _storage: SqlStorage
+    _storage: Store
     _definitions: Definitions
 
     def dead_groups(self, limit: int = 50, *, queues: Iterable[str] | None = None) -> tuple[DeadGroup, ...]:
@@ -49,11 +49,11 @@ class CauseAdmin:
         With ``queues``, the causes of these queues' jobs among the newest dead jobs of all.
         """
         most = options.whole("limit", limit, least=1, most=MOST_CAUSES)
-        scope, showing = scope_of(queues), self._showing()
-        groups = [dead_group(cause, showing) for cause in self._storage.dead_groups.dead_causes(most, scope)]
+        scope, presenter = scope_of(queues), self._presenter()
+        groups = [dead_group(cause, presenter) for cause in self._storage.dead_groups.dead_causes(most, scope)]
         ids = [group.cause for group in groups]
         asked = [(id, "canary") for id in ids]
-        canaries = self._storage.snapshot(lambda: self._latest(asked, scope, showing))
+        canaries = self._storage.snapshot(lambda: self._latest(asked, scope, presenter))
         groups = [msgspec.structs.replace(group, canary=canaries.get((group.cause, "canary"))) for group in groups]
         return tuple(sorted(groups, key=lambda group: group.count.value, reverse=True))
 
@@ -120,8 +120,8 @@ class CauseAdmin:
         """Retry what is due of every running ``retry_rest``; workers do it by themselves. How many jobs that was."""
         return advance_retry_runs(self._storage, self._definitions)
 
-    def _showing(self) -> Showing:
-        return Showing(self._definitions, self._storage.redactions.by_name())
+    def _presenter(self) -> Presenter:
+        return Presenter(self._definitions, self._storage.redactions.by_name())
 
     # Causes
 
@@ -150,17 +150,17 @@ class CauseAdmin:
         parts = self._parts(cause)
         dead = storage.dead_groups.dead_of(parts, scope)
         past = storage.deaths.past_by_hour(cause, scope)
-        showing = self._showing()
-        runs = self._latest([(cause, "canary"), (cause, "rest")], scope, showing)
+        presenter = self._presenter()
+        runs = self._latest([(cause, "canary"), (cause, "rest")], scope, presenter)
         canary, rest = runs.get((cause, "canary")), runs.get((cause, "rest"))
         if not dead.deaths and not past and canary is None and rest is None:
             raise unknown_cause(cause)
         members = set() if canary is None else set(storage.retry_run_rows.member_ids(canary.id))
-        listed = self._listed(dead, members, most, showing)
+        listed = self._listed(dead, members, most, presenter)
         times = [one.died_at for one in dead.deaths]
         first = [one.first_at for one in past.values()] + ([dead.first_at] if dead.first_at else [])
         newest = listed[0].job if listed else None
-        traceback = None if newest is None else self._traceback(newest.id, newest.name, showing)
+        traceback = None if newest is None else self._traceback(newest.id, newest.name, presenter)
         return CauseView(
             id=cause,
             name=parts[2],
@@ -182,7 +182,7 @@ class CauseAdmin:
             rest=rest,
         )
 
-    def _listed(self, dead: DeadOfCause, canaries: set[str], most: int, showing: Showing) -> list[CauseJob]:
+    def _listed(self, dead: DeadOfCause, canaries: set[str], most: int, presenter: Presenter) -> list[CauseJob]:
         """The jobs that died last, as rows with their last attempts."""
         latest = sorted(dead.deaths, key=lambda one: (one.died_at, one.id), reverse=True)[:most]
         found = self._storage.dead_groups.dead_jobs([one.id for one in latest])
@@ -191,7 +191,7 @@ class CauseAdmin:
             if one.id in found:
                 job, details, attempt = found[one.id]
                 run = _LastRun() if attempt is None else _LastRun(*attempt)
-                row = showing.row(job, details)
+                row = presenter.row(job, details)
                 shown.append(
                     CauseJob(
                         job=row,
@@ -203,9 +203,9 @@ class CauseAdmin:
                 )
         return shown
 
-    def _traceback(self, job_id: str, name: str, showing: Showing) -> str | None:
+    def _traceback(self, job_id: str, name: str, presenter: Presenter) -> str | None:
         latest = self._storage.history.job_attempts(job_id, None, backward=True, limit=1)
-        return showing.text(name, latest[0].traceback) if latest else None
+        return presenter.text(name, latest[0].traceback) if latest else None
 
     # Runs
 
@@ -213,19 +213,19 @@ class CauseAdmin:
         self,
         asked: Sequence[tuple[str, str]],
         scope: tuple[str, ...] | None,
-        showing: Showing,
+        presenter: Presenter,
     ) -> dict[tuple[str, str], RetryRun]:
         """The latest run of each cause and kind, in two statements."""
         runs = self._storage.retry_run_rows.latest(asked, scope)
-        return {(run.cause, run.kind): run for run in self._shown_runs(runs, showing)}
+        return {(run.cause, run.kind): run for run in self._shown_runs(runs, presenter)}
 
     def _shown_run(self, run: Run) -> RetryRun:
-        showing = self._showing()
-        return self._shown_runs([run], showing)[0]
+        presenter = self._presenter()
+        return self._shown_runs([run], presenter)[0]
 
-    def _shown_runs(self, runs: Sequence[Run], showing: Showing) -> list[RetryRun]:
+    def _shown_runs(self, runs: Sequence[Run], presenter: Presenter) -> list[RetryRun]:
         tallies = self._storage.retry_run_rows.tallies(runs)
-        return [_shown_run(run, tally, showing) for run, tally in zip(runs, tallies, strict=True)]
+        return [_shown_run(run, tally, presenter) for run, tally in zip(runs, tallies, strict=True)]
 
 
 class _LastRun(NamedTuple):
@@ -238,7 +238,7 @@ def unknown_cause(cause: object) -> errors.UnknownCause:
     return errors.UnknownCause(f"no cause of death has the id {cause!r:.200}")
 
 
-def _shown_run(run: Run, tally: Tally, showing: Showing) -> RetryRun:
+def _shown_run(run: Run, tally: Tally, presenter: Presenter) -> RetryRun:
     return RetryRun(
         id=run.id,
         cause=run.cause,
@@ -248,8 +248,8 @@ def _shown_run(run: Run, tally: Tally, showing: Showing) -> RetryRun:
         retried=run.retried,
         created_at=run.created_at,
         rate=run.rate,
-        actor=showing.text(None, run.actor),
-        reason=showing.text(None, run.reason),
+        actor=presenter.text(None, run.actor),
+        reason=presenter.text(None, run.reason),
         ended_at=run.ended_at,
         ended_because=run.ended_because,
         succeeded=tally.fates.succeeded,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from sloppyjobs.domain import options
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.operators import SentForm
 
 
 class FormAdmin:
     """Keys of forms and what they were answered, seen by every process. A purge removes them after a day."""
 
-    _storage: SqlStorage
+    _storage: Store
 
     def claim_form(self, key: str, claimed_by: str) -> SentForm:
         """Take a key if nobody has; the result says whose it is, since when, and what it was answered, if it was.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sloppyjobs import errors
 from sloppyjobs.admin.workers import live_workers, worker_view
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store, reads
 from sloppyjobs.storage.ports.reads import Count
 from sloppyjobs.views import CappedCount, WorkerView
 
@@ -58,24 +58,25 @@ class Facts(NamedTuple):
     last_event: LastEvent | None = None
 
 
-def facts_about(storage: SqlStorage, job: Job, shown: Shown) -> Facts:
+def facts_about(storage: Store, job: Job, shown: Shown) -> Facts:
     """The facts about a job; ``shown`` redacts texts."""
     return storage.snapshot(lambda: _facts(storage, job, shown))
 
 
-def _facts(storage: SqlStorage, job: Job, shown: Shown) -> Facts:
+def _facts(storage: Store, job: Job, shown: Shown) -> Facts:
     now = storage.clock.now()
     row = storage.overview.surroundings(job)
     workers = storage.overview.recent_workers()
     ahead = storage.overview.jobs_ahead(job) if job.status is Status.QUEUED else Count(0, False)
-    attempt = None if row is None or row.worker_id is None else LastAttempt(*row[4:8])
+    attempt = None if row is None or row.attempt is None else LastAttempt(*row.attempt)
     holder_id = _holder_id(job, attempt)
     last_event = None
-    if row is not None and row.event_type is not None:
-        last_event = LastEvent(row.event_type, row.created_at, shown(row.actor), shown(row.message))
+    if row is not None and row.event is not None:
+        kind, at, actor, message = row.event
+        last_event = LastEvent(kind, at, shown(actor), shown(message))
     return Facts(
         now,
-        None if row is None else _pause(row, now, shown),
+        None if row is None or row.pause is None else _pause(row.pause, now, shown),
         live_workers(workers, now),
         CappedCount(ahead.number, ahead.more),
         next((worker_view(worker, now) for worker in workers if worker.id == holder_id), None),
@@ -84,10 +85,10 @@ def _facts(storage: SqlStorage, job: Job, shown: Shown) -> Facts:
     )
 
 
-def _pause(row: Any, now: datetime, shown: Shown) -> QueuePause | None:
-    if row.paused_at is None or (row.paused_until is not None and row.paused_until <= now):
+def _pause(pause: reads.QueuePause, now: datetime, shown: Shown) -> QueuePause | None:
+    if pause.until is not None and pause.until <= now:
         return None
-    return QueuePause(row.paused_until, shown(row.paused_by), shown(row.pause_reason))
+    return QueuePause(pause.until, shown(pause.by), shown(pause.reason))
 
 
 def _holder_id(job: Job, attempt: LastAttempt | None) -> str | None:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from sloppyjobs.admin.filters import scope_of
 from sloppyjobs.enqueue.definitions import Definitions
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 
 QUEUES = 1_000
 SETTLEMENTS = 10_000
-"""How many queues, and rows of the counters, are looked at."""
+"""How many queues, and rows of the counters, are read."""
 
 
 class KnownNames(NamedTuple):
@@ -25,7 +25,7 @@ class KnownNames(NamedTuple):
 class NameAdmin:
     """What jobs and queues are called."""
 
-    _storage: SqlStorage
+    _storage: Store
     _definitions: Definitions
 
     def known_names(self, scope: Iterable[str] | None = None) -> KnownNames:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from sloppyjobs.domain import options
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 
 
 class ThrottleAdmin:
     """Counters of failures that every process sees. They say nothing about jobs, and expire by themselves."""
 
-    _storage: SqlStorage
+    _storage: Store
 
     def failures(self, client: str, window: float = 60.0) -> tuple[int, float]:
         """How often a client has failed since the span of ``window`` seconds began, and how many of these are left."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from sloppyjobs.admin.attention import FEW, Found, Late, Pause, Waiting, attention
-from sloppyjobs.admin.presenter import Showing
+from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.admin.summaries import MOST_MINUTES, capped, dead_group, is_paused
 from sloppyjobs.admin.workers import live_workers, within, worker_view, works_on
 from sloppyjobs.domain import options
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.schedules.occurrences import effective_queue
-from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.ports.reads import SCHEDULES, Count, Loads, QueueInUse, StatusLoad
-from sloppyjobs.storage.schema.instant_values import EARLIEST
+from sloppyjobs.storage.ports import Store
+from sloppyjobs.storage.ports.reads import SCHEDULES, Count, DueSchedule, Loads, QueueInUse, StatusLoad
 from sloppyjobs.views import CappedCount, Fire, Overview, StatusCount, Unhandled, WorkerView
 
 MANY = 50
@@ -26,18 +25,18 @@ MANY = 50
 
 
 def overview(
-    storage: SqlStorage, definitions: Definitions, showing: Showing, queues: Sequence[str] | None, minutes: object = 60
+    storage: Store, definitions: Definitions, presenter: Presenter, queues: Sequence[str] | None, minutes: object = 60
 ) -> Overview:
     """Everything at a glance, or what concerns some queues; a job is fresh for so many ``minutes``."""
     span = options.whole("minutes", minutes, least=1, most=MOST_MINUTES)
     storage.ensure_schema()
-    return storage.snapshot(lambda: _overview(storage, definitions, showing, queues, span))
+    return storage.snapshot(lambda: _overview(storage, definitions, presenter, queues, span))
 
 
 def _overview(
-    storage: SqlStorage,
+    storage: Store,
     definitions: Definitions,
-    showing: Showing,
+    presenter: Presenter,
     scope: Sequence[str] | None,
     minutes: int,
 ) -> Overview:
@@ -60,14 +59,14 @@ def _overview(
         slots=sum(max(0, worker.concurrency - worker.stuck) for worker in workers.live),
         late_schedules=_fires(late, definitions, scope),
         next_fires=_fires(coming, definitions, scope),
-        dead_groups=tuple(dead_group(cause, showing) for cause in storage.dead_groups.recent_causes(FEW, scope)),
+        dead_groups=tuple(dead_group(cause, presenter) for cause in storage.dead_groups.recent_causes(FEW, scope)),
     )
     waiting = Waiters.of(queues, workers, now)
     counts = [
         Waiting(queue, name, capped(load.queued), load.due_since)
         for (queue, name), load in zip(waiting.places, storage.overview.queued_in(waiting.places), strict=True)
     ]
-    found = _found(whole, loads, workers, waiting, counts, showing, scope)
+    found = _found(whole, loads, workers, waiting, counts, presenter, scope)
     unhandled = tuple(Unhandled(queue=one.queue, name=one.name or "", count=one.number) for one in found.unhandled)
     return msgspec.structs.replace(whole, unhandled=unhandled, attention=attention(found))
 
@@ -129,7 +128,7 @@ def _found(
     workers: Workers,
     waiting: Waiters,
     counts: Sequence[Waiting],
-    showing: Showing,
+    presenter: Presenter,
     scope: Sequence[str] | None,
 ) -> Found:
     idle, lanes = len(waiting.idle[:FEW]), len(waiting.lanes[:FEW])
@@ -149,7 +148,7 @@ def _found(
         more_idle=len(waiting.idle) - idle,
         unhandled=counts[idle : idle + lanes],
         more_unhandled=len(waiting.lanes) - lanes,
-        paused=[_pause(jobs, queue, showing) for jobs, queue in held],
+        paused=[_pause(jobs, queue, presenter) for jobs, queue in held],
         more_paused=max(0, len(waiting.paused) - FEW),
         expired=Late(capped(expired), expired_since),
         overrun=Late(capped(overrun), overrun_since),
@@ -161,22 +160,23 @@ def _found(
     )
 
 
-def _pause(jobs: Waiting, queue: QueueInUse, showing: Showing) -> Pause:
-    by, reason = showing.text(None, queue.paused_by), showing.text(None, queue.pause_reason)
-    return Pause(jobs, queue.paused_at or EARLIEST, queue.paused_until, by, reason)
+def _pause(jobs: Waiting, queue: QueueInUse, presenter: Presenter) -> Pause:
+    assert queue.paused_at is not None
+    by, reason = presenter.text(None, queue.paused_by), presenter.text(None, queue.pause_reason)
+    return Pause(jobs, queue.paused_at, queue.paused_until, by, reason)
 
 
 def _sum(*counts: Count) -> CappedCount:
     return CappedCount(sum(count.number for count in counts), any(count.more for count in counts))
 
 
-def unhandled(storage: SqlStorage) -> tuple[Unhandled, ...]:
+def unhandled(storage: Store) -> tuple[Unhandled, ...]:
     """Queued jobs that no live worker of their queue has a handler for; queues without any worker are left out."""
     storage.ensure_schema()
     return storage.snapshot(lambda: _unhandled(storage))
 
 
-def _unhandled(storage: SqlStorage) -> tuple[Unhandled, ...]:
+def _unhandled(storage: Store) -> tuple[Unhandled, ...]:
     live = live_workers(storage.overview.recent_workers(), storage.clock.now())
     workers = Workers.of(live, None)
     queues = storage.overview.queues_in_use(None)
@@ -194,9 +194,10 @@ def _status_count(status: Status, load: StatusLoad, now: datetime) -> StatusCoun
     return StatusCount(status, capped(load.jobs), age, None if load.fresh is None else capped(load.fresh))
 
 
-def _fires(found: Sequence[Any], definitions: Definitions, scope: Sequence[str] | None) -> tuple[Fire, ...]:
+def _fires(found: Sequence[DueSchedule], definitions: Definitions, scope: Sequence[str] | None) -> tuple[Fire, ...]:
     fires = []
-    for at, schedule, job_name, queue, defaults, failed_at in found:
-        if scope is None or effective_queue(queue, defaults, definitions.get(job_name)) in scope:
-            fires.append(Fire(schedule, job_name, at, failed_at))
+    for one in found:
+        queue = effective_queue(one.queue, one.job_defaults, definitions.get(one.job_name))
+        if scope is None or queue in scope:
+            fires.append(Fire(one.name, one.job_name, one.next_run_at, one.last_error_at))
     return tuple(fires[:FEW])

@@ -1,11 +1,9 @@
-"""From stored values to what may be shown. The one place through which everything passes that leaves the admin."""
+"""From stored values to what may be shown: everything that the admin returns is made here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-
-from sqlalchemy import Row
 
 from sloppyjobs.admin.actions import actions_for
 from sloppyjobs.domain.model import Attempt, Event, Job
@@ -14,14 +12,15 @@ from sloppyjobs.domain.redaction.redactor import Redactor
 from sloppyjobs.domain.states import Status
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.observe import traces
-from sloppyjobs.storage.ports.reads import Details, LastAttempt
+from sloppyjobs.storage.ports.operators import AuditRow
+from sloppyjobs.storage.ports.reads import Details, LastAttempt, LogLine
 from sloppyjobs.views import AttemptView, AuditEntry, EventView, JobRow, JobView, LogView
 
 FIELDS_LIMIT = 4_096
 """Characters of a log line's fields, or of an audit entry's detail, that are shown."""
 
 
-class Showing:
+class Presenter:
     """Redaction by the common rules, and by the secret keys of the job: those of its definition, and those stored."""
 
     def __init__(self, definitions: Definitions, secret: Mapping[str, tuple[str, ...]]) -> None:
@@ -45,7 +44,7 @@ class Showing:
         return None if value is None else self.redactor(name).text(value)
 
     def mapping(self, name: str | None, stored: str | None) -> Mapping[str, Any]:
-        """A stored JSON object without its secrets, cut to a bound; empty where there is none."""
+        """A stored JSON object without its secrets, truncated; empty where there is none."""
         value = None if stored is None else self.redactor(name).json(stored, limit=FIELDS_LIMIT).value
         return value if isinstance(value, dict) else {}
 
@@ -119,7 +118,7 @@ class Showing:
             message=self.text(name, event.message),
         )
 
-    def log(self, name: str, row: Row[Any]) -> LogView:
+    def log(self, name: str, row: LogLine) -> LogView:
         """A log line, redacted."""
         return LogView(
             id=f"log_{row.id}",
@@ -131,7 +130,7 @@ class Showing:
             fields=self.mapping(name, row.fields),
         )
 
-    def audit(self, row: Row[Any]) -> AuditEntry:
+    def audit(self, row: AuditRow) -> AuditEntry:
         """An entry of the audit trail, redacted."""
         return AuditEntry(
             id=f"audit_{row.id}",

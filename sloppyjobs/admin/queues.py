@@ -10,7 +10,7 @@ from sloppyjobs.admin.summaries import queue_views
 from sloppyjobs.admin.workers import live_workers, workers_of
 from sloppyjobs.domain import options
 from sloppyjobs.enqueue.definitions import Definitions
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.views import QueueView, WorkerView
 
 DEFAULT_QUEUE = "default"
@@ -25,7 +25,7 @@ Moment = datetime | str
 class QueueAdmin:
     """The part of ``jobs.admin`` that concerns one queue."""
 
-    _storage: SqlStorage
+    _storage: Store
     _definitions: Definitions
 
     def get_queue(self, name: str) -> QueueView:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
-
-from sqlalchemy import Connection
+from collections.abc import Iterable, Mapping, Sequence
 
 from sloppyjobs.admin.filters import command_given, scope_of
-from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
 from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.schedules.registry import Schedules
-from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.ports.operators import Command
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.reads import Ran
 from sloppyjobs.views import JobView, Occurrence, Page
-
-T = TypeVar("T")
 
 LAST = 12
 """Occurrences of each schedule that a list shows."""
@@ -26,7 +19,7 @@ LAST = 12
 class ScheduleAdmin:
     """Reads and commands on schedules; they are changed by registering them again."""
 
-    _storage: SqlStorage
+    _storage: Store
     _schedules: Schedules
 
     def get_job(self, id: str) -> JobView:
@@ -62,45 +55,20 @@ class ScheduleAdmin:
 
     def pause_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Recurring:
         """Let a schedule not fire until it is resumed. Jobs that it enqueued go on."""
-        return self._set_paused(name, True, command_given("pause_recurring", actor, reason))
+        return self._schedules.pause(name, command_given("pause_recurring", actor, reason))
 
     def resume_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Recurring:
         """Let a schedule fire again, from its next occurrence on; what it missed is not made up for."""
-        return self._set_paused(name, False, command_given("resume_recurring", actor, reason))
+        return self._schedules.resume(name, command_given("resume_recurring", actor, reason))
 
     def trigger_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
         """Enqueue one job of a schedule now, paused or not; when it fires next does not change."""
         command = command_given("trigger_recurring", actor, reason)
-
-        def work(connection: Connection) -> Job:
-            job = self._schedules.trigger(name, actor=command.actor, connection=connection)
-            self._storage.audit.record(command, "schedule", name, {"job": job.id}, connection)
-            return job
-
-        return self.get_job(self._in_transaction(work).id)
+        return self.get_job(self._schedules.trigger(name, actor=command.actor, command=command).id)
 
     def delete_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Recurring:
         """Remove a schedule for good, and return it as it was. Jobs that it enqueued go on."""
-        command = command_given("delete_recurring", actor, reason)
-
-        def work(connection: Connection) -> Recurring:
-            gone = self._schedules.delete(name, connection)
-            self._storage.audit.record(command, "schedule", name, {"job_name": gone.job_name}, connection)
-            return gone
-
-        return self._in_transaction(work)
-
-    def _set_paused(self, name: str, paused: bool, command: Command) -> Recurring:
-        def work(connection: Connection) -> None:
-            if self._storage.schedules.set_paused(name, paused, connection):
-                self._storage.audit.record(command, "schedule", name, {}, connection)
-
-        self._in_transaction(work)
-        return self._schedules.get(name)
-
-    def _in_transaction(self, work: Callable[[Connection], T]) -> T:
-        self._storage.ensure_schema()
-        return self._storage.database.write(work)
+        return self._schedules.delete(name, command_given("delete_recurring", actor, reason))
 
 
 def _occurrence(ran: Ran) -> Occurrence:

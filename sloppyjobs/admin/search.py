@@ -10,15 +10,15 @@ from sloppyjobs.admin.filters import scope_of
 from sloppyjobs.admin.known_names import NameAdmin
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import ALPHABET, SHORT_MARK, parts_of_short
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.views import JobRow, JobView, Page
 
 LATEST = 5_000
-"""Ids in which a part is looked for."""
+"""Ids in which a part is searched."""
 SHORT_IDS = 20_000
 _PREFIX = "job_"
 _LEAST = 4
-"""Characters of an id that are worth looking for."""
+"""Characters of an id that are enough for a search."""
 _KEYS = ("idempotency_key", "correlation_id")
 
 
@@ -30,7 +30,7 @@ class FoundJobs(NamedTuple):
 
 
 class FoundNames(NamedTuple):
-    """Names of jobs and of queues that contain what was looked for, each in order."""
+    """Names of jobs and of queues that contain what was searched, each in order."""
 
     names: tuple[str, ...]
     queues: tuple[str, ...]
@@ -54,7 +54,7 @@ class Part:
 class FindAdmin(NameAdmin):
     """What is called like something."""
 
-    _storage: SqlStorage
+    _storage: Store
     _definitions: Definitions
 
     def get_job(self, id: str) -> JobView:
@@ -68,7 +68,7 @@ class FindAdmin(NameAdmin):
     def find_jobs(self, text: str, *, scope: Iterable[str] | None = None, limit: int = 20) -> tuple[FoundJobs, ...]:
         """Up to ``limit`` jobs by their id, a shortened id or a part of one, and by each of their exact keys.
 
-        A part that is no beginning is looked for among the latest jobs.
+        A part that is no beginning is searched among the latest jobs.
         """
         visible = scope_of(scope)
         found = [FoundJobs("id", tuple(self._by_id(text, visible, limit)))]

@@ -19,9 +19,7 @@ from sloppyjobs.admin.form_keys import FormAdmin
 from sloppyjobs.admin.job_facts import facts_about
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
 from sloppyjobs.admin.overview import overview, unhandled
-from sloppyjobs.admin.paging import Paging
-from sloppyjobs.admin.paging import page_size as checked_size
-from sloppyjobs.admin.presenter import Showing, status_of
+from sloppyjobs.admin.presenter import Presenter, status_of
 from sloppyjobs.admin.queues import QueueAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
 from sloppyjobs.admin.search import FindAdmin
@@ -32,8 +30,10 @@ from sloppyjobs.admin.workers import worker_views
 from sloppyjobs.domain.states import Status
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import parts_of_short
+from sloppyjobs.paging import Paging
+from sloppyjobs.paging import page_size as checked_size
 from sloppyjobs.schedules.registry import Schedules
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.views import (
     AttemptView,
     AuditEntry,
@@ -57,27 +57,27 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 SHORT_ID_LIMIT = 20_000
-"""How many jobs are looked through for a shortened id: more than are created in the second that it names."""
+"""How many jobs are searched for a shortened id: more than are created in the second that it names."""
 
 
 class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, FormAdmin, FindAdmin):
     """Reads and commands for operators. Get it as ``jobs.admin``.
 
-    Every list is a ``Page`` walked by opaque cursors; ``page_size`` is from 1 to 500. ``InvalidOption`` names
+    Every list is a ``Page`` with opaque cursors; ``page_size`` is from 1 to 500. ``InvalidOption`` names
     an option that cannot work, a cursor that is damaged or belongs to other filters included. Every command
     takes ``actor`` and ``reason`` and is written to the audit trail in its own transaction. A command whose
     effect is there already returns the job as it is, and writes neither an event nor an audit entry.
     """
 
-    def __init__(self, storage: SqlStorage, definitions: Definitions, schedules: Schedules) -> None:
+    def __init__(self, storage: Store, definitions: Definitions, schedules: Schedules) -> None:
         self._storage = storage
         self._definitions = definitions
         self._schedules = schedules
 
-    def together(self, work: Callable[[], T]) -> T:
+    def snapshot(self, work: Callable[[], T]) -> T:
         """Run ``work``, whose reads here share one connection, one transaction and one instant.
 
-        It is run again as a whole after a passing fault, and must not command anything.
+        It is retried as a whole after a transient fault, and must not command anything.
         """
         return self._storage.snapshot(work)
 
@@ -136,13 +136,13 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         found = self._storage.lists.find(
             wanted, order, position.after, backward=position.backward, limit=size, details=True
         )
-        showing = self._showing()
-        rows = [(key, showing.row(job, found.details.get(job.id))) for key, job in found.jobs]
+        presenter = self._presenter()
+        rows = [(key, presenter.row(job, found.details.get(job.id))) for key, job in found.jobs]
         return paging.page(rows, position, found.resume)
 
     def get_job(self, id: str) -> JobView:
         """The job, with previews of payload, result and metadata; ``UnknownJob`` where there is none."""
-        return self._showing().view(*self._storage.lists.job_row(id))
+        return self._presenter().view(*self._storage.lists.job_row(id))
 
     def whole_id(self, text: str) -> str:
         """The id that a shortened one (``job_01kg9f9c…x7q2``) stands for; any other text is returned as it is.
@@ -167,22 +167,25 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         name = self._storage.history.job_name(id)
         read = partial(self._storage.history.job_attempts, id)
         return self._page(
-            paging, read, lambda one: (one.attempt_number,), partial(self._showing().attempt, name), cursor, page_size
+            paging, read, lambda one: (one.attempt_number,), partial(self._presenter().attempt, name), cursor, page_size
         )
 
     def events(self, id: str, *, cursor: str | None = None, page_size: int = 50) -> Page[EventView]:
-        """The edges that a job walked, oldest first; ``UnknownJob`` where there is none."""
+        """The transitions of a job, oldest first; ``UnknownJob`` where there is none."""
         paging = Paging("events", (int,), id)
         name = self._storage.history.job_name(id)
         read = partial(self._storage.history.job_events, id)
-        return self._page(paging, read, lambda one: (one.id,), partial(self._showing().event, name), cursor, page_size)
+        return self._page(
+            paging, read, lambda one: (one.id,), partial(self._presenter().event, name), cursor, page_size
+        )
 
     def logs(self, id: str, *, cursor: str | None = None, page_size: int = 50) -> Page[LogView]:
         """What the handler of a job logged, oldest first; ``UnknownJob`` where there is none."""
         paging = Paging("logs", (int,), id)
         name = self._storage.history.job_name(id)
         read = partial(self._storage.history.job_logs, id)
-        return self._page(paging, read, lambda one: (one.id,), partial(self._showing().log, name), cursor, page_size)
+        show = partial(self._presenter().log, name)
+        return self._page(paging, read, lambda one: (one.id,), show, cursor, page_size)
 
     def explain(self, id: str, *, write: Write = plain) -> Explanation:
         """Why the job is not running, or how it ended: the answer first. ``UnknownJob`` for an unknown id.
@@ -190,7 +193,7 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         ``write`` makes text of each sentence; the default writes instants in UTC.
         """
         job = self._storage.lists.known_job(id)
-        shown = partial(self._showing().text, job.name)
+        shown = partial(self._presenter().text, job.name)
         return explain(job, shown(job.error_message), facts_about(self._storage, job, shown), write)
 
     @staticmethod
@@ -276,7 +279,7 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         With ``queues``, only of these: their jobs, their schedules, and the workers that take from them. ``minutes``
         is the span in which a job counts as ``fresh``.
         """
-        return overview(self._storage, self._definitions, self._showing(), scope_of(queues), minutes)
+        return overview(self._storage, self._definitions, self._presenter(), scope_of(queues), minutes)
 
     def stats(
         self,
@@ -310,7 +313,7 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         """Queued jobs, by queue and name, that no live worker of their queue has a handler for.
 
         They stay queued until such a worker starts. Queues without any live worker are not told here, but by
-        ``overview().idle_queues``. At most 50 queues are looked at.
+        ``overview().idle_queues``. At most 50 queues are examined.
         """
         return unhandled(self._storage)
 
@@ -353,11 +356,11 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         paging = Paging("audit", (int,), wanted)
         position = paging.position(cursor)
         rows, resume = self._storage.audit.entries(wanted, position.after, backward=position.backward, limit=size)
-        showing = self._showing()
-        return paging.page([((row.id,), showing.audit(row)) for row in rows], position, resume)
+        presenter = self._presenter()
+        return paging.page([((row.id,), presenter.audit(row)) for row in rows], position, resume)
 
-    def _showing(self) -> Showing:
-        return Showing(self._definitions, self._storage.redactions.by_name())
+    def _presenter(self) -> Presenter:
+        return Presenter(self._definitions, self._storage.redactions.by_name())
 
     def _command(self, action: str, id: str, actor: str | None, reason: str | None) -> JobView:
         decide = decision(ACTIONS[action], self._definitions)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
-from sloppyjobs.admin.presenter import Showing
+from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.admin.workers import live_workers, works_on
 from sloppyjobs.domain import options
 from sloppyjobs.domain.causes import cause_id
-from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.ports.reads import WINDOW, CauseSummary, Count
+from sloppyjobs.storage.ports import Store
+from sloppyjobs.storage.ports.reads import WINDOW, CauseSummary, Count, MinuteCounters, QueueInUse
+from sloppyjobs.storage.ports.records import QueueRecord
 from sloppyjobs.views import (
     CappedCount,
     DeadGroup,
@@ -24,12 +24,12 @@ from sloppyjobs.views import (
 )
 
 THROUGHPUT_MINUTES = 5
-_RATE_STEP = timedelta(seconds=10)  # a rate that moved with every reading would make every poll look like news
+_RATE_STEP = timedelta(seconds=10)  # a rate that differed with every read would make every poll a change
 MINUTES_OF_A_DAY = 1_440
 MOST_MINUTES = 30 * MINUTES_OF_A_DAY
 
 
-def dead_group(cause: CauseSummary, showing: Showing) -> DeadGroup:
+def dead_group(cause: CauseSummary, presenter: Presenter) -> DeadGroup:
     """A cause as it is shown."""
     example, past = cause.example, cause.past
     return DeadGroup(
@@ -45,16 +45,16 @@ def dead_group(cause: CauseSummary, showing: Showing) -> DeadGroup:
         example_name=example.name,
         example_queue=example.queue,
         error_code=example.error_code,
-        error_message=showing.text(example.name, example.error_message),
+        error_message=presenter.text(example.name, example.error_message),
     )
 
 
-def queue_views(storage: SqlStorage, rows: Sequence[Any]) -> list[QueueView]:
+def queue_views(storage: Store, rows: Sequence[QueueRecord]) -> list[QueueView]:
     """Queues with what lies in them and who works on them."""
     return storage.snapshot(lambda: _queue_views(storage, rows))
 
 
-def _queue_views(storage: SqlStorage, rows: Sequence[Any]) -> list[QueueView]:
+def _queue_views(storage: Store, rows: Sequence[QueueRecord]) -> list[QueueView]:
     now = storage.clock.now()
     loads = storage.overview.queue_loads([row.name for row in rows])
     since = now.replace(second=0, microsecond=0) - timedelta(minutes=THROUGHPUT_MINUTES)
@@ -91,13 +91,13 @@ def _share(counts: dict[str, int], name: str) -> CappedCount:
     return CappedCount(counts.get(name, 0), sum(counts.values()) > WINDOW)
 
 
-def is_paused(row: Any, now: datetime) -> bool:
+def is_paused(row: QueueRecord | QueueInUse, now: datetime) -> bool:
     """Whether a queue's pause is in force."""
     return row.paused_at is not None and (row.paused_until is None or row.paused_until > now)
 
 
 def stats(
-    storage: SqlStorage,
+    storage: Store,
     minutes: object,
     queue: str | None,
     name: str | None,
@@ -131,7 +131,7 @@ def stats(
     return storage.snapshot(work)
 
 
-def _folded(rows: Iterable[Any], starts: Sequence[datetime], step: timedelta) -> Stats:
+def _folded(rows: Iterable[MinuteCounters], starts: Sequence[datetime], step: timedelta) -> Stats:
     sums = {start: [0, 0, 0, 0, 0.0] for start in starts}
     total = [0, 0, 0, 0, 0.0]
     for minute, *counters in rows:

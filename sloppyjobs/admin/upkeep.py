@@ -8,7 +8,7 @@ from datetime import timedelta
 from sloppyjobs import retention
 from sloppyjobs.admin.filters import command_given
 from sloppyjobs.retention import CleanupResult, PurgeResult
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 
 Duration = float | timedelta
 
@@ -16,7 +16,7 @@ Duration = float | timedelta
 class UpkeepAdmin:
     """Bounded retention; workers do the same by ``jobs.retention``, without an entry in the audit trail."""
 
-    _storage: SqlStorage
+    _storage: Store
 
     def cleanup(
         self,

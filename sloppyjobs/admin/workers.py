@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.claims import ALL_QUEUES
-from sloppyjobs.storage.ports.reads import Held
-from sloppyjobs.storage.workers import stuck_in
+from sloppyjobs.storage.ports.reads import Held, WorkerRow
 from sloppyjobs.views import CappedCount, RunningJob, WorkerView
 
 MISSED = 3
@@ -22,7 +21,7 @@ QUEUE_WORKERS = 20
 """Workers that are shown of a queue."""
 
 
-def worker_views(storage: SqlStorage, rows: Sequence[Any], queues: Sequence[str] | None) -> list[WorkerView]:
+def worker_views(storage: Store, rows: Sequence[WorkerRow], queues: Sequence[str] | None) -> list[WorkerView]:
     """Workers with their liveness and the jobs they run; with ``queues``, what concerns these."""
 
     def work() -> list[WorkerView]:
@@ -34,7 +33,7 @@ def worker_views(storage: SqlStorage, rows: Sequence[Any], queues: Sequence[str]
     return storage.snapshot(work)
 
 
-def workers_of(storage: SqlStorage, queue: str) -> list[WorkerView]:
+def workers_of(storage: Store, queue: str) -> list[WorkerView]:
     """The first live workers that take jobs from a queue, with what they run from it."""
 
     def work() -> list[WorkerView]:
@@ -48,7 +47,7 @@ def workers_of(storage: SqlStorage, queue: str) -> list[WorkerView]:
     return storage.snapshot(work)
 
 
-def worker_view(row: Any, now: datetime, held: Sequence[Held] = ()) -> WorkerView:
+def worker_view(row: WorkerRow, now: datetime, held: Sequence[Held] = ()) -> WorkerView:
     """A worker's row as it is shown."""
     return WorkerView(
         id=row.id,
@@ -64,7 +63,7 @@ def worker_view(row: Any, now: datetime, held: Sequence[Held] = ()) -> WorkerVie
         heartbeat_seconds=row.heartbeat_seconds,
         stopped_at=row.stopped_at,
         running=row.running,
-        stuck=stuck_in(row.status),
+        stuck=row.stuck,
         **_load(held),
     )
 
@@ -74,7 +73,7 @@ def _load(held: Sequence[Held]) -> dict[str, Any]:
     return {"held": CappedCount(held[0].total if held else 0), "jobs": tuple(jobs)}
 
 
-def liveness(row: Any, now: datetime) -> str:
+def liveness(row: WorkerRow, now: datetime) -> str:
     """``stopped``, ``stale`` when it was not heard of for three heartbeats, else ``draining`` or ``running``."""
     if row.status == "stopped" or row.stopped_at is not None:
         return "stopped"
@@ -83,7 +82,7 @@ def liveness(row: Any, now: datetime) -> str:
     return "draining" if row.status.startswith("draining") else "running"
 
 
-def live_workers(rows: Iterable[Any], now: datetime) -> list[WorkerView]:
+def live_workers(rows: Iterable[WorkerRow], now: datetime) -> list[WorkerView]:
     """The workers that were heard of lately and take jobs."""
     return [worker_view(row, now) for row in rows if liveness(row, now) == "running"]
 

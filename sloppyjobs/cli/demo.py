@@ -20,7 +20,7 @@ from sloppyjobs import demo as shop
 from sloppyjobs.cli import output
 from sloppyjobs.cli.overview import render_status
 from sloppyjobs.cli.params import Span
-from sloppyjobs.cli.target import Target, pass_target, sqlite_file
+from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.cli.web import server_command, web_factory
 from sloppyjobs.demo import history
 from sloppyjobs.errors import JobsError
@@ -70,7 +70,7 @@ def demo(target: Target, count: int, rate: float | None, duration: float | None,
 
 def _make_folder(target: Target) -> None:
     """The folder of a demo's SQLite file, which need not be there yet; the one above it must."""
-    file = sqlite_file(target.connected())
+    file = target.connected().storage.location.file
     if file is not None and file.parent.parent.is_dir():
         file.parent.mkdir(exist_ok=True)
 
@@ -141,7 +141,7 @@ def _start_pages(target: Target, first_port: int) -> subprocess.Popen[bytes] | N
     port, password = _free_port(first_port), secrets.token_urlsafe(9)
     environment = {
         **os.environ,
-        "SLOPPYJOBS_DATABASE_URL": target.connected().storage.engine.url.render_as_string(hide_password=False),
+        "SLOPPYJOBS_DATABASE_URL": target.connected().storage.location.url,
         "SLOPPYJOBS_APP": APP,
         "SLOPPYJOBS_WEBUI_USERNAME": USER,
         "SLOPPYJOBS_WEBUI_PASSWORD": password,

@@ -11,8 +11,7 @@ from rich.console import Console
 from sloppyjobs.cli import output
 from sloppyjobs.cli.params import as_json
 from sloppyjobs.cli.target import Target, pass_target
-from sloppyjobs.storage.checks import FAIL, OK, WARN, Finding
-from sloppyjobs.storage.doctor import diagnose
+from sloppyjobs.storage.ports.findings import FAIL, OK, WARN, Finding
 
 
 @click.command()
@@ -23,7 +22,7 @@ def doctor(target: Target, as_json: bool) -> None:
 
     Exit code 1 when a check fails; a warning is none.
     """
-    found = diagnose(target.jobs.storage)
+    found = target.jobs.storage.doctor.diagnose()
     if not any(one.check == "schema" and one.status == FAIL for one in found):
         found += _operation(target)
     found = [replace(one, hint=target.as_typed(one.hint)) if one.hint else one for one in found]

@@ -16,7 +16,7 @@ from sloppyjobs.cli.params import Span, as_json, signed
 from sloppyjobs.cli.target import Target, pass_target
 
 _AGE = Span(never=True)
-# Told apart from "never", which is None as well.
+# Distinct from "never", which is None as well.
 _DEFAULT = -1.0
 
 

@@ -98,7 +98,9 @@ class Root(click.Group):
         except ModuleNotFoundError as error:
             raise _missing_module(error) from error
         except Exception as error:
-            if type(error).__module__.partition(".")[0] != "sqlalchemy":
+            from sloppyjobs.storage.ports import DatabaseError  # noqa: PLC0415 - most commands end without an error
+
+            if not isinstance(error, DatabaseError):
                 raise
             raise Refused(_database_error(ctx, error)) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from sloppyjobs import storage
 from sloppyjobs.cli.target import Target, pass_target
 
 
@@ -21,7 +22,7 @@ def init(target: Target) -> None:
 @click.command()
 @click.option(
     "--dialect",
-    type=click.Choice(["sqlite", "postgresql"]),
+    type=click.Choice(storage.BACKENDS),
     help="For which database.  [default: that of --database or --app]",
 )
 @pass_target
@@ -30,10 +31,5 @@ def sql(target: Target, dialect: str | None) -> None:
 
     For people who apply them by hand. Nothing is connected to and nothing is changed.
     """
-    if dialect is None:
-        storage = target.connected().storage
-    else:
-        from sloppyjobs.storage import from_url  # noqa: PLC0415
-
-        storage = from_url({"sqlite": "sqlite://", "postgresql": "postgresql://localhost/any"}[dialect])
-    click.echo(storage.ddl().strip())
+    kept = target.connected().storage if dialect is None else storage.offline(dialect)
+    click.echo(kept.ddl().strip())

@@ -43,7 +43,7 @@ class Target:
     def jobs(self) -> Jobs:
         """The jobs. Raises where there is no such database or application."""
         jobs = self.connected()
-        file = sqlite_file(jobs)
+        file = jobs.storage.location.file
         # Opening it would leave an empty file behind.
         if file is not None and not file.exists():
             from sloppyjobs.errors import SchemaMissing  # noqa: PLC0415
@@ -69,9 +69,7 @@ class Target:
     def where(self) -> str:
         """The database in words, without its password."""
         if self.given is not None:
-            from sloppyjobs.storage.shown_urls import shown  # noqa: PLC0415
-
-            return shown(self.given.storage.engine.url)
+            return self.given.storage.location.shown
         return "the database"
 
     def harmless(self, text: str) -> str:
@@ -80,9 +78,7 @@ class Target:
             from sloppyjobs.domain.redaction.redactor import Redactor  # noqa: PLC0415
 
             return Redactor().text(text)
-        from sloppyjobs.storage.shown_urls import without_secrets  # noqa: PLC0415
-
-        return without_secrets(text, self.given.storage.engine.url)
+        return self.given.storage.location.without_secrets(text)
 
     def remedy(self) -> str:
         """The command that makes the database."""
@@ -122,15 +118,6 @@ class Target:
             except AttributeError:
                 raise _bad_app(f"{module_name} has no {path!r}; {_EXAMPLE}") from None
         return _jobs_of(found, self.app)
-
-
-def sqlite_file(jobs: Jobs) -> Path | None:
-    """The file of a SQLite database; None for any other."""
-    url = jobs.storage.engine.url
-    name = url.database
-    if url.get_backend_name() != "sqlite" or not name or name.startswith((":", "file:")):
-        return None
-    return Path(name)
 
 
 def _module(name: str) -> Any:

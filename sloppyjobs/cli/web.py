@@ -60,5 +60,4 @@ def server_environment(target: Target) -> dict[str, str]:
     """What tells the server whose jobs it shows."""
     if target.app is not None:
         return {"SLOPPYJOBS_APP": target.app}
-    url = target.connected().storage.engine.url
-    return {"SLOPPYJOBS_DATABASE_URL": url.render_as_string(hide_password=False)}
+    return {"SLOPPYJOBS_DATABASE_URL": target.connected().storage.location.url}

@@ -20,8 +20,9 @@ from sqlalchemy import URL, Engine
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.enqueue.option_types import EnqueueOptions
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.storage import SqlStorage, from_url
+from sloppyjobs.storage import from_url
 from sloppyjobs.storage.clock import FakeClock
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.worker import Context
 
 Payload = dict[str, Any]
@@ -99,7 +100,7 @@ async def fetch_rates(_ctx: Context, payload: Payload) -> Payload:
     return {currency: round(random.uniform(0.5, 2.0), 4) for currency in payload["currencies"]}  # noqa: S311
 
 
-def create_jobs(target: str | URL | Engine | SqlStorage) -> Jobs:
+def create_jobs(target: str | URL | Engine | Store) -> Jobs:
     """The sample application over a database."""
     jobs = Jobs(target, application="demo")
     # Those that fail do so on purpose: nobody needs to read of it in the log.

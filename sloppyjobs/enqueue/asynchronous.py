@@ -16,7 +16,7 @@ from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Job
 from sloppyjobs.enqueue.option_types import Duration, EnqueueOptions, Item
 from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
-from sloppyjobs.storage.dialects.sqlite.own_transactions import on_behalf_of_task
+from sloppyjobs.storage.ports import on_behalf_of_task
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session

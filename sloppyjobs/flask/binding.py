@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask
 from flask.cli import ScriptInfo
-from sqlalchemy import Connection
 
 from sloppyjobs import errors
 from sloppyjobs.domain import options
@@ -20,7 +19,8 @@ from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.observe.hooks import F, Hooks, JobHook, Middleware
 from sloppyjobs.schedules.registry import Schedules
-from sloppyjobs.storage import SqlStorage, from_url
+from sloppyjobs.storage import from_url
+from sloppyjobs.storage.ports import CallerConnection, Store
 
 if TYPE_CHECKING:
     from sloppyjobs.flask.extension import SloppyJobs
@@ -41,7 +41,7 @@ class Binding:
     bind_key: str | None
     options: Mapping[str, Any]
 
-    def storage(self) -> SqlStorage:
+    def storage(self) -> Store:
         """The storage; engines of a Flask-SQLAlchemy are known only inside a context."""
         if self.db is None:
             return from_url(self._url(), **self.options)
@@ -135,7 +135,7 @@ class AppHooks(Hooks):
 class AppSchedules(Schedules):
     """The schedules of a ``SloppyJobs``, in the database of one application."""
 
-    def __init__(self, origin: Schedules, storage: Callable[[], SqlStorage]) -> None:
+    def __init__(self, origin: Schedules, storage: Callable[[], Store]) -> None:
         # What is declared later on the one is declared on the other.
         vars(self).update(vars(origin))
         self._find_storage = storage
@@ -151,13 +151,13 @@ class AppJobs(Jobs):
         self.origin = origin
         self.binding = binding
         inside = internals(origin)
-        self._internals = replace(inside, hooks=AppHooks(inside.hooks, binding.context), find=self._find_again)
+        self._internals = replace(inside, hooks=AppHooks(inside.hooks, binding.context), find=self._find_jobs)
         self.schedules = AppSchedules(origin.schedules, lambda: self.storage)
         self.embedded = EmbeddedWorker(self, binding.app)
         self.location: str | None = None
         """What ``flask --app`` was given, if that is how the application was found."""
         self._lock = threading.Lock()
-        self._found: SqlStorage | None = None
+        self._found: Store | None = None
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is the origin's: definitions, retention."""
@@ -166,7 +166,7 @@ class AppJobs(Jobs):
         return getattr(self.origin, name)
 
     @property
-    def storage(self) -> SqlStorage:
+    def storage(self) -> Store:
         """Where the jobs of this application are kept; found when it is first asked for."""
         if self._found is None:
             with self._lock:
@@ -174,7 +174,7 @@ class AppJobs(Jobs):
                     self._found = self.binding.storage()
         return self._found
 
-    def _find_again(self) -> Find:
+    def _find_jobs(self) -> Find:
         """The application by its name in a module, or made again by the factory that ``flask --app`` would find.
 
         ``SLOPPYJOBS_APP`` in its configuration, as in ``shop:create_app('prod')``, says where to find it instead.
@@ -188,12 +188,10 @@ class AppJobs(Jobs):
             return Find(_jobs_by_name, named.arguments)
         return Find(_jobs_by_location, (str(location or app.import_name),))
 
-    def _connection_of(self, session: Any, connection: Connection | None) -> Connection | None:
+    def _connection_of(self, session: Any, connection: CallerConnection | None) -> CallerConnection | None:
         if session is None or connection is not None or not self.binding.chooses_engine(session):
             return super()._connection_of(session, connection)
-        found = session.connection(bind_arguments={"bind": self.storage.engine})
-        assert isinstance(found, Connection)
-        return found
+        return self.storage.callers.connection_of(session)
 
 
 def _jobs_by_name(module: str, name: str) -> Jobs:

@@ -35,7 +35,7 @@ UNDECIDED_SECONDS = 3.0
 WATCHED_SECONDS = 60.0
 """How long it is watched for doing so even later."""
 DEFAULTS: Mapping[str, Any] = {"concurrency": 2, "shutdown_timeout": 10}
-"""Few handlers, because they share the process with requests; and gone before a server loses its patience."""
+"""Few handlers, because they share the process with requests; and stopped before a server's own timeout."""
 
 
 class EmbeddedWorker:

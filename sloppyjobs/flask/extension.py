@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask, current_app, has_app_context
-from sqlalchemy import Connection
 
 from sloppyjobs import errors
 from sloppyjobs.autogenerate import register_where_migrations_may_run
@@ -14,7 +13,7 @@ from sloppyjobs.flask.binding import NAME, AppJobs, Binding
 from sloppyjobs.flask.commands import FlaskCommands
 from sloppyjobs.flask.embedded import enabled_settings
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage.ports import CallerConnection, Store
 
 if TYPE_CHECKING:
     from sloppyjobs.worker import Worker
@@ -38,7 +37,7 @@ class SloppyJobs(Jobs):
         self._applications = 0
         # Of several none is kept: an application that a test has made may go when the test ends.
         self._only_app: Flask | None = None
-        self._furnish(payload_limit, application)
+        self._set_up(payload_limit, application)
         if app is not None:
             self.init_app(app, db)
 
@@ -80,7 +79,7 @@ class SloppyJobs(Jobs):
         return self.bound(app).embedded.start(settings)
 
     @property
-    def storage(self) -> SqlStorage:
+    def storage(self) -> Store:
         """Where the jobs of the application in force are kept."""
         return self.bound().storage
 
@@ -88,7 +87,7 @@ class SloppyJobs(Jobs):
         """A worker for the application in force; it stays with it in all its threads."""
         return self.bound().create_worker(**settings)
 
-    def _connection_of(self, session: Any, connection: Connection | None) -> Connection | None:
+    def _connection_of(self, session: Any, connection: CallerConnection | None) -> CallerConnection | None:
         return self.bound()._connection_of(session, connection)
 
     def _app_in_force(self) -> Flask:

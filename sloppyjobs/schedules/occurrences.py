@@ -20,8 +20,7 @@ from sloppyjobs.domain.payload import decode, encode
 from sloppyjobs.domain.redaction.redactor import Preview, Redactor
 from sloppyjobs.enqueue.definitions import Definition, default_terms
 from sloppyjobs.schedules.timetable import MAX_PREVIEW, Misfire, Plan, after, plan
-from sloppyjobs.storage.schedules.firing import Firing
-from sloppyjobs.storage.schedules.rows import PassedOver, ScheduleFacts, StoredSchedule, passed_over, timetable
+from sloppyjobs.storage.ports.schedules import Firing, PassedOver, ScheduleFacts, StoredSchedule, passed_over, timetable
 
 MANUAL = "recurring.trigger"
 """The metadata key of a job that somebody asked for by hand."""

@@ -7,11 +7,9 @@ registered, and ticked; ``occurrences`` decides what a due schedule fires, the s
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict, Unpack
-
-from sqlalchemy import Connection
 
 from sloppyjobs import errors
 from sloppyjobs.domain import options
@@ -24,10 +22,9 @@ from sloppyjobs.observe.hooks import Observer
 from sloppyjobs.schedules import occurrences
 from sloppyjobs.schedules import timetable as schedule
 from sloppyjobs.schedules.occurrences import JobDefaults, Recurring
-from sloppyjobs.storage import SqlStorage
-from sloppyjobs.storage.schedules.firing import Firing
-from sloppyjobs.storage.schedules.rows import NewSchedule, StoredSchedule
-from sloppyjobs.storage.schedules.schedules import possible_name
+from sloppyjobs.storage.ports import Store
+from sloppyjobs.storage.ports.operators import Command
+from sloppyjobs.storage.ports.schedules import Firing, NewSchedule, StoredSchedule, possible_name
 from sloppyjobs.views import Page
 
 TICK_LIMIT = 1000
@@ -57,39 +54,37 @@ class Synchronised(NamedTuple):
     vanished: tuple[str, ...]
 
 
-class _Fire:
-    """One fire of a schedule: what it was decided to enqueue, and the span of that."""
+class _Sending:
+    """Jobs of a schedule that are about to be written, and the producer's span of that where there is tracing."""
 
-    def __init__(self, definitions: Definitions) -> None:
-        self._definitions = definitions
-        self._sending: traces.ProducerSpan | None = None
+    def __init__(self) -> None:
+        self._span: traces.ProducerSpan | None = None
         self.jobs: dict[str, NewJob] = {}
 
-    def decide(self, due: StoredSchedule, now: datetime) -> Firing:
-        """What is due; asked again after a passing fault."""
-        firing = occurrences.fire(due, self._definitions.get(due.job_name), now)
+    def begin(self, new: Sequence[NewJob]) -> Sequence[NewJob]:
+        """The jobs as they are to be written; replaces those of a transaction that is retried."""
         tracer = traces.tracer()
-        if tracer is not None and firing.jobs:
-            self._sending = traces.ProducerSpan(tracer, firing.jobs)
-            firing = firing._replace(jobs=self._sending.jobs)
-        self.jobs = {job.id: job for job in firing.jobs}
-        return firing
+        if tracer is not None and new:
+            self._span = traces.ProducerSpan(tracer, new)
+            new = self._span.jobs
+        self.jobs = {job.id: job for job in new}
+        return new
 
-    def happened(self) -> None:
-        """It was not overtaken by another scheduler."""
-        if self._sending is not None:
-            self._sending.end()
+    def end(self) -> None:
+        """The jobs were written."""
+        if self._span is not None:
+            self._span.end()
 
 
 class Schedules:
     """The schedules of one ``Jobs``. Making it opens no connection.
 
-    ``application`` tells apart applications that share a database and declare schedules; see ``sync``.
+    ``application`` distinguishes applications that share a database and declare schedules; see ``sync``.
     """
 
     def __init__(
         self,
-        storage: Callable[[], SqlStorage],
+        storage: Callable[[], Store],
         definitions: Definitions,
         new_ids: Ids,
         *,
@@ -106,7 +101,7 @@ class Schedules:
         self._declared: dict[str, NewSchedule] = {}
 
     @property
-    def _storage(self) -> SqlStorage:
+    def _storage(self) -> Store:
         return self._find_storage()
 
     # Registering
@@ -221,19 +216,22 @@ class Schedules:
         return self._storage.firing.next_in()
 
     def _fire(self, schedule_id: str) -> list[Job] | None:
-        fire = _Fire(self._definitions)
-        inserted = self._storage.firing.fire(schedule_id, fire.decide)
-        if not inserted:
-            return inserted
-        inserted = [traces.without_trace(job) for job in inserted]
-        fire.happened()
-        self._tell([(fire.jobs[job.id], job) for job in inserted], committed=True)
-        return inserted
+        sending = _Sending()
 
-    def _tell(self, enqueued: Iterable[tuple[NewJob, Job]], *, committed: bool) -> None:
+        def decide(due: StoredSchedule, now: datetime) -> Firing:
+            firing = occurrences.fire(due, self._definitions.get(due.job_name), now)
+            return firing._replace(jobs=sending.begin(firing.jobs))
+
+        inserted = self._storage.firing.fire(schedule_id, decide)
+        return self._sent(sending, inserted) if inserted else inserted
+
+    def _sent(self, sending: _Sending, written: Sequence[Job]) -> list[Job]:
+        sending.end()
+        shown = [traces.without_trace(job) for job in written]
         for observer in list(self._observers):
-            for new, job in enqueued:
-                observer(new, job, committed)
+            for job in shown:
+                observer(sending.jobs[job.id], job, True)
+        return shown
 
     # Reading
 
@@ -245,7 +243,7 @@ class Schedules:
         self, page_size: int = 50, cursor: str | None = None, queues: Collection[str] | None = None
     ) -> Page[Recurring]:
         """All schedules by name, or those whose jobs go to some queues; then a page may be short, even empty."""
-        from sloppyjobs.admin import paging  # noqa: PLC0415 - only who reads pages needs it
+        from sloppyjobs import paging  # noqa: PLC0415 - only who reads pages needs it
 
         names = paging.Paging("recurring", (str,), None if queues is None else sorted(queues))
         limit = paging.page_size(page_size)
@@ -259,7 +257,7 @@ class Schedules:
 
     def fires(self, name: str, page_size: int = 50, cursor: str | None = None) -> Page[Job]:
         """The jobs that the schedule enqueued, newest occurrence first; also of one that is gone."""
-        from sloppyjobs.admin import paging  # noqa: PLC0415 - only who reads pages needs it
+        from sloppyjobs import paging  # noqa: PLC0415 - only who reads pages needs it
 
         history, limit = paging.Paging("fires", (datetime, str), name), paging.page_size(page_size)
         position = history.position(cursor)
@@ -283,36 +281,30 @@ class Schedules:
 
     # Commands
 
-    def trigger(self, name: str, *, actor: str | None = None, connection: Connection | None = None) -> Job:
-        """Enqueue one job of the schedule now, paused or not; its cursor stays where it is."""
-        storage, id = self._storage, self._ids.new("job")
+    def trigger(self, name: str, *, actor: str | None = None, command: Command | None = None) -> Job:
+        """Enqueue one job of the schedule now, paused or not; its cursor stays where it is.
 
-        def work(connection: Connection) -> tuple[NewJob, Job]:
-            stored = storage.schedules.get(name, connection)
-            definition, now = self._definitions.get(stored.job_name), storage.database.now(connection)
-            new = occurrences.manual_job(stored, definition, id=id, now=now, actor=actor)
-            tracer = traces.tracer()
-            if tracer is None:
-                return new, storage.insert_jobs([new], connection)[0]
-            asked, written = traces.produce(tracer, [new], lambda traced: storage.insert_jobs(traced, connection))
-            return asked[0], written[0]
+        This and the commands below are audited, in the same transaction, where a ``command`` is given.
+        """
+        sending, id = _Sending(), self._ids.new("job")
 
-        new, job = storage.database.write(work, connection)
-        self._tell([(new, job)], committed=connection is None)
-        return job
+        def make(stored: StoredSchedule, now: datetime) -> NewJob:
+            definition = self._definitions.get(stored.job_name)
+            return sending.begin([occurrences.manual_job(stored, definition, id=id, now=now, actor=actor)])[0]
 
-    def pause(self, name: str) -> Recurring:
+        return self._sent(sending, [self._storage.schedules.trigger(name, make, command)])[0]
+
+    def pause(self, name: str, command: Command | None = None) -> Recurring:
         """Let the schedule not fire until it is resumed."""
-        self._storage.schedules.set_paused(name, True)
+        self._storage.schedules.set_paused(name, True, command)
         return self.get(name)
 
-    def resume(self, name: str) -> Recurring:
-        """Let it fire again from its next occurrence on; what it missed is not made up for, a ``once`` excepted."""
-        self._storage.schedules.set_paused(name, False)
+    def resume(self, name: str, command: Command | None = None) -> Recurring:
+        """Let it fire from its next occurrence on; what it missed is not made up for, a ``once`` excepted."""
+        self._storage.schedules.set_paused(name, False, command)
         return self.get(name)
 
-    def delete(self, name: str, connection: Connection | None = None) -> Recurring:
+    def delete(self, name: str, command: Command | None = None) -> Recurring:
         """Remove the schedule, and return it as it was. Jobs that it enqueued stay."""
-        return self._shown(
-            self._storage.schedules.delete(name, connection), self._storage.redactions.by_name(connection)
-        )
+        gone = self._storage.schedules.delete(name, command)
+        return self._shown(gone, self._storage.redactions.by_name())

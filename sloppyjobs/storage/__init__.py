@@ -8,12 +8,15 @@ from sqlalchemy import URL, Engine
 
 from sloppyjobs.storage import urls
 from sloppyjobs.storage.clock import Clock, FakeClock
-from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
+from sloppyjobs.storage.dialects import DIALECTS
 from sloppyjobs.storage.store import SqlStorage
 
-__all__ = ["Clock", "FakeClock", "SqlStorage", "from_url", "postgres", "sqlite", "sqlstate"]
+__all__ = ["BACKENDS", "Clock", "FakeClock", "SqlStorage", "from_url", "offline", "postgres", "sqlite"]
 
 Target = str | URL | Engine
+
+BACKENDS = tuple(kind.name for kind in DIALECTS)
+"""The kinds of databases there are, by SQLAlchemy's names for them."""
 
 
 def sqlite(target: Target, **options: Any) -> SqlStorage:
@@ -39,3 +42,8 @@ def from_url(target: Target, **options: Any) -> SqlStorage:
     """The storage that fits a SQLAlchemy URL or engine. Raises ``InvalidOption`` for one that does not work here."""
     checked = urls.checked(target)
     return urls.kind(checked).open_store(checked, **options)
+
+
+def offline(backend: str) -> SqlStorage:
+    """A storage for a kind of database that leads to none: its ``ddl`` can be printed."""
+    return from_url(f"{backend}://")

@@ -41,6 +41,11 @@ class Callers:
         driver = _driver(theirs)
         return self._storage if driver == _driver(ours) else self._for_driver(driver, theirs)
 
+    def connection_of(self, session: Any) -> Connection:
+        """The connection to this database of a session that may have connections to several."""
+        found: Connection = session.connection(bind_arguments={"bind": self._storage.engine})
+        return found
+
     def _for_driver(self, driver: tuple[str, bool], engine: Engine) -> SqlStorage:
         with self._lock:
             if driver not in self._beside:

@@ -1,27 +1,16 @@
-"""What a check of the database found."""
+"""Checks of the database."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
 from sqlalchemy import Connection
+
+from sloppyjobs.storage.ports.findings import FAIL, OK, Finding
 
 if TYPE_CHECKING:
     from sloppyjobs.storage.store import SqlStorage
-
-OK, WARN, FAIL = "ok", "warn", "FAIL"
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """What a check found, and what to do about it. ``status`` is ``ok``, ``warn`` or ``FAIL``."""
-
-    check: str
-    status: str
-    detail: str
-    hint: str | None = None
-
 
 Check = Callable[["SqlStorage", Connection], Iterator[Finding]]
 

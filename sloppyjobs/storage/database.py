@@ -210,7 +210,8 @@ class Database:
         named = isinstance(error, StorageUnavailable)
         if not named and not self.dialect.is_unavailable(error):
             raise error
-        told = StorageUnavailable.of(error, maybe_done=maybe_done)
+        read_only, timed_out = self.dialect.is_read_only(error), self.dialect.is_timeout(error)
+        told = StorageUnavailable.of(error, maybe_done=maybe_done, read_only=read_only, timed_out=timed_out)
         raise told from (None if named else error)
 
     @contextmanager

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -201,6 +202,10 @@ class Dialect(ABC):
         return Operations()
 
     # Diagnosis
+
+    def file(self, url: URL) -> Path | None:  # noqa: ARG002
+        """The file that the database is in, and that connecting to it would create; None for a server."""
+        return None
 
     def checks(self) -> Mapping[str, Check]:
         """What ``doctor`` looks at in this kind of database, by name."""

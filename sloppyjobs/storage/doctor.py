@@ -7,27 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, inspect
 
-from sloppyjobs.storage.checks import FAIL, OK, WARN, Check, Finding
+from sloppyjobs.storage.checks import Check
+from sloppyjobs.storage.ports.findings import FAIL, OK, WARN, Finding
 from sloppyjobs.storage.schema.version import VERSION
 from sloppyjobs.storage.shown_urls import without_secrets
-from sloppyjobs.storage.store import SqlStorage
+
+if TYPE_CHECKING:
+    from sloppyjobs.storage.store import SqlStorage
 
 SKEW_SECONDS = 5.0
 
 
-def diagnose(storage: SqlStorage) -> list[Finding]:
-    """Check the database. Without our tables, or with those of another version, the rest is left out."""
-    found = _run(storage, "schema", _schema)
-    if any(finding.status == FAIL for finding in found):
+class Doctor:
+    """The checks of one database."""
+
+    def __init__(self, storage: SqlStorage) -> None:
+        self._storage = storage
+
+    def diagnose(self) -> list[Finding]:
+        """Check the database. Without our tables, or with those of another version, the rest is left out."""
+        storage = self._storage
+        found = _run(storage, "schema", _schema)
+        if any(finding.status == FAIL for finding in found):
+            return found
+        checks: dict[str, Check] = {"clock": _clock, "indexes": _indexes}
+        checks |= storage.dialect.checks()
+        for name, check in checks.items():
+            found += _run(storage, name, check)
         return found
-    checks: dict[str, Check] = {"clock": _clock, "indexes": _indexes}
-    checks |= storage.dialect.checks()
-    for name, check in checks.items():
-        found += _run(storage, name, check)
-    return found
 
 
 def _run(storage: SqlStorage, name: str, check: Check) -> list[Finding]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from sqlalchemy import Column, Table, func, insert, select, update
 
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.records import (
+from sloppyjobs.storage.ports.records import (
     ArchiveRecord,
     AttemptRecord,
     CounterRecord,

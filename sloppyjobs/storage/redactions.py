@@ -10,9 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, event, select
 
 from sloppyjobs.storage.database import Database, cursor_of
-
-Redaction = tuple[str, str]
-"""The name of a job and one of its secret keys."""
+from sloppyjobs.storage.ports.jobs import Redaction
 
 MOST_KEYS = 10_000
 

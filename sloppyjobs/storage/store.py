@@ -18,6 +18,7 @@ from sloppyjobs.storage.caller_transactions import Callers
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialect import Dialect
+from sloppyjobs.storage.doctor import Doctor
 from sloppyjobs.storage.inspection import SqlInspection
 from sloppyjobs.storage.jobs.commands import Commands
 from sloppyjobs.storage.jobs.followups import Followups
@@ -30,6 +31,7 @@ from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.sweep import Sweeper
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.jobs.unanswered import Unanswered
+from sloppyjobs.storage.location import Location
 from sloppyjobs.storage.locks import Locks
 from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, ClaimRequest, Fence, Sweep, Turns
 from sloppyjobs.storage.reads.counts import Counts
@@ -109,7 +111,7 @@ class SqlStorage:
         self.overview = Overview(database, counts, keyset)
         self.recent_runs = RecentRuns(database, keyset)
         self.firing = ScheduleFiring(database, self.inserts)
-        self.schedules = Schedules(database, self.firing)
+        self.schedules = Schedules(database, self.firing, self.inserts, self.audit)
 
     # The database
 
@@ -137,6 +139,16 @@ class SqlStorage:
     def inspection(self) -> SqlInspection:
         """What the conformance suite sees of the rows."""
         return SqlInspection(self)
+
+    @property
+    def doctor(self) -> Doctor:
+        """The checks of this database."""
+        return Doctor(self)
+
+    @property
+    def location(self) -> Location:
+        """Where this database is."""
+        return Location(self.engine.url, self.dialect)
 
     def snapshot(self, work: Callable[[], T]) -> T:
         """Run ``work``, whose reads share one transaction and one instant."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from sloppyjobs import errors
+
+DatabaseError = SQLAlchemyError
+"""What the database or its driver raises where the library has no name for it."""
 
 NOT_DONE = "nothing was changed"
 MAYBE_DONE = (
@@ -22,21 +25,41 @@ class StorageUnavailable(errors.StorageUnavailable, OperationalError):  # type: 
     It shows neither the statement nor its values, which may be secret.
     """
 
-    def __init__(self, reason: str, orig: BaseException, *, maybe_done: bool, connection_invalidated: bool) -> None:
+    def __init__(
+        self,
+        reason: str,
+        orig: BaseException,
+        *,
+        maybe_done: bool,
+        connection_invalidated: bool,
+        read_only: bool = False,
+        timed_out: bool = False,
+    ) -> None:
         DBAPIError.__init__(self, None, None, orig, connection_invalidated=connection_invalidated)
         self.reason = reason
         self.maybe_done = maybe_done
+        self.read_only = read_only
+        self.timed_out = timed_out
 
     @classmethod
-    def of(cls, error: DBAPIError, *, maybe_done: bool) -> Self:
+    def of(cls, error: DBAPIError, *, maybe_done: bool, read_only: bool = False, timed_out: bool = False) -> Self:
         """The same error under our name; one that has it already is kept, and stays in doubt once it was."""
         if isinstance(error, cls):
             error.maybe_done = error.maybe_done or maybe_done
+            error.read_only = error.read_only or read_only
+            error.timed_out = error.timed_out or timed_out
             return error
         orig = error.orig or error
         lines = [line.strip() for line in str(orig).splitlines() if line.strip()]
         reason = f"the database is not available: {lines[0] if lines else type(orig).__name__}"
-        return cls(reason, orig, maybe_done=maybe_done, connection_invalidated=error.connection_invalidated)
+        return cls(
+            reason,
+            orig,
+            maybe_done=maybe_done,
+            connection_invalidated=error.connection_invalidated,
+            read_only=read_only,
+            timed_out=timed_out,
+        )
 
     def __str__(self) -> str:
         """The reason, and what has become of the work."""
@@ -44,8 +67,12 @@ class StorageUnavailable(errors.StorageUnavailable, OperationalError):  # type: 
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Handlers in processes of their own get it through a pipe."""
-        return _restored, (self.reason, self.orig, self.maybe_done, self.connection_invalidated)
+        facts = {name: getattr(self, name) for name in _FACTS}
+        return _restored, (self.reason, self.orig, facts)
 
 
-def _restored(reason: str, orig: BaseException, maybe_done: bool, connection_invalidated: bool) -> StorageUnavailable:
-    return StorageUnavailable(reason, orig, maybe_done=maybe_done, connection_invalidated=connection_invalidated)
+_FACTS = ("maybe_done", "connection_invalidated", "read_only", "timed_out")
+
+
+def _restored(reason: str, orig: BaseException, facts: dict[str, bool]) -> StorageUnavailable:
+    return StorageUnavailable(reason, orig, **facts)

@@ -10,14 +10,8 @@ from sloppyjobs.storage.database import Database
 
 
 def status_word(worker: WorkerInfo) -> str:
-    """What stands in the column ``status``: the status, and how many slots are stuck where some are."""
+    """What stands in the column ``status``; ``WorkerRow.stuck`` reads it."""
     return f"{worker.status} stuck={worker.stuck}" if worker.stuck else worker.status
-
-
-def stuck_in(status: str) -> int:
-    """How many slots are stuck, by the column ``status``."""
-    _, _, number = status.partition(" stuck=")
-    return int(number) if number.isdecimal() else 0
 
 
 class WorkerRows:

@@ -25,8 +25,8 @@ import pytest
 # Every test run imports this module, so what costs time is imported by the fixtures that need it.
 if TYPE_CHECKING:
     from sloppyjobs.jobs import Jobs
-    from sloppyjobs.storage import SqlStorage
     from sloppyjobs.storage.clock import FakeClock
+    from sloppyjobs.storage.ports import Store
     from sloppyjobs.testing.capturing import Capture
 
 
@@ -39,7 +39,7 @@ def jobs_clock() -> FakeClock:
 
 
 @pytest.fixture
-def jobs_storage(tmp_path: Path, jobs_clock: FakeClock) -> Iterator[SqlStorage]:
+def jobs_storage(tmp_path: Path, jobs_clock: FakeClock) -> Iterator[Store]:
     """An empty SQLite storage of the test's own, under ``jobs_clock``."""
     from sloppyjobs import storage  # noqa: PLC0415
 

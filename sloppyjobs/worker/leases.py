@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from sloppyjobs import errors
 from sloppyjobs.domain.model import WorkerInfo
-from sloppyjobs.storage.answer_timeout import answer_timeout
+from sloppyjobs.storage.ports import answer_timeout
 from sloppyjobs.worker.loop import WorkerLoop
 from sloppyjobs.worker.task import Task
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sloppyjobs.retention import maintain
-from sloppyjobs.storage.answer_timeout import MAINTENANCE, answer_timeout
+from sloppyjobs.storage.ports import MAINTENANCE, answer_timeout
 from sloppyjobs.worker.storage import WorkerStorage
 
 if TYPE_CHECKING:

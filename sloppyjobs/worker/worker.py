@@ -17,7 +17,7 @@ from sloppyjobs.domain import options
 from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.internals import internals
-from sloppyjobs.storage.answer_timeout import answer_timeout
+from sloppyjobs.storage.ports import answer_timeout
 from sloppyjobs.worker import signals
 from sloppyjobs.worker.leases import Leases
 from sloppyjobs.worker.loop import WorkerLoop

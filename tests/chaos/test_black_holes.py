@@ -16,9 +16,8 @@ from proxy import FaultyProxy
 from sqlalchemy import create_engine, make_url, text
 
 from sloppyjobs import Jobs, StorageUnavailable, storage
-from sloppyjobs.storage.checks import Finding
 from sloppyjobs.storage.dialects.postgres.connections import CONNECT_ARGS, connect_args
-from sloppyjobs.storage.doctor import diagnose
+from sloppyjobs.storage.ports.findings import Finding
 
 BOUND = 1.0
 """Seconds that the producers of these tests wait for an answer; ten unless one says otherwise."""
@@ -230,7 +229,7 @@ def test_a_worker_sets_keepalives_where_the_application_has_set_none(
 def test_doctor_notes_an_engine_of_the_application_that_waits_for_ever(proxied_url: str, postgres_url: str) -> None:
     def noted(target: Any) -> Finding:
         made = storage.postgres(target)
-        (found,) = [one for one in diagnose(made) if one.check == "connections"]
+        (found,) = [one for one in made.doctor.diagnose() if one.check == "connections"]
         made.engine.dispose()
         return found
 

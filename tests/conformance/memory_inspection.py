@@ -8,7 +8,7 @@ from typing import Any
 from memory_state import State, moved
 
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.records import (
+from sloppyjobs.storage.ports.records import (
     AttemptRecord,
     CounterRecord,
     EventRecord,

@@ -13,7 +13,7 @@ import msgspec
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.states import Status, event_type
 from sloppyjobs.storage.clock import Clock
-from sloppyjobs.storage.records import (
+from sloppyjobs.storage.ports.records import (
     AttemptRecord,
     CounterRecord,
     EventRecord,

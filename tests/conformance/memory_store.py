@@ -19,7 +19,7 @@ from sloppyjobs.domain.model import Claim, Ended, Job, NewJob, Settlement
 from sloppyjobs.domain.states import FINISHED, Failure, Lost, Status, decide
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.ports.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest, Fence, Sweep, TransactionTurns, Turns
-from sloppyjobs.storage.records import (
+from sloppyjobs.storage.ports.records import (
     AttemptRecord,
     CounterRecord,
     EventRecord,

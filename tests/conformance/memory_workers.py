@@ -11,7 +11,7 @@ from memory_state import State
 
 from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.storage.ports.claims import Fence
-from sloppyjobs.storage.records import LogRecord, WorkerRecord
+from sloppyjobs.storage.ports.records import LogRecord, WorkerRecord
 
 
 class MemoryWorkers:

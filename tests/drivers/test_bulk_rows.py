@@ -17,7 +17,7 @@ from sloppyjobs import Jobs, Retry, errors, storage
 from sloppyjobs.domain.model import Job
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.storage.dialects.postgres import insert
-from sloppyjobs.testing.conformance.records import row, walked
+from sloppyjobs.testing.conformance.records import row, transitions
 
 Item = tuple[str, Any, dict[str, Any]]
 NOW = datetime(2030, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
@@ -99,7 +99,7 @@ def seen(jobs: Jobs, told: list[Job], who: str) -> list[Any]:
         written = row(jobs, job.id)._asdict() | {"id": None}
         for values in (answer, written):
             values["idempotency_key"] = (values["idempotency_key"] or "").removeprefix(who)
-        found.append((answer, written, walked(jobs, job.id)))
+        found.append((answer, written, transitions(jobs, job.id)))
     return found
 
 

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from sloppyjobs import errors
 from sloppyjobs.cli import main
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.storage import sqlstate
+from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
 from sloppyjobs.storage.jobs.claim import Claims
 
 MakeJobs = Callable[..., Jobs]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sloppyjobs.admin.paging import Paging, Position
 from sloppyjobs.errors import InvalidOption
+from sloppyjobs.paging import Paging, Position
 from sloppyjobs.views import CappedCount, Page
 
 JOBS = Paging("jobs", (datetime, str), ["filters"])

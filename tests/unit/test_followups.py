@@ -15,7 +15,7 @@ from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Status, Succeeded, decide
 from sloppyjobs.storage import FakeClock, SqlStorage, from_url
 from sloppyjobs.storage.jobs.followups import Edge, Followup
-from sloppyjobs.storage.ports.operators import Order
+from sloppyjobs.storage.ports.operators import Command
 
 MakeStorage = Callable[..., SqlStorage]
 Edges = tuple[tuple[str, str | None], ...]
@@ -127,7 +127,7 @@ def bulk(action: str) -> Step:
 
 
 def soft_delete(world: World) -> None:
-    assert world.storage.retention.soft_delete(Status.SUCCEEDED, world.clock.now(), 10, Order("cleanup")).count
+    assert world.storage.retention.soft_delete(Status.SUCCEEDED, world.clock.now(), 10, Command("cleanup")).count
 
 
 def purge(archive: bool) -> Step:

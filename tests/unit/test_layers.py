@@ -34,6 +34,17 @@ def test_the_layers_hold() -> None:
     assert ran.returncode == 0, ran.stdout
 
 
+def test_code_above_storage_is_typed_on_ports_and_never_on_a_storage() -> None:
+    above = [
+        file
+        for package in ("sloppyjobs", "webui")
+        for file in (ROOT / package).rglob("*.py")
+        if not file.is_relative_to(ROOT / "sloppyjobs/storage")
+    ]
+    naming = [str(file.relative_to(ROOT)) for file in above if "SqlStorage" in file.read_text()]
+    assert naming == ["sloppyjobs/testing/conformance/sql_storage.py"]
+
+
 def test_importing_the_package_imports_next_to_nothing() -> None:
     heavy = "{'sqlalchemy', 'flask', 'alembic', 'msgspec', 'croniter', 'threading', 'asyncio', 'pebble'}"
     assert (

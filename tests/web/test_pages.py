@@ -15,7 +15,7 @@ from sqlalchemy import event
 from sloppyjobs import Jobs, Retry, storage
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage import FakeClock
-from sloppyjobs.storage.schedules.rows import PassedOver
+from sloppyjobs.storage.ports.schedules import PassedOver
 from sloppyjobs.views import JobRow, Page
 from webui.security import CONTENT_SECURITY_POLICY
 from webui.views.recurring import entries

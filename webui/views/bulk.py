@@ -139,7 +139,7 @@ def _refused(ui: Ui) -> Response:
     flash = Flash("bad", "Nothing was done.", refused.text)
     if visit().lacks(ui.routes["dead"], {}) is not None:
         return render(ui, "done.html", title=flash.title, status=422, done=flash)
-    return ui.admin.together(lambda: dead.show(ui, flashes=(flash,), status=422, refused=refused))
+    return ui.admin.snapshot(lambda: dead.show(ui, flashes=(flash,), status=422, refused=refused))
 
 
 def preview(ui: Ui, command: str) -> Response:

@@ -164,8 +164,8 @@ def _refused(ui: Ui, cause: str, refused: Refused, *, from_dead: bool) -> Respon
     if not _opens(ui, "dead" if from_dead else "cause"):
         return _nothing_done(ui, refused)
     if from_dead:
-        return ui.admin.together(lambda: dead.show(ui, status=422, refused=refused))
-    return ui.admin.together(lambda: show(ui, cause, status=422, refused=refused))
+        return ui.admin.snapshot(lambda: dead.show(ui, status=422, refused=refused))
+    return ui.admin.snapshot(lambda: show(ui, cause, status=422, refused=refused))
 
 
 def _opens(ui: Ui, endpoint: str) -> bool:
@@ -194,7 +194,7 @@ def rest(ui: Ui, cause: str) -> Response:
     if rate is None and not _opens(ui, "cause_rest_confirm"):
         return _nothing_done(ui, numbers.refusal(cause, "rate", "", HIGHEST_RATE))
     if rate is None:
-        return ui.admin.together(lambda: ask_rest(ui, cause, status=422))
+        return ui.admin.snapshot(lambda: ask_rest(ui, cause, status=422))
     if visit().scope is not None:
         ui.admin.get_cause(cause, scope=visit().scope, jobs=1)
 

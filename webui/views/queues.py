@@ -135,8 +135,8 @@ def _refuse(ui: Ui, name: str, refused: _Refused) -> Response:
     if visit().lacks(ui.routes["queue"], {"name": name}) is not None:
         return render(ui, "done.html", title=form.error, status=REFUSED, done=Flash("bad", form.error))
     if request.form.get("from") == "queue":
-        return ui.admin.together(lambda: show_one(ui, name, status=REFUSED, form=form))
-    return ui.admin.together(lambda: show(ui, status=REFUSED, form=form))
+        return ui.admin.snapshot(lambda: show_one(ui, name, status=REFUSED, form=form))
+    return ui.admin.snapshot(lambda: show(ui, status=REFUSED, form=form))
 
 
 def _until(ui: Ui) -> datetime | None:

@@ -11,7 +11,7 @@ from werkzeug.exceptions import NotFound
 
 from sloppyjobs import errors
 from sloppyjobs.schedules.occurrences import Recurring
-from sloppyjobs.storage.schedules.rows import PassedOver
+from sloppyjobs.storage.ports.schedules import PassedOver
 from sloppyjobs.views import JobRow, Occurrence, Page
 from webui import hidden_details, preferences, schedule_lines
 from webui.command_response import actor_and_reason, respond, run_command

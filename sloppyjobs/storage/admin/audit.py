@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from sloppyjobs import errors
 from sloppyjobs.storage.database import Database, cursor_of
 from sloppyjobs.storage.jobs.commands import Commands
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.lookup import possible_id
-from sloppyjobs.storage.ports.operators import AuditFilter, Command, Decide, Outcome, Taken
+from sloppyjobs.storage.ports.operators import AuditFilter, AuditRow, Command, Decide, Outcome, Taken
 from sloppyjobs.storage.ports.reads import Key
 from sloppyjobs.storage.reads.keyset import Filter, Keyset, KeysetPage, Scan
 
@@ -92,16 +92,9 @@ class Audit:
             connection, ids, decide, actor=command.actor, message=command.reason, since=since, tried=tried
         )
 
-    def record(
-        self,
-        command: Command,
-        target_type: str,
-        target: str,
-        detail: Mapping[str, Any],
-        connection: Connection | None = None,
-    ) -> None:
-        """Write an entry, in the transaction of what it tells of or in one of its own."""
-        self.database.write(lambda c: self.write(c, command, target_type, target, detail), connection)
+    def record(self, command: Command, target_type: str, target: str, detail: Mapping[str, Any]) -> None:
+        """Write an entry of something that is done already."""
+        self.database.write(lambda c: self.write(c, command, target_type, target, detail))
 
     def set_queue_paused(self, name: str, paused: bool, until: datetime | None, command: Command) -> bool:
         """Pause a queue, which need not exist yet, or resume it; False when it was so already."""
@@ -133,7 +126,7 @@ class Audit:
 
     def entries(
         self, wanted: AuditFilter, after: Key | None, *, backward: bool, limit: int
-    ) -> tuple[list[Row[Any]], Key | None]:
+    ) -> tuple[list[AuditRow], Key | None]:
         """Entries beyond a key, latest first or backward, and the key after which to go on."""
         self.database.ensure_schema()
         return self.database.read(
@@ -142,15 +135,15 @@ class Audit:
 
     def _audit_entries(
         self, connection: Connection, wanted: AuditFilter, after: Key | None, backward: bool, limit: int
-    ) -> tuple[list[Row[Any]], Key | None]:
+    ) -> tuple[list[AuditRow], Key | None]:
         audit = self.tables.audit
         scan = self.audit_scan(wanted)
         page: KeysetPage = self.keyset.read(connection, [scan], after=after, descending=not backward, limit=limit)
         ids = [key[0] for key in page.found]
         # The last entry that was read says whether the range is over.
         last = [] if page.resume is None else [page.resume[0]]
-        query = select(audit).where(audit.c.id.in_([*ids, *last]))
-        found = {row.id: row for row in connection.execute(query)} if ids or last else {}
+        query = select(*(audit.c[name] for name in AuditRow._fields)).where(audit.c.id.in_([*ids, *last]))
+        found = {row.id: AuditRow(*row) for row in connection.execute(query)} if ids or last else {}
         rows = [found[number] for number in ids if number in found]
         over = any(_beyond(found[number].created_at, wanted, backward) for number in last if number in found)
         return rows, None if over else page.resume
@@ -178,6 +171,7 @@ class Audit:
         target: str,
         detail: Mapping[str, Any],
     ) -> None:
+        """Write an entry in the transaction of what it tells of."""
         connection.execute(
             insert(self.tables.audit).values(
                 created_at=self.database.now(connection),

@@ -29,9 +29,8 @@ from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_claims
 from sloppyjobs.storage.jobs.lanes import Lane, Lanes, status_is
 from sloppyjobs.storage.jobs.settle import Settle
-from sloppyjobs.storage.jobs.turns import TransactionTurns
 from sloppyjobs.storage.jobs.unanswered import Unanswered
-from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest, Fence, Turns
+from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest, Fence, TransactionTurns, Turns
 
 LEASE_LENGTHS = 10_000
 """Microseconds by which leases differ."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from sloppyjobs.domain.model import Claim, Ended, Settlement
@@ -38,7 +38,7 @@ class Sweep(NamedTuple):
 
 
 class Turns(Protocol):
-    """One settlement and one claim under way at most. What failed is done again when it is asked for again."""
+    """One settlement and one claim under way at most. What failed is retried when it is asked for the next time."""
 
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
         """Settle these; they belong to one worker."""
@@ -59,3 +59,48 @@ class Turns(Protocol):
     def close(self) -> None:
         """Nobody will ask for what is under way."""
         ...
+
+
+Turn = Callable[[Sequence[Settlement], ClaimRequest | None], tuple[set[str], Sequence[Claim]]]
+
+
+class TransactionTurns:
+    """``Turns`` for stores with one writer: both are done in one ``turn``, when the first of them is waited for."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._settlements: Sequence[Settlement] = ()
+        self._request: ClaimRequest | None = None
+        self._accepted: set[str] = set()
+        self._claims: Sequence[Claim] = ()
+
+    def begin_settle(self, settlements: Sequence[Settlement]) -> None:
+        """Remember what to settle."""
+        self._settlements = settlements
+
+    def begin_claim(self, request: ClaimRequest) -> None:
+        """Remember what to claim."""
+        self._request = request
+
+    def settled(self) -> set[str]:
+        """The ids that were accepted."""
+        if self._settlements:
+            self._do()
+        return self._accepted
+
+    def claimed(self) -> Sequence[Claim]:
+        """What was claimed."""
+        if self._request is not None:
+            self._do()
+        return self._claims
+
+    def close(self) -> None:
+        """Forget it."""
+        self._settlements, self._request = (), None
+
+    def _do(self) -> None:
+        accepted, claims = self._turn(self._settlements, self._request)
+        if self._settlements:
+            self._settlements, self._accepted = (), accepted
+        if self._request is not None:
+            self._request, self._claims = None, claims

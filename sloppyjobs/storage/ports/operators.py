@@ -82,6 +82,19 @@ class AuditFilter(NamedTuple):
     created_to: datetime | None = None
 
 
+class AuditRow(NamedTuple):
+    """An entry of the audit trail; ``detail`` is JSON."""
+
+    id: int
+    created_at: datetime
+    actor: str | None
+    action: str
+    target_type: str
+    target: str
+    reason: str | None
+    detail: str | None
+
+
 class Outcome(NamedTuple):
     """What a command did to one of many jobs: nothing where ``skipped`` says why."""
 
@@ -134,7 +147,7 @@ class Run(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What has become of a run's members, how many of the dead have another cause now, and how many were looked at."""
+    """What has become of a run's members, how many of the dead have another cause now, and how many were read."""
 
     fates: MemberCounts
     elsewhere: int
@@ -152,7 +165,7 @@ class Asked(NamedTuple):
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """How many rows a call moved, and whether it stopped before it had looked at everything."""
+    """How many rows a call moved, and whether it stopped before it had examined everything."""
 
     count: int = 0
     more: bool = False

@@ -12,7 +12,7 @@ from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
 
 WINDOW = 1_000
-"""Entries that are looked at where the index does not know the queue."""
+"""Entries that are read where the index does not know the queue."""
 
 Scope = Sequence[str] | None
 """Names of queues; None for all of them."""
@@ -89,6 +89,100 @@ class JobRow(NamedTuple):
     last: LastAttempt = LastAttempt()
 
 
+class LogLine(NamedTuple):
+    """A line that a handler logged; ``fields`` is JSON."""
+
+    id: int
+    job_id: str
+    attempt_number: int
+    level: str
+    message: str
+    created_at: datetime
+    fields: str | None
+
+
+class WorkerRow(NamedTuple):
+    """A worker as it registered and was last heard of; ``queues`` and ``names`` are JSON."""
+
+    id: str
+    hostname: str
+    pid: int
+    queues: str
+    names: str
+    concurrency: int
+    heartbeat_seconds: float
+    version: str
+    status: str
+    """``running``, ``draining`` or ``stopped``, followed by `` stuck=`` and a number where slots are stuck."""
+    running: int
+    started_at: datetime
+    heartbeat_at: datetime
+    stopped_at: datetime | None
+
+    @property
+    def stuck(self) -> int:
+        """How many slots are stuck."""
+        _, _, number = self.status.partition(" stuck=")
+        return int(number) if number.isdecimal() else 0
+
+
+class MinuteCounters(NamedTuple):
+    """What was settled in a minute."""
+
+    minute: datetime
+    succeeded: int
+    failed: int
+    dead: int
+    cancelled: int
+    run_seconds: float
+
+
+class DueSchedule(NamedTuple):
+    """A schedule that is due, with what tells its queue, and when a fire failed; None where it did not."""
+
+    next_run_at: datetime
+    name: str
+    job_name: str
+    queue: str | None
+    job_defaults: str | None
+    last_error_at: datetime | None
+
+
+class QueuePause(NamedTuple):
+    """A pause of a queue, which may be over."""
+
+    at: datetime
+    until: datetime | None
+    by: str | None
+    reason: str | None
+
+
+class AttemptState(NamedTuple):
+    """An attempt: who runs it, and what has become of it."""
+
+    worker_id: str
+    status: str
+    started_at: datetime
+    error_code: str | None
+
+
+class EventFacts(NamedTuple):
+    """An event: what happened, who did it and why."""
+
+    event_type: str
+    created_at: datetime
+    actor: str | None
+    message: str | None
+
+
+class Surroundings(NamedTuple):
+    """The pause of a job's queue, its latest attempt and its latest event; None where there is none."""
+
+    pause: QueuePause | None
+    attempt: AttemptState | None
+    event: EventFacts | None
+
+
 Cause = tuple[str | None, str | None, str]
 """The class of an error, the application's frame that raised it, and the job's name."""
 
@@ -129,11 +223,14 @@ class DeadOfCause(NamedTuple):
     first_at: datetime | None
 
 
+DeadJob = tuple[Job, Details, tuple[float | None, str] | None]
+"""A dead job, what a list shows of it, and the seconds and the worker of its last attempt."""
+
 LATELY = 5
 """Minutes in which failed attempts are compared with those that succeeded."""
 
 SCHEDULES = 200
-"""Schedules that are looked at where some queues only are asked for: a row alone does not know its queue."""
+"""Schedules that are read where some queues only are asked for: a row alone does not know its queue."""
 
 
 class StatusLoad(NamedTuple):

@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_column, select
 
 from sloppyjobs.domain.causes import cause_id
-from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.database import Database, bounded_read
 from sloppyjobs.storage.ports.reads import (
@@ -16,9 +15,9 @@ from sloppyjobs.storage.ports.reads import (
     Cause,
     CauseSummary,
     Count,
+    DeadJob,
     DeadOfCause,
     Death,
-    Details,
     Scope,
 )
 from sloppyjobs.storage.reads.counts import CAP, Counts
@@ -125,9 +124,7 @@ class DeadGroups:
         ]
 
     @bounded_read
-    def dead_jobs(
-        self, connection: Connection, ids: Sequence[str]
-    ) -> dict[str, tuple[Job, Details, tuple[float | None, str] | None]]:
+    def dead_jobs(self, connection: Connection, ids: Sequence[str]) -> dict[str, DeadJob]:
         """These jobs, each with what a list shows of it, how long its last attempt ran, and on which worker."""
         jobs = self.lists.details_by_id(connection, ids)
         c = self.tables.attempts.c

@@ -11,7 +11,8 @@ from sloppyjobs.domain.model import Attempt, Event, Job
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.lookup import possible_id, unknown
-from sloppyjobs.storage.ports.reads import Key
+from sloppyjobs.storage.ports.reads import Key, LogLine, WorkerRow
+from sloppyjobs.storage.ports.records import LockRecord, QueueRecord
 from sloppyjobs.storage.reads.keyset import Scan, scan_after
 
 
@@ -49,30 +50,36 @@ class History:
         query = select(*rows.columns(table, rows.EVENT_FIELDS))
         return [rows.event(row) for row in self._page(query, scan, after, backward, limit)]
 
-    def job_logs(self, job_id: str, after: Key | None, *, backward: bool, limit: int) -> Sequence[Row[Any]]:
+    def job_logs(self, job_id: str, after: Key | None, *, backward: bool, limit: int) -> list[LogLine]:
         """A job's log lines beyond a number."""
         table = self.tables.logs
         scan = Scan((table.c.job_id == job_id,), (table.c.id,))
-        return self._page(select(table), scan, after, backward, limit)
+        query = select(*rows.columns(table, LogLine._fields))
+        return [LogLine._make(row) for row in self._page(query, scan, after, backward, limit)]
 
-    def lock_rows(self, after: Key | None, *, backward: bool, limit: int) -> Sequence[Row[Any]]:
+    def lock_rows(self, after: Key | None, *, backward: bool, limit: int) -> list[LockRecord]:
         """Locks by name."""
         table = self.tables.locks
-        return self._page(select(table), Scan((), (table.c.name,)), after, backward, limit)
+        query = select(*rows.columns(table, LockRecord._fields))
+        return [LockRecord._make(row) for row in self._page(query, Scan((), (table.c.name,)), after, backward, limit)]
 
     def queue_rows(
         self, scope: Sequence[str] | None, after: Key | None, *, backward: bool, limit: int
-    ) -> Sequence[Row[Any]]:
+    ) -> list[QueueRecord]:
         """Queues by name."""
         table = self.tables.queues
         where = () if scope is None else (table.c.name.in_(scope),)
-        return self._page(select(table), Scan(where, (table.c.name,)), after, backward, limit)
+        query = select(*rows.columns(table, QueueRecord._fields))
+        return [
+            QueueRecord._make(row) for row in self._page(query, Scan(where, (table.c.name,)), after, backward, limit)
+        ]
 
-    def worker_rows(self, after: Key | None, *, backward: bool, limit: int) -> Sequence[Row[Any]]:
+    def worker_rows(self, after: Key | None, *, backward: bool, limit: int) -> list[WorkerRow]:
         """Workers, those heard of last first."""
         table = self.tables.workers
         scan = Scan((), (table.c.heartbeat_at, table.c.id))
-        return self._page(select(table), scan, after, not backward, limit)
+        query = select(*rows.columns(table, WorkerRow._fields))
+        return [WorkerRow._make(row) for row in self._page(query, scan, after, not backward, limit)]
 
     def _page(
         self, query: Select[Any], scan: Scan, after: Key | None, descending: bool, limit: int

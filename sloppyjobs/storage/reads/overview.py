@@ -19,12 +19,19 @@ from sloppyjobs.storage.ports.reads import (
     LATELY,
     WINDOW,
     Activity,
+    AttemptState,
     Count,
+    DueSchedule,
+    EventFacts,
     Loads,
+    MinuteCounters,
     QueueInUse,
     QueueLoad,
+    QueuePause,
     Scope,
     StatusLoad,
+    Surroundings,
+    WorkerRow,
 )
 from sloppyjobs.storage.reads.counts import CAP, Counts
 from sloppyjobs.storage.reads.distinct_values import Condition, DistinctValues
@@ -158,7 +165,7 @@ class Overview:
     @bounded_read
     def settled_by_minute(
         self, connection: Connection, since: datetime, until: datetime, queues: Scope, name: str | None
-    ) -> Sequence[Any]:
+    ) -> list[MinuteCounters]:
         """Counters per minute since an instant and before another, summed over their shards."""
         c = self.tables.stats.c
         counters = (c.succeeded, c.failed, c.dead, c.cancelled, c.run_seconds)
@@ -168,17 +175,18 @@ class Overview:
             query = query.where(c.queue.in_(queues))
         if name is not None:
             query = query.where(c.name == name)
-        return connection.execute(query.group_by(c.minute).order_by(c.minute)).all()
+        return [MinuteCounters(*row) for row in connection.execute(query.group_by(c.minute).order_by(c.minute))]
 
     @bounded_read
-    def recent_workers(self, connection: Connection) -> Sequence[Any]:
+    def recent_workers(self, connection: Connection) -> Sequence[WorkerRow]:
         """Workers, those heard of last first; a page that has read them already does not ask again."""
         workers = self.tables.workers
-        query = select(workers).order_by(workers.c.heartbeat_at.desc(), workers.c.id.desc())
+        columns = (workers.c[name] for name in WorkerRow._fields)
+        query = select(*columns).order_by(workers.c.heartbeat_at.desc(), workers.c.id.desc())
         seen = self.database.seen()
         if "workers" not in seen:
-            seen["workers"] = connection.execute(query.limit(WORKERS)).all()
-        found: Sequence[Any] = seen["workers"]
+            seen["workers"] = [WorkerRow(*row) for row in connection.execute(query.limit(WORKERS))]
+        found: Sequence[WorkerRow] = seen["workers"]
         return found
 
     @bounded_read
@@ -217,13 +225,12 @@ class Overview:
         return sorted(found.values())
 
     @bounded_read
-    def schedules_due(self, connection: Connection, now: datetime, limit: int) -> tuple[list[Any], list[Any]]:
-        """Schedules that should have fired by now, and those that fire next, each with what tells its queue.
-
-        The last column is when a fire failed, None where it did not.
-        """
+    def schedules_due(
+        self, connection: Connection, now: datetime, limit: int
+    ) -> tuple[list[DueSchedule], list[DueSchedule]]:
+        """Schedules that should have fired by now, and those that fire next."""
         c = self.tables.recurring.c
-        shown = (c.next_run_at, c.name, c.job_name, c.queue, c.job_defaults, c.last_error_at)
+        shown = [c[name] for name in DueSchedule._fields]
         queries = []
         for when in (c.next_run_at < now - timedelta(seconds=LATE_SECONDS), c.next_run_at >= now):
             query = select(*shown).where(literal_column(self.tables.style.enabled), when)
@@ -233,7 +240,7 @@ class Overview:
         return _by_time(late + late_broken), _by_time(coming + coming_broken)
 
     @bounded_read
-    def surroundings(self, connection: Connection, job: Job) -> Any:
+    def surroundings(self, connection: Connection, job: Job) -> Surroundings | None:
         """The job's queue, its latest attempt and its latest event, in one statement; None where the job is gone."""
         t = self.tables
         jobs, queues, attempts, events = t.jobs, t.queues, t.attempts, t.events
@@ -258,7 +265,15 @@ class Overview:
             events.c.actor,
             events.c.message,
         )
-        return connection.execute(query.select_from(joined).where(jobs.c.id == job.id)).one_or_none()
+        row = connection.execute(query.select_from(joined).where(jobs.c.id == job.id)).one_or_none()
+        if row is None:
+            return None
+        pause, attempt, event = row[:4], row[4:8], row[8:]
+        return Surroundings(
+            None if pause[0] is None else QueuePause._make(pause),
+            None if attempt[0] is None else AttemptState._make(attempt),
+            None if event[0] is None else EventFacts._make(event),
+        )
 
     @bounded_read
     def jobs_ahead(self, connection: Connection, job: Job) -> Count:
@@ -290,5 +305,5 @@ def _pairs(rows: Any) -> dict[str, int]:
     return {holder: int(number) for holder, number in rows}
 
 
-def _by_time(rows: list[Any]) -> list[Any]:
-    return sorted((tuple(row) for row in rows), key=lambda row: row[:3])
+def _by_time(rows: Sequence[Sequence[Any]]) -> list[DueSchedule]:
+    return sorted((DueSchedule._make(row) for row in rows), key=lambda one: one[:3])

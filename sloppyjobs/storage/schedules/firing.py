@@ -8,9 +8,9 @@ leave behind when it dies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, delete, literal_column, select, update
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -23,29 +23,13 @@ from sloppyjobs.domain.redaction.redactor import Redactor
 from sloppyjobs.storage.database import Database, cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.insert import Insert
-from sloppyjobs.storage.schedules.rows import PassedOver, StoredSchedule, columns, readable, remembering, stored
+from sloppyjobs.storage.ports.schedules import SET_ASIDE, DecideFiring, Firing, StoredSchedule
+from sloppyjobs.storage.schedules.rows import columns, readable, remembering, stored
 from sloppyjobs.storage.schema.instants import as_stored
 
-SET_ASIDE = timedelta(seconds=60)
-"""How long after a failure a schedule is fired again, so that it neither stalls the rest nor spins."""
 ERROR_LENGTH = 2000
 
 _log = get_logger("sloppyjobs.recurring")
-
-
-class Firing(NamedTuple):
-    """What a due schedule does: occurrences to insert, and the next cursor. ``ends``: then it is gone.
-
-    ``passed``: what it does not fire. It is remembered by the same statement that moves the cursor.
-    """
-
-    jobs: Sequence[NewJob]
-    next_run_at: datetime | None
-    ends: bool = False
-    passed: PassedOver | None = None
-
-
-Decide = Callable[[StoredSchedule, datetime], Firing]
 
 
 class _Overtaken(Exception):
@@ -122,7 +106,7 @@ class ScheduleFiring:
                 moments += [max(both)] if both else []
         return (min(moments) - self.database.now(connection)).total_seconds() if moments else None
 
-    def fire(self, schedule_id: str, decide: Decide) -> list[Job] | None:
+    def fire(self, schedule_id: str, decide: DecideFiring) -> list[Job] | None:
         """Fire a schedule if it is still due, as ``decide`` says; the jobs that this call inserted.
 
         None: another scheduler fires it or has fired it. One that cannot be fired has its error recorded.
@@ -158,7 +142,7 @@ class ScheduleFiring:
         found = {row.id: rows.job(row) for row in connection.execute(query) if row.created_at == created[row.id]}
         return [found[job.id] for job in inserted if job.id in found]
 
-    def _fire(self, connection: Connection, schedule_id: str, decide: Decide) -> list[Job] | None:
+    def _fire(self, connection: Connection, schedule_id: str, decide: DecideFiring) -> list[Job] | None:
         if not self.dialect.fires_alone(connection, schedule_id):
             return None
         due = self.schedule_where(connection, self.tables.recurring.c.id == schedule_id)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Literal, cast, get_args
+from typing import Any
 
 import msgspec
 from sqlalchemy import ColumnElement, Table
 
 from sloppyjobs import errors
-from sloppyjobs.schedules import cron
-from sloppyjobs.schedules.timetable import Kind, Misfire, Schedule, after, first, missed
+from sloppyjobs.schedules.timetable import Schedule, after, first, missed
+from sloppyjobs.storage.ports.schedules import NewSchedule, PassedOver, StoredSchedule, passed_over, timetable
 from sloppyjobs.storage.schema.instant_values import out_of_range
 from sloppyjobs.storage.schema.instants import Instant, as_stored
 
@@ -26,109 +26,28 @@ MISSED_LIMIT = 20
 """Times of which a schedule remembers what it missed; older ones are forgotten."""
 
 
-class PassedOver(msgspec.Struct, frozen=True, kw_only=True):
-    """Occurrences that did not fire, what became of them, and why."""
-
-    first: datetime
-    last: datetime
-    number: int
-    more: bool = False
-    """Whether there were even more; they are not counted for ever."""
-    outcome: Literal["collapsed", "skipped"]
-    """Collapsed into those that fired in their stead, or skipped."""
-    reason: str
-    """The misfire policy; or ``paused`` or ``vanished``, what the schedule was meanwhile."""
-    decided_at: datetime
-
-
-class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A validated schedule that is about to be registered. ``id`` and ``paused`` count for a new row only."""
-
-    id: str
-    name: str
-    job_name: str
-    payload: str
-    job_defaults: str
-    schedule: Schedule
-    queue: str | None = None
-    priority: int | None = None
-    paused: bool = False
-    declared: bool = False
-    application: str | None = None
-
-    def values(self, now: datetime) -> dict[str, Any]:
-        """What every registration writes; it also mends what was recorded as broken or vanished."""
-        return {
-            "job_name": self.job_name,
-            "queue": self.queue,
-            "priority": self.priority,
-            "payload": self.payload,
-            "job_defaults": self.job_defaults,
-            "kind": self.schedule.kind,
-            "cron": self.schedule.cron,
-            "interval_seconds": self.schedule.every,
-            "run_once_at": self.schedule.at,
-            "timezone": self.schedule.timezone,
-            "misfire": self.schedule.misfire.value,
-            "catch_up_limit": self.schedule.catch_up_limit,
-            "declared": self.declared,
-            "application": self.application,
-            "vanished_at": None,
-            "last_error": None,
-            "last_error_at": None,
-            "updated_at": now,
-        }
-
-
-class ScheduleFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of a schedule as it is stored, and as it is shown."""
-
-    id: str
-    name: str
-    job_name: str
-    kind: str
-    cron: str | None
-    every: float | None
-    at: datetime | None
-    timezone: str
-    misfire: str
-    catch_up_limit: int
-    paused: bool
-    declared: bool
-    """Whether it was declared in code, and not registered while the application ran."""
-    application: str | None
-    vanished_at: datetime | None
-    """Since when the code that declared it does so no more; it does not fire while this is set."""
-    next_run_at: datetime | None
-    last_run_at: datetime | None
-    last_error: str | None
-    """Why it could not be fired when it was last due; None when it could."""
-    last_error_at: datetime | None
-    created_at: datetime | None
-    updated_at: datetime | None
-
-
-class StoredSchedule(ScheduleFacts, frozen=True, kw_only=True):
-    """A schedule as its row says. An instant that cannot be read is None."""
-
-    queue: str | None
-    priority: int | None
-    payload: str
-    job_defaults: str | None
-    missed: str | None
-    """What it passed over, as it is stored; see ``passed_over``."""
-    cursor: Any
-    """``next_run_at`` exactly as it is stored, to compare with."""
-
-
-def timetable(row: ScheduleFacts) -> Schedule:
-    """When a schedule fires; ``InvalidSchedule`` where its row names no kind or policy that there is."""
-    if row.kind not in get_args(Kind):
-        raise cron.invalid("kind", row.kind, "one of " + ", ".join(get_args(Kind)))
-    if row.misfire not in tuple(Misfire):
-        raise cron.invalid("misfire", row.misfire, "one of " + ", ".join(Misfire))
-    kind, misfire = cast(Kind, row.kind), Misfire(row.misfire)
-    return Schedule(kind, row.cron, row.every, row.at, row.timezone, misfire, row.catch_up_limit)
+def registered_values(new: NewSchedule, now: datetime) -> dict[str, Any]:
+    """What every registration writes; it also mends what was recorded as broken or vanished."""
+    return {
+        "job_name": new.job_name,
+        "queue": new.queue,
+        "priority": new.priority,
+        "payload": new.payload,
+        "job_defaults": new.job_defaults,
+        "kind": new.schedule.kind,
+        "cron": new.schedule.cron,
+        "interval_seconds": new.schedule.every,
+        "run_once_at": new.schedule.at,
+        "timezone": new.schedule.timezone,
+        "misfire": new.schedule.misfire.value,
+        "catch_up_limit": new.schedule.catch_up_limit,
+        "declared": new.declared,
+        "application": new.application,
+        "vanished_at": None,
+        "last_error": None,
+        "last_error_at": None,
+        "updated_at": now,
+    }
 
 
 _COLUMNS = {"every": "interval_seconds", "at": "run_once_at", "cursor": "next_run_at"}
@@ -155,13 +74,6 @@ def readable(value: Any, instant: ReadInstant) -> datetime | None:
         found = instant(value)
         return None if found is None or out_of_range(found) else found
     return None
-
-
-def passed_over(missed: str | None) -> tuple[PassedOver, ...]:
-    """What a schedule has passed over, latest first; nothing where the stored value is damaged."""
-    with suppress(msgspec.MsgspecError):
-        return () if missed is None else msgspec.json.decode(missed, type=tuple[PassedOver, ...])
-    return ()
 
 
 def remembering(known: StoredSchedule, passed: PassedOver) -> str:

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
 
-from sloppyjobs import errors
-from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Job
 from sloppyjobs.schedules import timetable
+from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
-from sloppyjobs.storage.schedules.firing import ScheduleFiring
-from sloppyjobs.storage.schedules.rows import (
+from sloppyjobs.storage.jobs.insert import Insert
+from sloppyjobs.storage.ports.operators import Command
+from sloppyjobs.storage.ports.schedules import (
+    FirePosition,
+    MakeJob,
     NewSchedule,
     StoredSchedule,
+    possible_name,
+    unknown_schedule,
+)
+from sloppyjobs.storage.schedules.firing import ScheduleFiring
+from sloppyjobs.storage.schedules.rows import (
     columns,
     cursor_after_registration,
     missed_while,
+    registered_values,
     resumed_if_readable,
     stored,
 )
-
-Fire = tuple[datetime, str]
-"""An occurrence and the id of its job: where a job stands in the history of its schedule."""
 
 
 class Schedules:
@@ -35,20 +39,22 @@ class Schedules:
 
     # Registration
 
-    def __init__(self, database: Database, firing: ScheduleFiring) -> None:
+    def __init__(self, database: Database, firing: ScheduleFiring, inserts: Insert, audit: Audit) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.firing = firing
+        self.inserts = inserts
+        self.audit = audit
 
-    def register(self, new: NewSchedule, connection: Connection | None = None) -> StoredSchedule | None:
+    def register(self, new: NewSchedule) -> StoredSchedule | None:
         """Write a schedule, or update the one of that name; however many do so at once, there is one row.
 
         The paused state is kept. The cursor is kept too, unless the timing changed: then it is the first
         occurrence after now. None when a declared schedule would only have fired in the past.
         """
-        self.database.ensure_schema(connection)
-        return self.database.write(lambda c: self._register_schedule(c, new), connection)
+        self.database.ensure_schema()
+        return self.database.write(lambda c: self._register_schedule(c, new))
 
     def _register_schedule(self, connection: Connection, new: NewSchedule) -> StoredSchedule | None:
         table = self.tables.recurring
@@ -57,7 +63,7 @@ class Schedules:
             known = self.firing.schedule_where(connection, table.c.name == new.name, lock=True)
             if known is not None:
                 cursor = cursor_after_registration(known, new.schedule, now)
-                values = new.values(now) | {"next_run_at": cursor}
+                values = registered_values(new, now) | {"next_run_at": cursor}
                 if known.vanished_at is not None and cursor != known.next_run_at:
                     values |= missed_while(known, "vanished", now)
                 connection.execute(update(table).where(table.c.id == known.id).values(values))
@@ -65,7 +71,7 @@ class Schedules:
             first = timetable.first(new.schedule, now)
             if new.declared and first <= now:
                 return None
-            row = new.values(now) | {"id": new.id, "name": new.name, "paused": new.paused}
+            row = registered_values(new, now) | {"id": new.id, "name": new.name, "paused": new.paused}
             row |= {"created_at": now, "next_run_at": first}
             if connection.execute(self.dialect.insert_if_absent(table, tuple(row)), row).rowcount == 1:
                 break
@@ -97,10 +103,10 @@ class Schedules:
 
     # Reading
 
-    def get(self, name: str, connection: Connection | None = None) -> StoredSchedule:
+    def get(self, name: str) -> StoredSchedule:
         """The schedule of that name, or ``UnknownSchedule``."""
-        self.database.ensure_schema(connection)
-        return self.database.read(lambda c: self._require(c, name), connection)
+        self.database.ensure_schema()
+        return self.database.read(lambda c: self._require(c, name))
 
     def page(self, limit: int, after: str | None = None, *, backward: bool = False) -> list[StoredSchedule]:
         """Up to ``limit`` schedules in the order of their names or backward, beyond a name."""
@@ -112,7 +118,9 @@ class Schedules:
             query = query.where(name < after if backward else name > after)
         return [stored(row, self.database.from_driver) for row in self.database.read(lambda c: c.execute(query).all())]
 
-    def jobs_of(self, schedule_id: str, limit: int, after: Fire | None = None, *, backward: bool = False) -> list[Job]:
+    def jobs_of(
+        self, schedule_id: str, limit: int, after: FirePosition | None = None, *, backward: bool = False
+    ) -> list[Job]:
         """Up to ``limit`` jobs of a schedule beyond a fire, newest occurrence first or backward."""
         self.database.ensure_schema()
         jobs = self.tables.jobs
@@ -136,12 +144,12 @@ class Schedules:
 
     # Commands
 
-    def set_paused(self, name: str, paused: bool, connection: Connection | None = None) -> bool:
-        """Pause or resume; False when it was so already.
+    def set_paused(self, name: str, paused: bool, command: Command | None = None) -> bool:
+        """Pause or resume; False when it was so already, and then nothing is written.
 
         What came due during a pause is not fired afterwards, a ``once`` excepted.
         """
-        self.database.ensure_schema(connection)
+        self.database.ensure_schema()
 
         def work(connection: Connection) -> bool:
             known = self._require(connection, name, lock=True)
@@ -155,21 +163,39 @@ class Schedules:
                 values |= missed_while(known, "paused", now)
             table = self.tables.recurring
             connection.execute(update(table).where(table.c.id == known.id).values(values))
+            self._audit(connection, command, name, {})
             return True
 
-        return self.database.write(work, connection)
+        return self.database.write(work)
 
-    def delete(self, name: str, connection: Connection | None = None) -> StoredSchedule:
+    def trigger(self, name: str, make: MakeJob, command: Command | None = None) -> Job:
+        """Enqueue the job that ``make`` makes of the schedule; its cursor stays where it is."""
+        self.database.ensure_schema()
+
+        def work(connection: Connection) -> Job:
+            new = make(self._require(connection, name), self.database.now(connection))
+            [job] = self.inserts.insert_jobs([new], connection)
+            self._audit(connection, command, name, {"job": job.id})
+            return job
+
+        return self.database.write(work)
+
+    def delete(self, name: str, command: Command | None = None) -> StoredSchedule:
         """Remove a schedule, and return it as it was. Its jobs stay as they are."""
-        self.database.ensure_schema(connection)
+        self.database.ensure_schema()
 
         def work(connection: Connection) -> StoredSchedule:
             known = self._require(connection, name, lock=True)
             table = self.tables.recurring
             connection.execute(delete(table).where(table.c.id == known.id))
+            self._audit(connection, command, name, {"job_name": known.job_name})
             return known
 
-        return self.database.write(work, connection)
+        return self.database.write(work)
+
+    def _audit(self, connection: Connection, command: Command | None, name: str, detail: dict[str, str]) -> None:
+        if command is not None:
+            self.audit.write(connection, command, "schedule", name, detail)
 
     def _require(self, connection: Connection, name: str, *, lock: bool = False) -> StoredSchedule:
         table = self.tables.recurring
@@ -177,16 +203,3 @@ class Schedules:
         if found is None:
             raise unknown_schedule(name)
         return found
-
-
-def possible_name(name: object) -> str:
-    """The name, if a schedule could have it; ``UnknownSchedule`` for what no database would even take as text."""
-    try:
-        return options.text("name", name)
-    except errors.InvalidOption:
-        raise unknown_schedule(name) from None
-
-
-def unknown_schedule(name: object) -> errors.UnknownSchedule:
-    """The error for a name that no schedule has."""
-    return errors.UnknownSchedule(f"no schedule is named {name!r:.200}; it may have been deleted, or run once")

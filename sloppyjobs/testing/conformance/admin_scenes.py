@@ -10,7 +10,7 @@ from sloppyjobs.domain.model import Claim, Job, WorkerInfo
 from sloppyjobs.domain.states import Status
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.storage.records import JobRecord
+from sloppyjobs.storage.ports.records import JobRecord
 from sloppyjobs.views import Page
 
 NAME = "greet"

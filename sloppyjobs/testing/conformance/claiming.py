@@ -10,7 +10,7 @@ from datetime import timedelta
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.records import attempts, count, events, pause_queue, walked
+from sloppyjobs.testing.conformance.records import attempts, count, events, pause_queue, transitions
 
 
 def _ids(claims: list[Claim]) -> list[str]:
@@ -42,7 +42,7 @@ def test_a_claim_opens_an_attempt_and_writes_an_event(jobs: Jobs, clock: FakeClo
     [attempt] = attempts(jobs, job.id)
     assert (attempt.attempt_number, attempt.worker_id, attempt.status) == (1, "w1", "running")
     assert (attempt.started_at, attempt.finished_at) == (clock.now(), None)
-    assert walked(jobs, job.id) == ["created:queued", "claimed:processing"]
+    assert transitions(jobs, job.id) == ["created:queued", "claimed:processing"]
     event = events(jobs, job.id)[1]
     assert (event.worker_id, event.attempt_number, event.created_at) == ("w1", 1, clock.now())
 

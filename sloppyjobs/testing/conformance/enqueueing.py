@@ -15,7 +15,7 @@ from sloppyjobs.domain.retry import Retry
 from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.records import count, events, row, walked
+from sloppyjobs.testing.conformance.records import count, events, row, transitions
 
 
 def test_a_job_without_a_time_is_queued_now(jobs: Jobs, clock: FakeClock) -> None:
@@ -90,7 +90,7 @@ def test_many_are_written_as_one_is(jobs: Jobs) -> None:
         assert written._replace(id=alone.id) == wanted
         assert [msgspec.structs.replace(job, id=alone.id) for job in (first, second)] == [alone] * 2
         assert jobs.get(second.id) == second
-        assert walked(jobs, second.id) == walked(jobs, alone.id)
+        assert transitions(jobs, second.id) == transitions(jobs, alone.id)
 
 
 def test_options_win_over_the_definition(jobs: Jobs) -> None:
@@ -113,7 +113,7 @@ def test_max_attempts_wins_over_the_policy_of_the_same_call(jobs: Jobs) -> None:
 def test_a_job_begins_with_one_event(jobs: Jobs, clock: FakeClock) -> None:
     jobs.declare("greet")
     job, later = jobs.enqueue("greet"), jobs.enqueue("greet", delay=5)
-    assert (walked(jobs, job.id), walked(jobs, later.id)) == (["created:queued"], ["created:scheduled"])
+    assert (transitions(jobs, job.id), transitions(jobs, later.id)) == (["created:queued"], ["created:scheduled"])
     assert events(jobs, job.id)[0].created_at == clock.now()
 
 
@@ -150,7 +150,7 @@ def test_many_jobs_are_answered_in_the_command_given(jobs: Jobs, clock: FakeCloc
     ]
     assert [jobs.get(job.id) for job in written] == written
     assert [row(jobs, job.id).payload for job in written] == ['{"n":1}', '{"n":2}', "null", "null"]
-    assert [walked(jobs, job.id) for job in written] == [[f"created:{job.status}"] for job in written]
+    assert [transitions(jobs, job.id) for job in written] == [[f"created:{job.status}"] for job in written]
 
 
 def test_jobs_that_are_alike_are_written_as_if_one_by_one(live_jobs: Jobs) -> None:
@@ -167,7 +167,7 @@ def test_jobs_that_are_alike_are_written_as_if_one_by_one(live_jobs: Jobs) -> No
         now = written.created_at
         assert written == first._replace(id=job.id, run_at=now, created_at=now, updated_at=now)
         assert now >= alone.created_at
-        assert walked(live_jobs, job.id) == ["created:queued"]
+        assert transitions(live_jobs, job.id) == ["created:queued"]
 
 
 def test_many_large_payloads_are_written_as_they_are(jobs: Jobs) -> None:
@@ -175,7 +175,7 @@ def test_many_large_payloads_are_written_as_they_are(jobs: Jobs) -> None:
     values = [{"n": n, "text": str(n % 10) * 1_000_000} for n in range(17)]
     written = jobs.enqueue_many([("greet", value) for value in values])
     assert [claim.payload for claim in jobs.claim("me", limit=20)] == values
-    assert [walked(jobs, job.id)[0] for job in written] == ["created:queued"] * 17
+    assert [transitions(jobs, job.id)[0] for job in written] == ["created:queued"] * 17
 
 
 def test_no_jobs_are_many_too(jobs: Jobs) -> None:

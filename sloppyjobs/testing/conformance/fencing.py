@@ -10,7 +10,7 @@ from sloppyjobs.domain.states import Outcome, Released, Succeeded
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.outcomes import Settle, cancel, claimed, decided
-from sloppyjobs.testing.conformance.records import ends, walked
+from sloppyjobs.testing.conformance.records import ends, transitions
 
 
 def _everything(jobs: Jobs) -> tuple[object, ...]:
@@ -81,7 +81,7 @@ def test_a_cancelled_job_cannot_be_settled(jobs: Jobs) -> None:
     [claim] = claimed(jobs)
     cancel(jobs, claim.id)
     assert ends(jobs, claim.id) == [(1, "cancelled")]
-    assert walked(jobs, claim.id)[2:] == ["cancelled:cancelled"]
+    assert transitions(jobs, claim.id)[2:] == ["cancelled:cancelled"]
     _is_refused(jobs, claim)
 
 
@@ -105,5 +105,5 @@ def test_of_two_settlements_of_one_attempt_in_one_batch_the_first_is_written(
 ) -> None:
     [claim] = claimed(jobs)
     assert settle_batch([decided(claim, Succeeded('"first"')), decided(claim, second)]) == {claim.id}
-    assert walked(jobs, claim.id)[2:] == ["succeeded:succeeded"]
+    assert transitions(jobs, claim.id)[2:] == ["succeeded:succeeded"]
     assert jobs.get(claim.id).result == "first"

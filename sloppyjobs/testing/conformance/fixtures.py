@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import pytest
 
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.storage import SqlStorage
 from sloppyjobs.storage.clock import Clock, FakeClock
+from sloppyjobs.storage.ports import Store
 from sloppyjobs.testing.conformance.records import check_every_history
 
-MakeStorage = Callable[..., SqlStorage]
+MakeStorage = Callable[..., Store]
 START = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 
 

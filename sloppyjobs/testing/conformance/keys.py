@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from sloppyjobs.domain.model import Job
 from sloppyjobs.enqueue.option_types import Item
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.testing.conformance.records import count, walked
+from sloppyjobs.testing.conformance.records import count, transitions
 
 
 def test_a_key_lets_one_job_in(jobs: Jobs) -> None:
@@ -18,7 +18,7 @@ def test_a_key_lets_one_job_in(jobs: Jobs) -> None:
     assert (first.existing, second.existing) == (False, True)
     assert (second.id, second.priority, second.idempotency_key) == (first.id, 0, "order-1")
     assert count(jobs) == 1
-    assert walked(jobs, first.id) == ["created:queued"]
+    assert transitions(jobs, first.id) == ["created:queued"]
 
 
 def test_keys_are_told_apart_exactly(jobs: Jobs) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.testing.conformance.records import count, damage, ends, row, walked
+from sloppyjobs.testing.conformance.records import count, damage, ends, row, transitions
 
 VALUES: list[Any] = [
     None,
@@ -172,5 +172,5 @@ def test_a_payload_that_does_not_fit_at_execution_is_dead_at_once(jobs: Jobs, st
     assert jobs.create_worker().run_once() == 1
     dead = jobs.get(job.id)
     assert (dead.status, dead.error_code, ran) == ("dead", errors.InvalidPayload.code, [])
-    assert walked(jobs, job.id)[-2:] == ["failed:failed", "dead:dead"]
+    assert transitions(jobs, job.id)[-2:] == ["failed:failed", "dead:dead"]
     assert ends(jobs, job.id) == [(1, "failed")]

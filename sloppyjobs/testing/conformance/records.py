@@ -9,7 +9,7 @@ from typing import Any
 
 from sloppyjobs.domain.states import INITIAL, Status, allowed
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.storage.records import AttemptRecord, EventRecord, JobRecord
+from sloppyjobs.storage.ports.records import AttemptRecord, EventRecord, JobRecord
 
 
 def count(jobs: Jobs, what: str = "jobs") -> int:
@@ -27,7 +27,7 @@ def events(jobs: Jobs, job_id: str) -> list[EventRecord]:
     return jobs.storage.inspection.events(job_id)
 
 
-def walked(jobs: Jobs, job_id: str) -> list[str]:
+def transitions(jobs: Jobs, job_id: str) -> list[str]:
     """The job's events as ``type:status``, oldest first."""
     return [f"{event.event_type}:{event.to_status}" for event in events(jobs, job_id)]
 
@@ -68,14 +68,14 @@ def check_every_history(jobs: Jobs) -> None:
             _check_history(job, *by_job[job.id])
 
 
-def _check_history(job: JobRecord, walk: Sequence[EventRecord], attempted: Sequence[AttemptRecord]) -> None:
-    assert walk[0].from_status is None
-    assert Status(walk[0].to_status) in INITIAL
-    for before, after in pairwise(walk):
+def _check_history(job: JobRecord, events: Sequence[EventRecord], attempted: Sequence[AttemptRecord]) -> None:
+    assert events[0].from_status is None
+    assert Status(events[0].to_status) in INITIAL
+    for before, after in pairwise(events):
         assert before.to_status == after.from_status, f"the events of {job.id} do not join"
         assert allowed(Status(before.to_status), Status(after.to_status)), f"an illegal edge: {after}"
-    claims = [event.attempt_number for event in walk if event.to_status == "processing"]
-    folded = (walk[-1].to_status, len(claims), walk[-1].created_at)
+    claims = [event.attempt_number for event in events if event.to_status == "processing"]
+    folded = (events[-1].to_status, len(claims), events[-1].created_at)
     assert (job.status, job.attempt_count, job.updated_at) == folded, f"folding the events of {job.id} differs"
     numbers = [attempt.attempt_number for attempt in attempted]
     assert numbers == claims == list(range(1, job.attempt_count + 1))

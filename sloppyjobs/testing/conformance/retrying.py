@@ -13,7 +13,7 @@ from sloppyjobs.domain.retry import NO_RETRY, Retry
 from sloppyjobs.enqueue.definitions import RetryLater, Snooze
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.records import ends, walked
+from sloppyjobs.testing.conformance.records import ends, transitions
 
 
 def _fails(ctx: Any, payload: Any) -> None:
@@ -73,7 +73,7 @@ def test_a_job_is_dead_when_its_budget_is_used_up(jobs: Jobs, clock: FakeClock) 
     assert (dead.error_message, dead.finished_at) == ("attempt 3", clock.now())
     assert ends(jobs, job.id) == [(1, "failed"), (2, "failed"), (3, "failed")]
     again = ["failed:failed", "retry_scheduled:retrying", "due:queued", "claimed:processing"]
-    assert walked(jobs, job.id) == [
+    assert transitions(jobs, job.id) == [
         "created:queued",
         "claimed:processing",
         *again,
@@ -169,7 +169,7 @@ def test_a_snooze_waits_as_long_as_it_says(jobs: Jobs, clock: FakeClock) -> None
     snoozed = jobs.get(job.id)
     assert (snoozed.status, snoozed.error_code) == ("retrying", errors.SNOOZED)
     assert (snoozed.run_at - clock.now()).total_seconds() == 60
-    assert walked(jobs, job.id)[-2:] == ["failed:failed", "retry_scheduled:retrying"]
+    assert transitions(jobs, job.id)[-2:] == ["failed:failed", "retry_scheduled:retrying"]
 
 
 def test_the_last_attempt_can_be_snoozed_and_the_budget_stays_whole(jobs: Jobs, clock: FakeClock) -> None:

@@ -1,4 +1,4 @@
-"""What a worker needs of the ports of jobs together, of ``LogPort`` and of ``WorkerPort``: handlers and retries."""
+"""What a worker needs of all the ports of jobs, of ``LogPort`` and of ``WorkerPort``: handlers and retries."""
 
 from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
 from sloppyjobs.testing.conformance.payloads import *  # noqa: F403

@@ -14,7 +14,7 @@ from sloppyjobs.domain.retry import NO_RETRY, Retry
 from sloppyjobs.enqueue.definitions import Cancel
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.records import attempts, count, damage, ends, pause_queue, walked
+from sloppyjobs.testing.conformance.records import attempts, count, damage, ends, pause_queue, transitions
 
 
 def test_a_pass_runs_what_is_due_in_claim_order_and_counts_it(jobs: Jobs) -> None:
@@ -55,7 +55,7 @@ def test_a_job_without_a_handler_here_is_left_alone(jobs: Jobs) -> None:
     left = jobs.enqueue("elsewhere", priority=9)
     jobs.enqueue("known")
     assert jobs.create_worker().run_once() == 1
-    assert (jobs.get(left.id), walked(jobs, left.id)) == (left, ["created:queued"])
+    assert (jobs.get(left.id), transitions(jobs, left.id)) == (left, ["created:queued"])
 
 
 def test_a_paused_queue_rests(jobs: Jobs, clock: FakeClock) -> None:
@@ -113,7 +113,7 @@ def test_a_handler_may_cancel_its_job(jobs: Jobs, clock: FakeClock) -> None:
     jobs.create_worker().run_once()
     cancelled = jobs.get(job.id)
     assert (cancelled.status, cancelled.finished_at) == ("cancelled", clock.now())
-    assert walked(jobs, job.id)[2:] == ["cancelled:cancelled"]
+    assert transitions(jobs, job.id)[2:] == ["cancelled:cancelled"]
     assert ends(jobs, job.id) == [(1, "cancelled")]
 
 

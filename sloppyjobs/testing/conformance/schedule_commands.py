@@ -10,7 +10,7 @@ import pytest
 from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.storage.schedules.firing import SET_ASIDE
+from sloppyjobs.storage.ports.schedules import SET_ASIDE
 from sloppyjobs.testing.conformance.records import count
 from sloppyjobs.testing.conformance.scheduling import damage, occurrences, utc
 

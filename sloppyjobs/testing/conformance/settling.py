@@ -12,7 +12,7 @@ from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.testing.conformance.outcomes import Settle, claimed, decided, failed
-from sloppyjobs.testing.conformance.records import attempts, ends, events, row, walked
+from sloppyjobs.testing.conformance.records import attempts, ends, events, row, transitions
 
 
 def test_a_success_is_written_to_job_attempt_and_events(jobs: Jobs, clock: FakeClock, settle_batch: Settle) -> None:
@@ -24,7 +24,7 @@ def test_a_success_is_written_to_job_attempt_and_events(jobs: Jobs, clock: FakeC
     assert (job.locked_by, job.locked_until, job.error_code) == (None, None, None)
     [attempt] = attempts(jobs, claim.id)
     assert (attempt.status, attempt.finished_at, attempt.run_seconds) == ("succeeded", clock.now(), 2.5)
-    assert walked(jobs, claim.id) == ["created:queued", "claimed:processing", "succeeded:succeeded"]
+    assert transitions(jobs, claim.id) == ["created:queued", "claimed:processing", "succeeded:succeeded"]
     last = events(jobs, claim.id)[-1]
     assert (last.worker_id, last.attempt_number, last.created_at) == ("w1", 1, clock.now())
 
@@ -38,7 +38,7 @@ def test_a_failure_is_written_to_job_attempt_and_events(jobs: Jobs, clock: FakeC
     assert error == ("CODE", "what happened", "SomeError", "module:function")
     [attempt] = attempts(jobs, claim.id)
     assert (attempt.status, attempt.traceback, attempt.run_seconds) == ("failed", "the traceback", 0.25)
-    assert walked(jobs, claim.id)[2:] == ["failed:failed", "retry_scheduled:retrying"]
+    assert transitions(jobs, claim.id)[2:] == ["failed:failed", "retry_scheduled:retrying"]
     assert [event.message for event in events(jobs, claim.id)[2:]] == ["what happened", None]
 
 
@@ -71,7 +71,7 @@ def test_every_other_end_walks_its_edges(
     job = jobs.get(claim.id)
     assert (job.status, job.max_attempts, job.attempt_count) == (status, budget, 1)
     assert ends(jobs, claim.id) == [(1, attempt)]
-    assert walked(jobs, claim.id)[2:] == path
+    assert transitions(jobs, claim.id)[2:] == path
 
 
 def test_a_released_job_keeps_its_place(jobs: Jobs, clock: FakeClock, settle_batch: Settle) -> None:

@@ -1,4 +1,4 @@
-"""How far the pages of the admin service look: the bounds of the SQL stores, lowered so that few rows reach them."""
+"""How much the pages of the admin service read: the bounds of the SQL stores, lowered so that few rows reach them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.fixtures import MakeStorage
-from sloppyjobs.testing.conformance.records import ends, walked
+from sloppyjobs.testing.conformance.records import ends, transitions
+from sloppyjobs.testing.conformance.sql_storage import sql_storage
 
 UNREADABLE = "SLOPPY_E_JOBS_ROW_UNREADABLE"
 
@@ -50,12 +51,12 @@ def damaged_jobs(make_storage: MakeStorage, clock: FakeClock) -> Jobs:
 def kinds_of(jobs: Jobs) -> dict[str, str]:
     """The kinds of damage that this database lets somebody do."""
     more = {"sqlite": ON_SQLITE, "postgresql": ON_POSTGRES}
-    return ANYWHERE | more.get(jobs.storage.dialect.name, {})
+    return ANYWHERE | more.get(sql_storage(jobs).dialect.name, {})
 
 
 def harm(jobs: Jobs, job_id: str, change: str) -> None:
     """Write what the library never would."""
-    table = jobs.storage.tables.jobs.fullname
+    table = sql_storage(jobs).tables.jobs.fullname
     with jobs.storage.engine.begin() as connection:
         connection.execute(text(f"UPDATE {table} SET {change} WHERE id = :id"), {"id": job_id})
 
@@ -73,7 +74,7 @@ def test_a_job_whose_row_cannot_be_read_is_dead_at_once_and_its_neighbours_run(d
         assert (kind, dead.status, dead.error_code) == (kind, "dead", UNREADABLE)
         assert kinds[kind].split()[0] in str(dead.error_message), kind
         assert (kind, ends(damaged_jobs, job.id)) == (kind, [(1, "failed")])
-        assert walked(damaged_jobs, job.id)[1:] == ["claimed:processing", "failed:failed", "dead:dead"]
+        assert transitions(damaged_jobs, job.id)[1:] == ["claimed:processing", "failed:failed", "dead:dead"]
     for n, job in enumerate(enqueued):
         if job not in damaged.values():
             done = damaged_jobs.get(job.id)
@@ -131,7 +132,7 @@ def test_a_due_time_that_cannot_be_read_stops_no_sweep(damaged_jobs: Jobs, clock
     damaged_jobs.declare("note")
     early, late, other = (damaged_jobs.enqueue("note", delay=60) for _ in range(3))
     never = {"sqlite": ("run_at = ''", "run_at = 'soon'")}
-    changes = never.get(damaged_jobs.storage.dialect.name, ("run_at = '-infinity'", "run_at = 'infinity'"))
+    changes = never.get(sql_storage(damaged_jobs).dialect.name, ("run_at = '-infinity'", "run_at = 'infinity'"))
     for job, change in zip((early, late), changes, strict=True):
         harm(damaged_jobs, job.id, change)
     assert damaged_jobs.storage.sweep().promoted == 1
@@ -147,7 +148,7 @@ def test_a_lease_end_that_cannot_be_read_stops_no_sweep(damaged_jobs: Jobs, cloc
     held, other = damaged_jobs.enqueue_many([("note", None)] * 2)
     assert len(damaged_jobs.claim("w1", limit=2, lease=30)) == 2
     never = {"sqlite": "locked_until = 'soon'"}
-    harm(damaged_jobs, held.id, never.get(damaged_jobs.storage.dialect.name, "locked_until = 'infinity'"))
+    harm(damaged_jobs, held.id, never.get(sql_storage(damaged_jobs).dialect.name, "locked_until = 'infinity'"))
     clock.advance(31)
     assert damaged_jobs.storage.sweep().expired == 1
     assert [damaged_jobs.get(job.id).status for job in (held, other)] == ["processing", "queued"]

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from sloppyjobs.domain.model import Job
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.testing.conformance.records import count
+from sloppyjobs.testing.conformance.sql_storage import sql_storage
 
 
 def test_a_queue_whose_first_use_was_taken_back_is_remembered_at_the_next(jobs: Jobs) -> None:
@@ -23,7 +24,7 @@ def test_a_queue_whose_first_use_was_taken_back_is_remembered_at_the_next(jobs: 
 
 def test_a_queue_whose_row_is_gone_has_one_again_at_the_next_use(jobs: Jobs) -> None:
     jobs.declare("greet")
-    table = jobs.storage.tables.queues
+    table = sql_storage(jobs).tables.queues
     for _ in range(2):
         jobs.enqueue("greet", queue="mail")
         with jobs.storage.engine.begin() as connection:

@@ -14,6 +14,7 @@ from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.storage.reads import keyset
 from sloppyjobs.storage.upkeep import retention as steps
 from sloppyjobs.testing.conformance import admin_scenes as scene
+from sloppyjobs.testing.conformance.sql_storage import sql_storage
 
 DAY = timedelta(days=1)
 
@@ -57,10 +58,10 @@ def test_of_a_very_long_history_the_archive_keeps_the_latest(
 def test_a_job_that_others_have_locked_is_left_for_the_next_time(jobs: Jobs, clock: FakeClock) -> None:
     held, free = scene.succeeded(jobs), scene.succeeded(jobs)
     clock.advance(8 * DAY)
-    table, totals = jobs.storage.tables.jobs, list[int]()
+    table, totals = sql_storage(jobs).tables.jobs, list[int]()
     cleaning = Thread(target=lambda: totals.append(jobs.admin.cleanup().total))
     # Where the lock is on the whole file, a cleanup waits until it is free, and leaves nothing.
-    locks_rows = jobs.storage.dialect.name != "sqlite"
+    locks_rows = sql_storage(jobs).dialect.name != "sqlite"
     with jobs.storage.engine.begin() as connection:
         connection.execute(update(table).where(table.c.id == held.id).values(priority=1))
         cleaning.start()

@@ -13,16 +13,17 @@ from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.schema.version import VERSION
 from sloppyjobs.testing.conformance.fixtures import MakeStorage
 from sloppyjobs.testing.conformance.records import count
+from sloppyjobs.testing.conformance.sql_storage import sql_storage
 
 
 @pytest.fixture
 def versioned(make_storage: MakeStorage) -> tuple[Jobs, Jobs]:
-    """Two ``Jobs`` that have not looked at the schema yet: one to damage it by, one to see what happens."""
+    """Two ``Jobs`` that have not checked the schema yet: one to damage it by, one to see what happens."""
     return Jobs(make_storage()), Jobs(make_storage())
 
 
 def _set_version(jobs: Jobs, version: int | None) -> None:
-    name = jobs.storage.tables.schema_name
+    name = sql_storage(jobs).tables.schema_name
     with jobs.storage.engine.begin() as connection:
         if version is None:
             connection.execute(text(f"DELETE FROM {name}"))
@@ -105,7 +106,7 @@ def _a_claim(jobs: Jobs) -> Claim:
 
 
 def _set_version_anew(jobs: Jobs) -> None:
-    name = jobs.storage.tables.schema_name
+    name = sql_storage(jobs).tables.schema_name
     with jobs.storage.engine.begin() as connection:
         connection.execute(text(f"INSERT INTO {name} (version_num) VALUES ('{VERSION:04}')"))
 

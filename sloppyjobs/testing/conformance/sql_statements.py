@@ -44,10 +44,10 @@ def test_reads_together_share_a_transaction_and_an_instant(jobs: Jobs) -> None:
         admin = jobs.admin
         return admin.get_job(job.id), admin.attempts(job.id), admin.events(job.id), admin.explain(job.id)
 
-    apart = page()
+    separate = page()
     with _statements(jobs) as asked:
-        together = jobs.admin.together(page)
-    assert together == apart
+        shared = jobs.admin.snapshot(page)
+    assert shared == separate
     assert sum("clock" in one or "strftime" in one for one in asked) <= 1
     assert len(asked) <= 9, asked
 

@@ -8,7 +8,7 @@ from sloppyjobs import errors
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.records import attempts, count, ends, events, walked
+from sloppyjobs.testing.conformance.records import attempts, count, ends, events, transitions
 
 
 def test_a_lease_that_has_run_out_returns_the_job_to_the_queue(jobs: Jobs, clock: FakeClock) -> None:
@@ -20,7 +20,7 @@ def test_a_lease_that_has_run_out_returns_the_job_to_the_queue(jobs: Jobs, clock
     back = jobs.get(job.id)
     assert (back.status, back.locked_by, back.locked_until, back.finished_at) == ("queued", None, None, None)
     assert (back.error_code, back.run_at, back.attempt_count) == (errors.LeaseExpired.code, job.run_at, 1)
-    assert walked(jobs, job.id) == ["created:queued", "claimed:processing", "failed:failed", "requeued:queued"]
+    assert transitions(jobs, job.id) == ["created:queued", "claimed:processing", "failed:failed", "requeued:queued"]
 
 
 def test_a_lost_attempt_is_closed_as_lost_and_says_whose_it_was(jobs: Jobs, clock: FakeClock) -> None:
@@ -53,7 +53,7 @@ def test_a_job_that_loses_every_worker_is_dead_when_its_attempts_are_used_up(job
     assert jobs.claim("w3") == []
     dead = jobs.get(job.id)
     assert (dead.status, dead.error_code, dead.finished_at) == ("dead", errors.LeaseExpired.code, clock.now())
-    assert walked(jobs, job.id)[-2:] == ["failed:failed", "dead:dead"]
+    assert transitions(jobs, job.id)[-2:] == ["failed:failed", "dead:dead"]
     assert ends(jobs, job.id) == [(1, "lost"), (2, "lost")]
 
 
@@ -91,7 +91,7 @@ def test_a_scheduled_job_is_queued_when_its_time_has_come(jobs: Jobs, clock: Fak
     assert jobs.storage.sweep().promoted == 1
     due = jobs.get(job.id)
     assert (due.status, due.run_at, due.updated_at) == ("queued", job.run_at, clock.now())
-    assert walked(jobs, job.id) == ["created:scheduled", "due:queued"]
+    assert transitions(jobs, job.id) == ["created:scheduled", "due:queued"]
 
 
 def test_a_retrying_job_is_queued_when_its_time_has_come(jobs: Jobs, clock: FakeClock) -> None:
@@ -101,7 +101,7 @@ def test_a_retrying_job_is_queued_when_its_time_has_come(jobs: Jobs, clock: Fake
     assert jobs.storage.sweep().promoted == 0
     clock.advance(60)
     assert jobs.storage.sweep().promoted == 1
-    assert walked(jobs, job.id)[-2:] == ["retry_scheduled:retrying", "due:queued"]
+    assert transitions(jobs, job.id)[-2:] == ["retry_scheduled:retrying", "due:queued"]
 
 
 def test_a_sweep_is_bounded(jobs: Jobs, clock: FakeClock) -> None:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, text
 
-from sloppyjobs.storage.checks import FAIL, OK, WARN, Check, Finding, claim_plan
+from sloppyjobs.storage.checks import Check, claim_plan
 from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.dialects.postgres import connections
 from sloppyjobs.storage.dialects.postgres.drivers import FAST
 from sloppyjobs.storage.dialects.postgres.statements import PLAN_BY_INDEX
 from sloppyjobs.storage.dialects.postgres.turns import PostgresClaims
 from sloppyjobs.storage.ports.claims import ClaimRequest
+from sloppyjobs.storage.ports.findings import FAIL, OK, WARN, Finding
 
 if TYPE_CHECKING:
     from sloppyjobs.storage.store import SqlStorage

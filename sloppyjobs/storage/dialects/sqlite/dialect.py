@@ -173,6 +173,11 @@ class SqliteDialect(Dialect):
         files = {row[1]: row[2] for row in connection.exec_driver_sql("PRAGMA database_list")}
         return (Path(files["main"]).resolve(),) if files["main"] else (id(connection.engine.pool),)
 
+    def file(self, url: URL) -> Path | None:
+        """None for one in memory."""
+        name = url.database
+        return None if not name or name.startswith((":", "file:")) else Path(name)
+
     def checks(self) -> Mapping[str, Check]:
         """The journal, the file and the plan of the claim."""
         return doctor.CHECKS

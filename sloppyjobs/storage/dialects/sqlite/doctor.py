@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from sloppyjobs.storage.checks import FAIL, OK, WARN, Check, Finding, claim_plan
+from sloppyjobs.storage.checks import Check, claim_plan
 from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.ports.findings import FAIL, OK, WARN, Finding
 
 if TYPE_CHECKING:
     from sloppyjobs.storage.store import SqlStorage

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from sqlalchemy import Connection, Engine, event
+
+from sloppyjobs.storage.acting_task import acting_task
 
 Transactions = WeakSet[Connection]
 
@@ -33,7 +32,6 @@ class _OfThread(threading.local):
 
 _of_thread = _OfThread()
 _of_tasks: WeakKeyDictionary[asyncio.Task[Any], Transactions] = WeakKeyDictionary()
-_on_behalf_of: ContextVar[Transactions | None] = ContextVar("sloppyjobs_transactions", default=None)
 
 
 def follow_transactions() -> None:
@@ -47,16 +45,6 @@ def waits_for_itself(engine: Engine) -> bool:
     return any(_has_written(one) and _file(one.engine) == _file(engine) for one in list(_ours()))
 
 
-@contextmanager
-def on_behalf_of_task() -> Iterator[None]:
-    """Threads that are begun inside, and given this context, work for the task that waits for them."""
-    token = _on_behalf_of.set(_ours())
-    try:
-        yield
-    finally:
-        _on_behalf_of.reset(token)
-
-
 def _note(connection: Connection) -> None:
     if connection.dialect.name == "sqlite":
         connection.info[_CHANGES] = _driver(connection).total_changes
@@ -64,13 +52,7 @@ def _note(connection: Connection) -> None:
 
 
 def _ours() -> Transactions:
-    given = _on_behalf_of.get()
-    if given is not None:
-        return given
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        task = None
+    task = acting_task()
     return _of_thread.transactions if task is None else _of_tasks.setdefault(task, WeakSet())
 
 
