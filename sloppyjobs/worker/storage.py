@@ -6,6 +6,7 @@ from typing import Protocol
 
 from sloppyjobs.storage.ports import (
     ClaimPort,
+    FiringPort,
     LeasePort,
     LogPort,
     ReadPort,
@@ -43,20 +44,12 @@ class HookStorage(ReadPort, Protocol):
         ...
 
 
-class DueSchedules(Protocol):
-    """When schedules are due; a store has it as ``firing``."""
-
-    def next_in(self) -> float | None:
-        """Seconds until the next occurrence, negative when it is late; None without one."""
-        ...
-
-
 class WorkerStorage(LoopStorage, ReportStorage, HookStorage, SchemaPort, Protocol):
     """What a whole worker needs."""
 
     @property
-    def firing(self) -> DueSchedules:
-        """When schedules are due."""
+    def firing(self) -> FiringPort:
+        """Due schedules."""
         ...
 
     def close(self) -> None:
