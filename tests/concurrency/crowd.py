@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -26,7 +27,7 @@ def main(functions: Mapping[str, Any]) -> None:
 
 
 def gather(work: Work, url: str, size: int) -> list[Any]:
-    """What the processes return, by number."""
+    """What the processes return, by number; None for one that was killed."""
     # Forked before anything is connected, so that the imports are paid for once.
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(size)
@@ -38,13 +39,22 @@ def gather(work: Work, url: str, size: int) -> list[Any]:
         sending.close()
         pipes.append(receiving)
         processes.append(process)
-    answers = [pipe.recv() for pipe in pipes]
+    answers = [_answer(pipe) for pipe in pipes]
     for process in processes:
         process.join(SECONDS)
     failed = [error for error, _ in answers if error]
+    failed += [f"ended with {one.exitcode}" for one in processes if one.exitcode not in (0, -signal.SIGKILL)]
     if failed:
         sys.exit("\n".join(failed))
     return [result for _, result in answers]
+
+
+def _answer(pipe: Any) -> tuple[str | None, Any]:
+    try:
+        answer: tuple[str | None, Any] = pipe.recv()
+    except EOFError:
+        return None, None
+    return answer
 
 
 def _live(work: Work, url: str, number: int, barrier: Any, sending: Any) -> None:

@@ -1,6 +1,6 @@
 """Many schedulers in processes of their own, and schedulers that die: one job for each occurrence, no matter what.
 
-Run as a script, this file is one such scheduler: it gets ready, waits for a line of input, and goes.
+Run as a script, this file forks such schedulers, one for each argument after the URL, and prints what they fired.
 """
 
 from __future__ import annotations
@@ -107,12 +107,7 @@ def dying(storage: Any, advances: int) -> None:
     storage.firing.advance = advance_or_die
 
 
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
-
-
-def main(url: str, *modes: str) -> None:
+def run_scheduler(url: str, modes: list[str], begin: Callable[[], object]) -> list[str]:
     clock = FakeClock(START)
     jobs = Jobs(storages.from_url(url, clock=clock))
     if "without-transaction" in modes:
@@ -121,40 +116,24 @@ def main(url: str, *modes: str) -> None:
         if mode.startswith("dying-after-"):
             dying(jobs.storage, int(mode.removeprefix("dying-after-")))
     jobs.storage.ensure_schema()
-    say("ready")
-    sys.stdin.readline()
+    begin()
     if "register" in modes:
         register_all(jobs)
-        say(json.dumps([]))
-        return
+        return []
     fired: list[str] = []
     for _ in range(ROUNDS):
         clock.advance(STEP)
         fired += [job.id for job in jobs.tick_recurring()]
-    say(json.dumps(fired))
+    return fired
 
 
 def run_together(url: str, *each: tuple[str, ...]) -> list[list[str] | None]:
     """Start one process for each list of modes, let them go at once; what each fired, None for one that died."""
-    processes = [
-        subprocess.Popen(
-            [sys.executable, __file__, url, *modes],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for modes in each
-    ]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    answers = [process.communicate(timeout=250)[0] for process in processes]
-    assert all(process.returncode in (0, -signal.SIGKILL) for process in processes)
-    return [json.loads(answer) if answer else None for answer in answers]
+    command = [sys.executable, __file__, url, *map(" ".join, each)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    assert ran.returncode == 0, ran.stderr
+    fired: list[list[str] | None] = json.loads(ran.stdout)
+    return fired
 
 
 @pytest.fixture
@@ -286,4 +265,8 @@ def test_a_schedule_that_is_paused_while_it_fires_has_not_fired(
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    from crowd import gather
+
+    _, url, *arguments = sys.argv
+    each = [argument.split() for argument in arguments]
+    json.dump(gather(lambda url, number, begin: run_scheduler(url, each[number], begin), url, len(each)), sys.stdout)
