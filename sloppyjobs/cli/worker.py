@@ -124,12 +124,12 @@ def worker(
 
 def _check_schema(target: Target, *, wait: bool) -> None:
     """Refuse missing tables here, once and not by every process; an outage is left to those, which wait."""
-    from sloppyjobs.worker.startup import is_unavailable  # noqa: PLC0415
+    from sloppyjobs.storage.ports import may_recover  # noqa: PLC0415
 
     try:
         target.jobs.storage.ensure_schema()
     except Exception as error:
-        if not wait or not is_unavailable(error):
+        if not wait or not may_recover(error):
             raise
 
 

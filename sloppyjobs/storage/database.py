@@ -210,8 +210,13 @@ class Database:
         named = isinstance(error, StorageUnavailable)
         if not named and not self.dialect.is_unavailable(error):
             raise error
-        read_only, timed_out = self.dialect.is_read_only(error), self.dialect.is_timeout(error)
-        told = StorageUnavailable.of(error, maybe_done=maybe_done, read_only=read_only, timed_out=timed_out)
+        told = StorageUnavailable.of(
+            error,
+            maybe_done=maybe_done,
+            read_only=self.dialect.is_read_only(error),
+            timed_out=self.dialect.is_timeout(error),
+            wrong_address=self.dialect.is_wrong_address(error),
+        )
         raise told from (None if named else error)
 
     @contextmanager

@@ -86,6 +86,10 @@ class Dialect(ABC):
         """Whether the server can only be read, and another one might be written to."""
         return False
 
+    def is_wrong_address(self, error: DBAPIError) -> bool:  # noqa: ARG002
+        """Whether there is no database at this address, and waiting for one would be in vain."""
+        return False
+
     def is_timeout(self, error: DBAPIError) -> bool:  # noqa: ARG002
         """Whether the database gave up because of its timeout for statements."""
         return False

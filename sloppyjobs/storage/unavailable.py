@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from sloppyjobs import errors
 
@@ -34,20 +35,31 @@ class StorageUnavailable(errors.StorageUnavailable, OperationalError):  # type: 
         connection_invalidated: bool,
         read_only: bool = False,
         timed_out: bool = False,
+        wrong_address: bool = False,
     ) -> None:
         DBAPIError.__init__(self, None, None, orig, connection_invalidated=connection_invalidated)
         self.reason = reason
         self.maybe_done = maybe_done
         self.read_only = read_only
         self.timed_out = timed_out
+        self.wrong_address = wrong_address
 
     @classmethod
-    def of(cls, error: DBAPIError, *, maybe_done: bool, read_only: bool = False, timed_out: bool = False) -> Self:
+    def of(
+        cls,
+        error: DBAPIError,
+        *,
+        maybe_done: bool,
+        read_only: bool = False,
+        timed_out: bool = False,
+        wrong_address: bool = False,
+    ) -> Self:
         """The same error under our name; one that has it already is kept, and stays in doubt once it was."""
         if isinstance(error, cls):
             error.maybe_done = error.maybe_done or maybe_done
             error.read_only = error.read_only or read_only
             error.timed_out = error.timed_out or timed_out
+            error.wrong_address = error.wrong_address or wrong_address
             return error
         orig = error.orig or error
         lines = [line.strip() for line in str(orig).splitlines() if line.strip()]
@@ -59,6 +71,7 @@ class StorageUnavailable(errors.StorageUnavailable, OperationalError):  # type: 
             connection_invalidated=error.connection_invalidated,
             read_only=read_only,
             timed_out=timed_out,
+            wrong_address=wrong_address,
         )
 
     def __str__(self) -> str:
@@ -71,8 +84,17 @@ class StorageUnavailable(errors.StorageUnavailable, OperationalError):  # type: 
         return _restored, (self.reason, self.orig, facts)
 
 
-_FACTS = ("maybe_done", "connection_invalidated", "read_only", "timed_out")
+_FACTS = ("maybe_done", "connection_invalidated", "read_only", "timed_out", "wrong_address")
 
 
 def _restored(reason: str, orig: BaseException, facts: dict[str, bool]) -> StorageUnavailable:
     return StorageUnavailable(reason, orig, **facts)
+
+
+def may_recover(error: BaseException) -> bool:
+    """Whether the database cannot be reached or written to now, and may be later; a wrong address stays wrong."""
+    if isinstance(error, errors.SchemaVersionMismatch) or getattr(error, "wrong_address", False):
+        return False
+    return isinstance(
+        error, errors.StorageUnavailable | OperationalError | InterfaceError | InternalError | PoolTimeout
+    )

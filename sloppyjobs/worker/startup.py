@@ -7,13 +7,9 @@ Tables that are missing or of another version are a mistake: that is an error at
 from __future__ import annotations
 
 import logging
-import sqlite3
 from collections.abc import Callable
 
-from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
-
-from sloppyjobs import errors
+from sloppyjobs.storage.ports import may_recover
 from sloppyjobs.worker.threads import backoff
 
 log = logging.getLogger("sloppyjobs.worker")
@@ -21,17 +17,6 @@ log = logging.getLogger("sloppyjobs.worker")
 
 class StopRequested(BaseException):
     """Raised by the handler of SIGTERM and SIGINT while the worker waits: it holds nothing that it could drain."""
-
-
-def is_unavailable(error: BaseException) -> bool:
-    """Whether the database cannot be reached or written to now, and may be later."""
-    if isinstance(error, errors.SchemaVersionMismatch):
-        return False
-    # A SQLite file that cannot be opened or made is mostly a wrong path.
-    if getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN:
-        return False
-    unavailable = (errors.StorageUnavailable, OperationalError, InterfaceError, InternalError, PoolTimeout)
-    return isinstance(error, unavailable)
 
 
 def wait_for_database(
@@ -48,7 +33,7 @@ def wait_for_database(
         try:
             step()
         except Exception as error:
-            if not is_unavailable(error):
+            if not may_recover(error):
                 raise
             failures += 1
             if failures == 1:
@@ -63,6 +48,6 @@ def wait_for_database(
 
 def first_line(error: BaseException) -> str:
     """The first line of the driver's message."""
-    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    cause = getattr(error, "orig", None) or error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     return lines[0] if lines else type(cause).__name__

@@ -17,7 +17,7 @@ from sloppyjobs.domain import options
 from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.internals import internals
-from sloppyjobs.storage.ports import answer_timeout
+from sloppyjobs.storage.ports import answer_timeout, may_recover
 from sloppyjobs.worker import signals
 from sloppyjobs.worker.leases import Leases
 from sloppyjobs.worker.loop import WorkerLoop
@@ -27,7 +27,7 @@ from sloppyjobs.worker.periodic import PeriodicWork
 from sloppyjobs.worker.reports import WorkerReports
 from sloppyjobs.worker.run_once import run_once
 from sloppyjobs.worker.settings import Duration, Settings
-from sloppyjobs.worker.startup import StopRequested, is_unavailable, wait_for_database
+from sloppyjobs.worker.startup import StopRequested, wait_for_database
 from sloppyjobs.worker.storage import WorkerStorage
 from sloppyjobs.worker.threads import BackgroundThread, Outage
 
@@ -203,7 +203,7 @@ class Worker:
         try:
             self.storage.ensure_schema()
         except Exception as error:
-            if self.exit_if_unavailable or not is_unavailable(error):
+            if self.exit_if_unavailable or not may_recover(error):
                 self._close_connections()
                 raise
 

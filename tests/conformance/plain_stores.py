@@ -52,6 +52,7 @@ NEEDED = {
     "is_read_only",
     "is_timeout",
     "is_unreadable",
+    "is_wrong_address",
     "list_param",
     "place",
     "preparation",

@@ -30,7 +30,6 @@ ALLOWED = {
     "testing/conformance/sql_damage.py": "what can be damaged, and how, differs",
     "testing/conformance/sql_retention.py": "without row locks nobody skips a row",
     "testing/pytest_plugin.py": "the fixture of applications is a file",
-    "worker/startup.py": "a wrong path is not waited for",
 }
 """Files that name one, and why they may."""
 

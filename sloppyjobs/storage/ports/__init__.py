@@ -57,7 +57,7 @@ from sloppyjobs.storage.ports.pages import (
 )
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
 from sloppyjobs.storage.ports.store import Store
-from sloppyjobs.storage.unavailable import DatabaseError
+from sloppyjobs.storage.unavailable import DatabaseError, may_recover
 from sloppyjobs.storage.watcher import Watcher
 
 __all__ = [
@@ -101,5 +101,6 @@ __all__ = [
     "Watcher",
     "WorkerPort",
     "answer_timeout",
+    "may_recover",
     "on_behalf_of_task",
 ]

@@ -110,6 +110,10 @@ class SqliteDialect(Dialect):
         """Writing failed half-way; a later reader may find the commit in the log all the same."""
         return result_code(error.orig) == sqlite3.SQLITE_IOERR
 
+    def is_wrong_address(self, error: DBAPIError) -> bool:
+        """A file that cannot be opened or made is mostly a wrong path."""
+        return result_code(error.orig) == sqlite3.SQLITE_CANTOPEN
+
     def is_duplicate(self, error: DBAPIError) -> bool:
         """A unique index said no."""
         return isinstance(error.orig, sqlite3.IntegrityError) and "UNIQUE" in str(error.orig)
