@@ -193,11 +193,11 @@ def database_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def make_storage(database_url: str) -> Iterator[Callable[..., storage.SqlStorage]]:
+def make_storage(database_url: str) -> Iterator[Callable[..., storage.SqlStore]]:
     """Makes storages over the test's database."""
-    made: list[storage.SqlStorage] = []
+    made: list[storage.SqlStore] = []
 
-    def make(clock: Clock | None = None) -> storage.SqlStorage:
+    def make(clock: Clock | None = None) -> storage.SqlStore:
         made.append(storage.from_url(database_url, clock=clock))
         return made[-1]
 

@@ -9,9 +9,9 @@ from sqlalchemy import URL, Engine
 from sloppyjobs.storage import urls
 from sloppyjobs.storage.clock import Clock, FakeClock
 from sloppyjobs.storage.dialects import DIALECTS
-from sloppyjobs.storage.store import SqlStorage
+from sloppyjobs.storage.store import SqlStore
 
-__all__ = ["BACKENDS", "Clock", "FakeClock", "SqlStorage", "from_url", "offline", "postgres", "sqlite"]
+__all__ = ["BACKENDS", "Clock", "FakeClock", "SqlStore", "from_url", "offline", "postgres", "sqlite"]
 
 Target = str | URL | Engine
 
@@ -19,14 +19,14 @@ BACKENDS = tuple(kind.name for kind in DIALECTS)
 """The kinds of databases there are, by SQLAlchemy's names for them."""
 
 
-def sqlite(target: Target, **options: Any) -> SqlStorage:
+def sqlite(target: Target, **options: Any) -> SqlStore:
     """Jobs in a SQLite file: ``clock``, ``prefix``, ``synchronous`` ("FULL", "NORMAL", "EXTRA")."""
     from sloppyjobs.storage.dialects.sqlite.store import open_store  # noqa: PLC0415
 
     return open_store(urls.checked(target), **options)
 
 
-def postgres(target: Target, **options: Any) -> SqlStorage:
+def postgres(target: Target, **options: Any) -> SqlStore:
     """Jobs in PostgreSQL: ``clock``, ``prefix``, ``schema``, ``notify``, ``answer_timeout``.
 
     Fastest by psycopg 3; any driver works. ``answer_timeout`` is for how many seconds a statement on a connection of
@@ -38,12 +38,12 @@ def postgres(target: Target, **options: Any) -> SqlStorage:
     return open_store(urls.checked(target), **options)
 
 
-def from_url(target: Target, **options: Any) -> SqlStorage:
+def from_url(target: Target, **options: Any) -> SqlStore:
     """The storage that fits a SQLAlchemy URL or engine. Raises ``InvalidOption`` for one that does not work here."""
     checked = urls.checked(target)
     return urls.kind(checked).open_store(checked, **options)
 
 
-def offline(backend: str) -> SqlStorage:
+def offline(backend: str) -> SqlStore:
     """A storage for a kind of database that leads to none: its ``ddl`` can be printed."""
     return from_url(f"{backend}://")

@@ -17,19 +17,19 @@ from sloppyjobs.storage.dialects import DIALECTS
 from sloppyjobs.storage.shown_urls import shown
 
 if TYPE_CHECKING:
-    from sloppyjobs.storage.store import SqlStorage
+    from sloppyjobs.storage.store import SqlStore
 
 
 class Callers:
     """The engines of callers, as far as they are known to be of the storage's database."""
 
-    def __init__(self, storage: SqlStorage) -> None:
+    def __init__(self, storage: SqlStore) -> None:
         self._storage = storage
         self._same: WeakSet[Engine] = WeakSet()
-        self._beside: dict[tuple[str, bool], SqlStorage] = {}
+        self._beside: dict[tuple[str, bool], SqlStore] = {}
         self._lock = threading.Lock()
 
-    def storage_for(self, connection: Connection) -> SqlStorage:
+    def storage_for(self, connection: Connection) -> SqlStore:
         """The storage that writes on this connection. Raises ``InvalidOption`` where it leads to another database."""
         ours, theirs = self._storage.engine, connection.engine
         if theirs is ours or theirs.pool is ours.pool:
@@ -46,7 +46,7 @@ class Callers:
         found: Connection = session.connection(bind_arguments={"bind": self._storage.engine})
         return found
 
-    def _for_driver(self, driver: tuple[str, bool], engine: Engine) -> SqlStorage:
+    def _for_driver(self, driver: tuple[str, bool], engine: Engine) -> SqlStore:
         with self._lock:
             if driver not in self._beside:
                 # An engine of its own, which never connects, so that the application's may go when it is done with it.

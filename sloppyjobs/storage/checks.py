@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 from sloppyjobs.storage.ports.findings import FAIL, OK, Finding
 
 if TYPE_CHECKING:
-    from sloppyjobs.storage.store import SqlStorage
+    from sloppyjobs.storage.store import SqlStore
 
-Check = Callable[["SqlStorage", Connection], Iterator[Finding]]
+Check = Callable[["SqlStore", Connection], Iterator[Finding]]
 
 
 def claim_plan(good: bool, detail: str) -> Finding:

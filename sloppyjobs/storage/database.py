@@ -24,8 +24,8 @@ from sloppyjobs.storage import read_snapshot
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.dialect import Dialect
+from sloppyjobs.storage.driver import Prepared, as_sqlalchemy, cursor_of
 from sloppyjobs.storage.forking import forget_connections_after_fork
-from sloppyjobs.storage.prepared import Prepared
 from sloppyjobs.storage.schema import version
 from sloppyjobs.storage.unavailable import StorageUnavailable
 from sloppyjobs.storage.watcher import Watcher
@@ -157,7 +157,7 @@ class Database:
         return {} if shared is None else shared.seen
 
     def _snapshot_once(self, work: Callable[[], T]) -> T:
-        with read_snapshot.opened(read_snapshot.Reading(self.engine, self.begin_reading)):
+        with read_snapshot.opened(read_snapshot.Snapshot(self.engine, self.begin_reading)):
             return work()
 
     @contextmanager
@@ -329,36 +329,3 @@ def bounded_read(method: Callable[Concatenate[Operation, Connection, P], T]) -> 
         return database.read(lambda connection: method(operation, database.bounded(connection), *arguments, **named))
 
     return read
-
-
-def cursor_of(connection: Connection) -> Any:
-    """A cursor of the driver's own, inside the connection's transaction."""
-    return driver_of(connection).cursor()
-
-
-def driver_of(connection: Connection) -> Any:
-    """The driver's own connection, inside a transaction that SQLAlchemy knows of.
-
-    Of an asynchronous driver it is SQLAlchemy's synchronous face.
-    """
-    if not connection.in_transaction():
-        # What it did not see begin, it would not commit when it is asked to.
-        connection.begin()
-    return connection.connection.dbapi_connection
-
-
-def as_sqlalchemy(error: Exception, engine: Engine, *, broken: bool) -> Exception:
-    """An error of the driver as SQLAlchemy would have raised it."""
-    base = engine.dialect.loaded_dbapi.Error
-    found: Exception = DBAPIError.instance(
-        None, None, error, base, connection_invalidated=broken, dialect=engine.dialect
-    )
-    return found
-
-
-def detached(engine: Engine) -> Any:
-    """A connection of the driver's own that the pool does not know any more; the caller closes it."""
-    pooled = engine.raw_connection()
-    driver = pooled.driver_connection
-    pooled.detach()
-    return driver

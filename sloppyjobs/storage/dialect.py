@@ -35,7 +35,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.storage.checks import Check
-from sloppyjobs.storage.prepared import Prepared
+from sloppyjobs.storage.driver import Prepared
 from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
 from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.watcher import Watcher

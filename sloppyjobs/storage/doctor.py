@@ -17,7 +17,7 @@ from sloppyjobs.storage.schema.version import VERSION
 from sloppyjobs.storage.shown_urls import without_secrets
 
 if TYPE_CHECKING:
-    from sloppyjobs.storage.store import SqlStorage
+    from sloppyjobs.storage.store import SqlStore
 
 SKEW_SECONDS = 5.0
 
@@ -25,7 +25,7 @@ SKEW_SECONDS = 5.0
 class Doctor:
     """The checks of one database."""
 
-    def __init__(self, storage: SqlStorage) -> None:
+    def __init__(self, storage: SqlStore) -> None:
         self._storage = storage
 
     def diagnose(self) -> list[Finding]:
@@ -41,7 +41,7 @@ class Doctor:
         return found
 
 
-def _run(storage: SqlStorage, name: str, check: Check) -> list[Finding]:
+def _run(storage: SqlStore, name: str, check: Check) -> list[Finding]:
     try:
         return storage.database.read(lambda connection: list(check(storage, connection)))
     except Exception as error:
@@ -50,7 +50,7 @@ def _run(storage: SqlStorage, name: str, check: Check) -> list[Finding]:
         return [Finding(name, FAIL, f"{type(error).__name__}: {said}", "see whether the database can be reached")]
 
 
-def _schema(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+def _schema(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     found = storage.schema_version(connection)
     if found == VERSION:
         yield Finding("schema", OK, f"version {found}")
@@ -62,7 +62,7 @@ def _schema(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
         yield Finding("schema", FAIL, f"version {found}, this knows {VERSION}", "upgrade sloppyjobs")
 
 
-def _clock(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+def _clock(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     before = datetime.now(UTC)
     theirs = storage.database.now(connection)
     ours = before + (datetime.now(UTC) - before) / 2
@@ -78,7 +78,7 @@ def _clock(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
         )
 
 
-def _indexes(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+def _indexes(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     there = inspect(connection)
     missing = []
     for table in storage.tables.metadata.sorted_tables:

@@ -21,7 +21,7 @@ from sloppyjobs.storage.ports.records import (
 )
 
 if TYPE_CHECKING:
-    from sloppyjobs.storage.store import SqlStorage
+    from sloppyjobs.storage.store import SqlStore
 
 R = TypeVar("R", bound=NamedTuple)
 
@@ -29,7 +29,7 @@ R = TypeVar("R", bound=NamedTuple)
 class SqlInspection:
     """The ``Inspection`` of a SQL database: every method is one plain statement."""
 
-    def __init__(self, storage: SqlStorage) -> None:
+    def __init__(self, storage: SqlStore) -> None:
         self._storage = storage
         self._tables = storage.tables
 

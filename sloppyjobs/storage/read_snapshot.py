@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 T = TypeVar("T")
 
 
-class Reading:
+class Snapshot:
     """The reads of one page. Its connection is opened by the first read, and given up with a read that fails."""
 
     def __init__(self, engine: Engine, begin: Callable[[Connection], datetime]) -> None:
@@ -42,7 +42,7 @@ class Reading:
             raise
 
     def now(self, connection: Connection) -> datetime | None:
-        """The instant of this reading, if the connection is its own."""
+        """The instant of this snapshot, if the connection is its own."""
         return self._now if connection is self._connection else None
 
     def close(self) -> None:
@@ -52,21 +52,21 @@ class Reading:
             connection.close()
 
 
-_in_force: ContextVar[Reading | None] = ContextVar("sloppyjobs_reading", default=None)
+_in_force: ContextVar[Snapshot | None] = ContextVar("sloppyjobs_snapshot", default=None)
 
 
-def in_force(engine: Engine) -> Reading | None:
-    """The reading of this thread or task on that database."""
+def in_force(engine: Engine) -> Snapshot | None:
+    """The snapshot of this thread or task on that database."""
     found = _in_force.get()
     return found if found is not None and found.engine is engine else None
 
 
 @contextmanager
-def opened(reading: Reading) -> Iterator[Reading]:
+def opened(snapshot: Snapshot) -> Iterator[Snapshot]:
     """Let the reads of this thread or task share a snapshot."""
-    token = _in_force.set(reading)
+    token = _in_force.set(snapshot)
     try:
-        yield reading
+        yield snapshot
     finally:
         _in_force.reset(token)
-        reading.close()
+        snapshot.close()

@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, event, select
 
-from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.ports.jobs import Redaction
 
 MOST_KEYS = 10_000

@@ -56,7 +56,7 @@ from sloppyjobs.storage.workers import WorkerRows
 T = TypeVar("T")
 
 
-class SqlStorage:
+class SqlStore:
     """Jobs in a SQL database: the verbs of a worker here, everything else in the parts."""
 
     def __init__(
@@ -158,16 +158,16 @@ class SqlStorage:
         """A watcher for news from other processes."""
         return self.database.watch()
 
-    def on_engine(self, engine: Engine) -> SqlStorage:
+    def on_engine(self, engine: Engine) -> SqlStore:
         """A store of the same tables that writes on connections of this engine, whose driver may be another one."""
-        return SqlStorage(self.database.on_engine(engine), followups=self.followups)
+        return SqlStore(self.database.on_engine(engine), followups=self.followups)
 
-    def with_own_connections(self) -> SqlStorage:
+    def with_own_connections(self) -> SqlStore:
         """The same store on connections that nobody else can use up; itself where they are its own already."""
         database = self.database.with_own_connections()
         if database is self.database:
             return self
-        return SqlStorage(database, followups=self.followups, unanswered=self.unanswered)
+        return SqlStore(database, followups=self.followups, unanswered=self.unanswered)
 
     def close(self) -> None:
         """Close the pool, if it is ours."""

@@ -26,7 +26,7 @@ def jobs(proxied_url: str) -> Iterator[Jobs]:
     made.storage.close()
 
 
-def _declared(made: storage.SqlStorage) -> Jobs:
+def _declared(made: storage.SqlStore) -> Jobs:
     jobs = Jobs(made)
     jobs.declare("greet")
     jobs.declare("mail", queue="mails")

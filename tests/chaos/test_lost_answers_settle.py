@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sloppyjobs import Jobs, Retry, storage
 from sloppyjobs.domain.model import Claim, Job, Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Succeeded, decide
-from sloppyjobs.storage import SqlStorage, database
+from sloppyjobs.storage import SqlStore, database
 from sloppyjobs.storage.ports.claims import ClaimRequest
 
 pytestmark = pytest.mark.timeout(90)
@@ -23,10 +23,10 @@ pytestmark = pytest.mark.timeout(90)
 SETTLES = "UPDATE sloppy_job_attempts"
 CLAIMS = "INSERT INTO sloppy_job_attempts"
 
-Turn = Callable[[SqlStorage, list[Settlement], ClaimRequest | None], tuple[set[str], Any]]
+Turn = Callable[[SqlStore, list[Settlement], ClaimRequest | None], tuple[set[str], Any]]
 TURNS: dict[str, Turn] = {
     "by the statements of PostgreSQL": lambda s, settlements, request: s.turn(settlements, request),
-    "by those of every database": SqlStorage.turn,
+    "by those of every database": SqlStore.turn,
 }
 OUTCOMES: dict[str, tuple[Outcome, str]] = {
     "succeeded": (Succeeded('{"answer":42}'), "succeeded"),
@@ -183,7 +183,7 @@ def test_a_claim_that_failed_is_found_by_the_next_one(
     proxy: FaultyProxy, jobs: Jobs, turn: Turn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = jobs.enqueue("greet"), jobs.enqueue("greet")
-    if turn is SqlStorage.turn:
+    if turn is SqlStore.turn:
         # It claims on a connection of the pool, which must be there before new ones are refused.
         jobs.get(first.id)
     with monkeypatch.context() as patch:

@@ -22,7 +22,7 @@ from sloppyjobs import storage as storages
 from sloppyjobs.domain.model import Job
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.schedules.timetable import Misfire, Schedule, preview
-from sloppyjobs.storage import FakeClock, SqlStorage
+from sloppyjobs.storage import FakeClock, SqlStore
 
 START = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 ROUNDS = 12
@@ -38,7 +38,7 @@ SCHEDULES = {f"s{n}": times for n, times in enumerate(TIMES * 2)}
 
 pytestmark = pytest.mark.slow
 
-MakeStorage = Callable[..., SqlStorage]
+MakeStorage = Callable[..., SqlStore]
 
 
 def register_all(jobs: Jobs) -> None:

@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import select
 
 from sloppyjobs import NO_RETRY, Jobs, errors
-from sloppyjobs.storage import FakeClock, SqlStorage
+from sloppyjobs.storage import FakeClock, SqlStore
 
-MakeStorage = Callable[..., SqlStorage]
+MakeStorage = Callable[..., SqlStore]
 CROWD = 4
 
 

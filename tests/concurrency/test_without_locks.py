@@ -16,12 +16,12 @@ from sqlalchemy import Executable, make_url, select
 from sloppyjobs import Jobs
 from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import Failed, Failure, Outcome, Status, Succeeded, decide
-from sloppyjobs.storage import FakeClock, SqlStorage
+from sloppyjobs.storage import FakeClock, SqlStore
 from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import Prepared
 from sloppyjobs.storage.jobs.commands import Commands
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.operators import JobState, Step, Taken
-from sloppyjobs.storage.prepared import Prepared
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -70,7 +70,7 @@ class MeetingTransitions(Transitions):
         super().write_moves(*arguments, **named)
 
 
-class MeetingStore(SqlStorage):
+class MeetingStore(SqlStore):
     """What a new dialect inherits, with nothing that keeps two writers apart before they write."""
 
     database: MeetingDatabase
@@ -102,7 +102,7 @@ def two(request: pytest.FixtureRequest) -> Iterator[tuple[Jobs, Jobs]]:
         one.close()
 
 
-def at_once(two: tuple[Jobs, Jobs], *works: Callable[[SqlStorage], Any]) -> list[Any]:
+def at_once(two: tuple[Jobs, Jobs], *works: Callable[[SqlStore], Any]) -> list[Any]:
     """What each of the two answered, having read before either wrote."""
     meeting = Meeting()
     for jobs in two:
@@ -178,7 +178,7 @@ def test_one_of_two_commands_is_carried_out(two: tuple[Jobs, Jobs]) -> None:
     assert counted(jobs) == (0, 0, 0, 1)
 
 
-def cancelled(storage: SqlStorage, job_id: str) -> Taken:
+def cancelled(storage: SqlStore, job_id: str) -> Taken:
     def decide_on(job: JobState) -> Step | None:
         return None if job.status is Status.CANCELLED else Step(Status.CANCELLED, "cancelled")
 
@@ -195,5 +195,5 @@ def test_a_due_job_is_promoted_once(two: tuple[Jobs, Jobs]) -> None:
     assert walked(jobs, job.id) == [(None, "scheduled"), ("scheduled", "queued")]
 
 
-def promote(storage: SqlStorage) -> int:
+def promote(storage: SqlStore) -> int:
     return storage.database.write(lambda connection: storage.sweeper.promote(connection, 10))

@@ -14,7 +14,7 @@ import pytest
 from kept_database import url_by
 from sqlalchemy import URL, Connection, Engine, Select, make_url
 
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialect import Dialect
@@ -116,16 +116,16 @@ def database_by(
 
 
 @contextmanager
-def opened(kind: type[Dialect], request: pytest.FixtureRequest) -> Iterator[Callable[..., SqlStorage]]:
+def opened(kind: type[Dialect], request: pytest.FixtureRequest) -> Iterator[Callable[..., SqlStore]]:
     """Makes stores by a dialect of this kind over the test's database, which is empty."""
     if issubclass(kind, SqliteDialect):
         url = request.getfixturevalue("ready_sqlite_url")
     else:
         url = url_by("psycopg", request.getfixturevalue("postgres_url"))
-    made: list[SqlStorage] = []
+    made: list[SqlStore] = []
 
-    def make(clock: Clock | None = None) -> SqlStorage:
-        made.append(SqlStorage(database_by(kind, make_url(url), clock)))
+    def make(clock: Clock | None = None) -> SqlStore:
+        made.append(SqlStore(database_by(kind, make_url(url), clock)))
         return made[-1]
 
     yield make

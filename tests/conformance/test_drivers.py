@@ -9,19 +9,19 @@ from kept_database import url_by
 from sqlalchemy import create_engine
 
 from sloppyjobs import storage
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.testing.conformance import *  # noqa: F403
 
 
 @pytest.fixture(params=["psycopg2", "pg8000"])
-def make_storage(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[Callable[..., SqlStorage]]:
+def make_storage(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[Callable[..., SqlStore]]:
     """Makes storages over the database, empty as it is, on engines of an application."""
-    made: list[SqlStorage] = []
+    made: list[SqlStore] = []
     # Without this, pg8000 reads the certificates of the whole world for each connection, which takes longest of all.
     options = {"connect_args": {"ssl_context": False}} if request.param == "pg8000" else {}
 
-    def make(clock: Clock | None = None) -> SqlStorage:
+    def make(clock: Clock | None = None) -> SqlStore:
         engine = create_engine(url_by(request.param, postgres_url), **options)
         made.append(storage.from_url(engine, clock=clock))
         return made[-1]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from plain_stores import COMMON, FASTER, NEEDED, PlainPostgres, PlainSqlite, opened, plain, replaced
 
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.dialects.postgres.dialect import PostgresDialect
 from sloppyjobs.storage.dialects.sqlite.dialect import SqliteDialect
@@ -34,13 +34,13 @@ KINDS: dict[str, type[Dialect]] = {"sqlite-plain": PlainSqlite, "postgres-plain"
 
 
 @pytest.fixture(params=KINDS)
-def make_storage(request: pytest.FixtureRequest) -> Iterator[Callable[..., SqlStorage]]:
+def make_storage(request: pytest.FixtureRequest) -> Iterator[Callable[..., SqlStore]]:
     """Makes stores over the test's database."""
     with opened(KINDS[request.param], request) as make:
         yield make
 
 
-def test_whatever_a_dialect_does_faster_is_taken_away(make_storage: Callable[..., SqlStorage]) -> None:
+def test_whatever_a_dialect_does_faster_is_taken_away(make_storage: Callable[..., SqlStore]) -> None:
     store = make_storage()
     assert (type(store.inserts), type(store.claims)) == (Insert, Claims)
     assert all(getattr(type(store.dialect), name) is getattr(Dialect, name) for name in FASTER)

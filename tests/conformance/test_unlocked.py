@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from plain_stores import UnlockedPostgres, UnlockedSqlite, opened
 
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.testing.conformance.admin_commands import *  # noqa: F403
 from sloppyjobs.testing.conformance.claim import *  # noqa: F403
@@ -18,7 +18,7 @@ KINDS: dict[str, type[Dialect]] = {"sqlite-unlocked": UnlockedSqlite, "postgres-
 
 
 @pytest.fixture(params=KINDS)
-def make_storage(request: pytest.FixtureRequest) -> Iterator[Callable[..., SqlStorage]]:
+def make_storage(request: pytest.FixtureRequest) -> Iterator[Callable[..., SqlStore]]:
     """Makes stores over the test's database."""
     with opened(KINDS[request.param], request) as make:
         yield make

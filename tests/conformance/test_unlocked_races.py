@@ -14,7 +14,7 @@ from sqlalchemy import make_url
 
 from sloppyjobs import Jobs
 from sloppyjobs.domain.states import Outcome, Released, Succeeded
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.outcomes import claimed, decided
 from sloppyjobs.testing.conformance.records import check_every_history
@@ -39,14 +39,14 @@ class Meeting:
 
 
 @pytest.fixture
-def make_unlocked(database_url: str) -> Iterator[Callable[..., SqlStorage]]:
+def make_unlocked(database_url: str) -> Iterator[Callable[..., SqlStore]]:
     """Makes stores without locks, which meet after they have read and before they write."""
-    made: list[SqlStorage] = []
+    made: list[SqlStore] = []
     kind = UnlockedSqlite if database_url.startswith("sqlite") else UnlockedPostgres
 
-    def make(clock: FakeClock | None = None, meeting: Meeting | None = None, at: str = "list_param") -> SqlStorage:
+    def make(clock: FakeClock | None = None, meeting: Meeting | None = None, at: str = "list_param") -> SqlStore:
         """``at``: the method of a part of the store that the transaction calls first after its read."""
-        store = SqlStorage(database_by(kind, make_url(database_url), clock))
+        store = SqlStore(database_by(kind, make_url(database_url), clock))
         if meeting is not None:
             owner: Any = {"list_param": store.dialect, "to_driver": store.database, "_write": store.settlement}[at]
             plain = getattr(owner, at)
@@ -66,7 +66,7 @@ def _together(*works: Callable[[], Any]) -> list[Any]:
 
 @pytest.mark.parametrize("workers", [("w1", "w2"), ("same", "same")], ids=["two workers", "one id twice"])
 def test_of_two_claims_that_read_the_same_jobs_each_job_goes_to_one(
-    make_unlocked: Callable[..., SqlStorage], workers: tuple[str, str]
+    make_unlocked: Callable[..., SqlStore], workers: tuple[str, str]
 ) -> None:
     clock, meeting = FakeClock("2030-01-01T12:00:00Z"), Meeting(2)
     jobs = Jobs(make_unlocked(clock))
@@ -83,7 +83,7 @@ def test_of_two_claims_that_read_the_same_jobs_each_job_goes_to_one(
     check_every_history(jobs)
 
 
-def test_a_claim_that_lost_some_of_its_jobs_keeps_the_others(make_unlocked: Callable[..., SqlStorage]) -> None:
+def test_a_claim_that_lost_some_of_its_jobs_keeps_the_others(make_unlocked: Callable[..., SqlStore]) -> None:
     clock, meeting = FakeClock("2030-01-01T12:00:00Z"), Meeting(2)
     jobs = Jobs(make_unlocked(clock))
     jobs.declare("greet")
@@ -100,7 +100,7 @@ def test_a_claim_that_lost_some_of_its_jobs_keeps_the_others(make_unlocked: Call
 
 
 def test_of_two_sweeps_that_found_the_same_jobs_due_each_is_promoted_once(
-    make_unlocked: Callable[..., SqlStorage],
+    make_unlocked: Callable[..., SqlStore],
 ) -> None:
     clock, meeting = FakeClock("2030-01-01T12:00:00Z"), Meeting(2)
     jobs = Jobs(make_unlocked(clock))
@@ -114,7 +114,7 @@ def test_of_two_sweeps_that_found_the_same_jobs_due_each_is_promoted_once(
 
 @pytest.mark.parametrize("second", [Succeeded('"second"'), Released()], ids=["a success", "a release"])
 def test_of_two_settlements_that_passed_the_same_fence_one_is_accepted(
-    make_unlocked: Callable[..., SqlStorage], second: Outcome
+    make_unlocked: Callable[..., SqlStore], second: Outcome
 ) -> None:
     clock, meeting = FakeClock("2030-01-01T12:00:00Z"), Meeting(2)
     jobs = Jobs(make_unlocked(clock))
@@ -131,7 +131,7 @@ def test_of_two_settlements_that_passed_the_same_fence_one_is_accepted(
     check_every_history(jobs)
 
 
-def test_many_threads_claim_every_job_once(make_unlocked: Callable[..., SqlStorage]) -> None:
+def test_many_threads_claim_every_job_once(make_unlocked: Callable[..., SqlStore]) -> None:
     jobs = Jobs(make_unlocked())
     jobs.declare("greet")
     written = jobs.enqueue_many([("greet", {}, {"queue": f"q{number % 3}"}) for number in range(200)])

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, event, insert
 
 from sloppyjobs.domain.states import Status
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.reads.keyset import SCAN_LIMIT
 
 ROWS = 50_000
@@ -58,7 +58,7 @@ def _attempt(place: int) -> dict[str, Any]:
 
 
 @pytest.fixture(params=["without statistics", "analysed"])
-def filled(make_storage: Callable[..., SqlStorage], request: pytest.FixtureRequest) -> Jobs:
+def filled(make_storage: Callable[..., SqlStore], request: pytest.FixtureRequest) -> Jobs:
     """Fifty thousand jobs of which the planner knows nothing, or everything."""
     storage = make_storage()
     tables = storage.tables
@@ -123,7 +123,7 @@ def _reads(jobs: Jobs) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "names", admin.known_names
 
 
-def _statements(storage: SqlStorage, read: Callable[[], Any]) -> list[tuple[str, Any]]:
+def _statements(storage: SqlStore, read: Callable[[], Any]) -> list[tuple[str, Any]]:
     seen: list[tuple[str, Any]] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_rest: Any) -> None:

@@ -16,15 +16,12 @@ DIALECTS = ROOT / "storage" / "dialects"
 NAMES = re.compile(r"sqlite|postgres|psycopg|pg8000|asyncpg|mysql|mariadb|mssql|sqlserver|pyodbc", re.IGNORECASE)
 
 ALLOWED = {
-    "cli/demo.py": "the demo's file lies in a folder of its own",
     "cli/document.py": "the generated page has examples",
     "cli/root.py": "what to install for a driver that is missing, and the default in the help",
-    "cli/schema.py": "the choices of `sql --dialect`",
     "cli/target.py": "the database without --database is a file, which is named in messages",
     "demo/__init__.py": "the database without a URL is a file",
     "domain/redaction/secret_contexts.py": "client programs take passwords as options",
     "domain/redaction/secret_errors.py": "servers show values in their errors, each in its own words",
-    "enqueue/asynchronous.py": "where one transaction writes at a time, a task can wait for itself",
     "storage/__init__.py": "the public factories",
     "storage/jobs/rows.py": "a comment in generated code",
     "testing/conformance/sql_damage.py": "what can be damaged, and how, differs",

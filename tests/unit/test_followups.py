@@ -13,11 +13,11 @@ from sqlalchemy import Connection, event, select, text
 from sloppyjobs import Jobs
 from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Status, Succeeded, decide
-from sloppyjobs.storage import FakeClock, SqlStorage, from_url
+from sloppyjobs.storage import FakeClock, SqlStore, from_url
 from sloppyjobs.storage.jobs.followups import Edge, Followup
 from sloppyjobs.storage.ports.operators import Command
 
-MakeStorage = Callable[..., SqlStorage]
+MakeStorage = Callable[..., SqlStore]
 Edges = tuple[tuple[str, str | None], ...]
 DAY = 86_400.0
 FLAGS = Followup.BATCH | Followup.KEY
@@ -33,7 +33,7 @@ class World(NamedTuple):
     ids: tuple[str, str]
 
     @property
-    def storage(self) -> SqlStorage:
+    def storage(self) -> SqlStore:
         return self.jobs.storage
 
     @property

@@ -14,7 +14,7 @@ from sqlalchemy import event, text, update
 from sloppyjobs import Jobs
 from sloppyjobs.admin.filters import job_query
 from sloppyjobs.domain.payload_summary import START
-from sloppyjobs.storage import FakeClock, SqlStorage
+from sloppyjobs.storage import FakeClock, SqlStore
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 SECRET = "hunter2-canary-9f31"
@@ -26,7 +26,7 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def jobs(make_storage: Callable[..., SqlStorage], clock: FakeClock) -> Jobs:
+def jobs(make_storage: Callable[..., SqlStore], clock: FakeClock) -> Jobs:
     made = Jobs(make_storage(clock))
     made.declare("greet", redact=("voucher",))
     return made

@@ -41,7 +41,7 @@ def test_code_above_storage_is_typed_on_ports_and_never_on_a_storage() -> None:
         for file in (ROOT / package).rglob("*.py")
         if not file.is_relative_to(ROOT / "sloppyjobs/storage")
     ]
-    naming = [str(file.relative_to(ROOT)) for file in above if "SqlStorage" in file.read_text()]
+    naming = [str(file.relative_to(ROOT)) for file in above if "SqlStore" in file.read_text()]
     assert naming == ["sloppyjobs/testing/conformance/sql_storage.py"]
 
 

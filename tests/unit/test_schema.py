@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, inspect, make_url, select, text
 
 from sloppyjobs import DriverMissing, InvalidOption, Jobs, SchemaMissing, SchemaVersionMismatch, storage
 from sloppyjobs.internals import internals
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.schema import version as schema_version
 from sloppyjobs.storage.schema.version import VERSION
 
@@ -31,14 +31,14 @@ def empty_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def empty(empty_url: str) -> Iterator[SqlStorage]:
+def empty(empty_url: str) -> Iterator[SqlStore]:
     """A storage over it."""
     made = storage.from_url(empty_url)
     yield made
     made.close()
 
 
-def differences(made: SqlStorage) -> list[Any]:
+def differences(made: SqlStore) -> list[Any]:
     """What Alembic would still have to change to make the tables like the code's."""
     with made.engine.connect() as connection:
         options = {
@@ -52,7 +52,7 @@ def differences(made: SqlStorage) -> list[Any]:
         return list(compare_metadata(MigrationContext.configure(connection, opts=options), made.tables.metadata))
 
 
-def apply_by_hand(made: SqlStorage) -> None:
+def apply_by_hand(made: SqlStore) -> None:
     """What somebody does who runs the printed statements in the database's own shell."""
     url = made.engine.url
     if made.dialect.name == "sqlite":
@@ -65,14 +65,14 @@ def apply_by_hand(made: SqlStorage) -> None:
             server.execute(made.ddl().encode())
 
 
-def test_init_makes_the_tables_and_returns_the_version(empty: SqlStorage) -> None:
+def test_init_makes_the_tables_and_returns_the_version(empty: SqlStore) -> None:
     assert empty.schema_version() is None
     assert empty.init() == VERSION
     assert empty.schema_version() == VERSION
     assert {f"sloppy_{name}" for name in SEEDED} <= set(inspect(empty.engine).get_table_names())
 
 
-def test_the_version_has_its_time(empty: SqlStorage) -> None:
+def test_the_version_has_its_time(empty: SqlStore) -> None:
     before = empty.clock.now()
     empty.init()
     with empty.engine.connect() as connection:
@@ -81,12 +81,12 @@ def test_the_version_has_its_time(empty: SqlStorage) -> None:
     assert before <= moment <= empty.clock.now()
 
 
-def test_the_migrations_make_what_the_code_expects(empty: SqlStorage) -> None:
+def test_the_migrations_make_what_the_code_expects(empty: SqlStore) -> None:
     empty.init()
     assert differences(empty) == []
 
 
-def test_version_4_is_upgraded_with_its_jobs(empty: SqlStorage) -> None:
+def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
     empty.init()
     jobs = Jobs(empty)
     jobs.declare("greet")
@@ -118,7 +118,7 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStorage) -> None:
     assert [(one.name, one.count.value) for one in jobs.admin.dead_groups()] == [("greet", 1)]
 
 
-def test_what_is_applied_by_hand_is_what_init_makes(empty: SqlStorage) -> None:
+def test_what_is_applied_by_hand_is_what_init_makes(empty: SqlStore) -> None:
     apply_by_hand(empty)
     assert differences(empty) == []
     versions = inspect(empty.engine).get_columns(empty.tables.schema_name)
@@ -131,7 +131,7 @@ def test_what_is_applied_by_hand_is_what_init_makes(empty: SqlStorage) -> None:
     assert jobs.get(job.id).result == "hello"
 
 
-def test_the_printed_statements_can_be_parsed(empty: SqlStorage) -> None:
+def test_the_printed_statements_can_be_parsed(empty: SqlStore) -> None:
     statements = sqlglot.parse(empty.ddl(), dialect="sqlite" if empty.dialect.name == "sqlite" else "postgres")
     made = [statement for statement in statements if statement is not None and statement.key == "create"]
     assert len(made) >= len(empty.tables.metadata.tables) + 1
@@ -142,7 +142,7 @@ def test_printing_the_statements_writes_nothing_and_needs_no_database() -> None:
     assert "CREATE TABLE sloppy_jobs" in nowhere.ddl()
 
 
-def test_a_missing_schema_says_which_command_creates_it(empty: SqlStorage) -> None:
+def test_a_missing_schema_says_which_command_creates_it(empty: SqlStore) -> None:
     jobs = Jobs(empty)
     jobs.declare("greet")
     with pytest.raises(SchemaMissing, match=r"`sloppyjobs --database \S+ init`, `flask jobs init` or jobs\.init\(\)"):
@@ -150,7 +150,7 @@ def test_a_missing_schema_says_which_command_creates_it(empty: SqlStorage) -> No
     assert inspect(empty.engine).get_table_names() == []
 
 
-def test_a_schema_that_comes_later_is_found(empty: SqlStorage, empty_url: str) -> None:
+def test_a_schema_that_comes_later_is_found(empty: SqlStore, empty_url: str) -> None:
     jobs = Jobs(empty)
     jobs.declare("greet")
     with pytest.raises(SchemaMissing):
@@ -161,7 +161,7 @@ def test_a_schema_that_comes_later_is_found(empty: SqlStorage, empty_url: str) -
     assert jobs.enqueue("greet").status == "queued"
 
 
-def test_a_newer_schema_is_left_as_it_is(empty: SqlStorage, empty_url: str) -> None:
+def test_a_newer_schema_is_left_as_it_is(empty: SqlStore, empty_url: str) -> None:
     empty.init()
     with empty.engine.begin() as connection:
         connection.execute(text("UPDATE sloppy_job_schema SET version_num = '0099'"))

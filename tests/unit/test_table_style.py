@@ -12,7 +12,7 @@ from plain_stores import PlainSqliteDialect, SqlitePlain
 from sqlalchemy import Column, Computed, String, inspect, make_url
 
 from sloppyjobs import Jobs
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.schema.style import COMMON_STYLE, IndexForm, TableStyle
 
 
@@ -46,7 +46,7 @@ class GeneratedSqlite(SqlitePlain):
 
 
 @pytest.fixture(params=[SqlitePlain, GeneratedSqlite])
-def store(request: pytest.FixtureRequest, sqlite_url: str) -> Iterator[SqlStorage]:
+def store(request: pytest.FixtureRequest, sqlite_url: str) -> Iterator[SqlStore]:
     """A storage whose tables were made in this style."""
     made = request.param(make_url(sqlite_url))
     made.init()
@@ -54,7 +54,7 @@ def store(request: pytest.FixtureRequest, sqlite_url: str) -> Iterator[SqlStorag
     made.close()
 
 
-def test_the_migrations_make_the_tables_of_every_style(store: SqlStorage) -> None:
+def test_the_migrations_make_the_tables_of_every_style(store: SqlStore) -> None:
     with store.engine.connect() as connection:
         options = {
             "version_table": store.tables.schema_name,
@@ -64,7 +64,7 @@ def test_the_migrations_make_the_tables_of_every_style(store: SqlStorage) -> Non
         assert list(compare_metadata(context, store.tables.metadata)) == []
 
 
-def test_jobs_run_in_tables_of_every_style(store: SqlStorage) -> None:
+def test_jobs_run_in_tables_of_every_style(store: SqlStore) -> None:
     jobs = Jobs(store)
     jobs.define("greet", lambda ctx, payload: "hello")
     job = jobs.enqueue("greet")
@@ -75,7 +75,7 @@ def test_jobs_run_in_tables_of_every_style(store: SqlStorage) -> None:
 
 
 @pytest.mark.parametrize("store", [SqlitePlain], indirect=True)
-def test_the_common_style_has_no_predicates(store: SqlStorage) -> None:
+def test_the_common_style_has_no_predicates(store: SqlStore) -> None:
     assert store.tables.style is COMMON_STYLE
     indexes = inspect(store.engine).get_indexes("sloppy_jobs")
     assert len(indexes) == len(store.tables.jobs.indexes)
@@ -83,7 +83,7 @@ def test_the_common_style_has_no_predicates(store: SqlStorage) -> None:
 
 
 @pytest.mark.parametrize("store", [GeneratedSqlite], indirect=True)
-def test_a_style_has_its_own_columns_and_settings(store: SqlStorage) -> None:
+def test_a_style_has_its_own_columns_and_settings(store: SqlStore) -> None:
     there = inspect(store.engine)
     [claim] = [index for index in there.get_indexes("sloppy_jobs") if index["name"] == "ix_sloppy_jobs_claim"]
     assert claim["column_names"][0] == "queued_in"

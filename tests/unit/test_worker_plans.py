@@ -16,7 +16,7 @@ from sqlalchemy import Engine, create_engine, event
 from sloppyjobs import Jobs
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Succeeded, decide
-from sloppyjobs.storage import SqlStorage, from_url
+from sloppyjobs.storage import SqlStore, from_url
 from sloppyjobs.storage.ports.claims import ClaimRequest
 
 BACKLOG = 20_000
@@ -37,7 +37,7 @@ def _fill(jobs: Jobs, count: int) -> None:
     jobs.enqueue_many([("a", {}, {"delay": 3600 + place}) for place in range(count)])
 
 
-def _work(storage: SqlStorage) -> int:
+def _work(storage: SqlStore) -> int:
     """Sweep, claim, renew, and settle every outcome in every way; returns how many rows of jobs that changed."""
     storage.sweep()
     _, claims = storage.turn((), REQUEST)
@@ -55,7 +55,7 @@ def _ended(claim: Claim, outcome: Outcome) -> Settlement:
     return Settlement(claim.id, claim.attempt, "worker", decide(1, 3, outcome), 0.0)
 
 
-def _declared(storage: SqlStorage) -> Jobs:
+def _declared(storage: SqlStore) -> Jobs:
     jobs = Jobs(storage)
     for name in ("a", "b", "unknown"):
         jobs.declare(name)

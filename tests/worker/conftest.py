@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from sloppyjobs import Jobs, Worker
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage import SqlStore
 
 
 @pytest.fixture
-def jobs(make_storage: Callable[..., SqlStorage]) -> Jobs:
+def jobs(make_storage: Callable[..., SqlStore]) -> Jobs:
     """Jobs under the database's own clock."""
     return Jobs(make_storage())
 

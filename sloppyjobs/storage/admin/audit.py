@@ -10,7 +10,8 @@ import msgspec
 from sqlalchemy import Connection, insert, select, update
 
 from sloppyjobs import errors
-from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.commands import Commands
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.lookup import possible_id

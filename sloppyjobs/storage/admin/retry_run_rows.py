@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Select, and_, case, func, select
 from sloppyjobs.domain import causes
 from sloppyjobs.domain.causes import MemberCounts
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.database import Database, bounded_read, cursor_of
+from sloppyjobs.storage.database import Database, bounded_read
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.ports.operators import Run, Tally
 from sloppyjobs.storage.ports.reads import Cause
 from sloppyjobs.storage.reads.keyset import Keyset, same_value

@@ -7,7 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
 
-from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
 
 
 class Throttles:

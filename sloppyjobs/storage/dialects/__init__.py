@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Engine
 
     from sloppyjobs.storage.schema.style import ColumnTypes
-    from sloppyjobs.storage.store import SqlStorage
+    from sloppyjobs.storage.store import SqlStore
 
 
 class Registered(NamedTuple):
@@ -29,9 +29,9 @@ class Registered(NamedTuple):
     async_drivers: tuple[str, ...] = ()
     """Asynchronous drivers in whose transactions jobs can be written."""
 
-    def open_store(self, target: URL | Engine, **options: Any) -> SqlStorage:
+    def open_store(self, target: URL | Engine, **options: Any) -> SqlStore:
         """A store over a URL or an engine of this kind."""
-        store: SqlStorage = self._module("store").open_store(target, **options)
+        store: SqlStore = self._module("store").open_store(target, **options)
         return store
 
     @property

@@ -24,7 +24,8 @@ from sqlalchemy import (
 )
 
 from sloppyjobs.domain.model import Claim, Settlement
-from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_claims
 from sloppyjobs.storage.jobs.lanes import Lane, Lanes, status_is

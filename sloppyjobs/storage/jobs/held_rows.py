@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, select
 
-from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.ports.claims import Fence
 
 

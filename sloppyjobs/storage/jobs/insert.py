@@ -15,7 +15,8 @@ from sqlalchemy.exc import DBAPIError
 from sloppyjobs import errors
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
 from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT, NewRows

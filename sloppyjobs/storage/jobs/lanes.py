@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, literal_column, select
 
-from sloppyjobs.storage.database import Database, cursor_of
-from sloppyjobs.storage.prepared import Prepared
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import Prepared, cursor_of
 
 Lane = tuple[str, str]
 """A queue and a name."""

@@ -18,7 +18,8 @@ from sqlalchemy import Connection, Select, select
 from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.conflicts import all_changed
-from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import counters, settlement_sql
 from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
 from sloppyjobs.storage.jobs.held_rows import HeldRow, HeldRows

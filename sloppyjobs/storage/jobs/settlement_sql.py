@@ -32,7 +32,7 @@ from sqlalchemy.types import TypeEngine
 from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import FINISHED, Failure, Status, event_type
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.prepared import Prepared
+from sloppyjobs.storage.driver import Prepared
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.tables import Tables
 

@@ -12,7 +12,8 @@ from sloppyjobs import errors
 from sloppyjobs.domain.model import Ended, Job, Settlement
 from sloppyjobs.domain.states import Decision, Failure, Lost, Status, decide, event_type
 from sloppyjobs.storage.conflicts import all_changed
-from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows, settlement_sql
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
 from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of

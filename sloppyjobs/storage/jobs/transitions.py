@@ -26,7 +26,8 @@ from sqlalchemy.types import TypeEngine
 from sloppyjobs import errors
 from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status
 from sloppyjobs.storage.conflicts import all_changed
-from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import counters, rows
 from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
 from sloppyjobs.storage.ports.operators import JobState, Move, Step

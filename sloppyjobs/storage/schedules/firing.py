@@ -20,7 +20,8 @@ from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.payload import clean_text
 from sloppyjobs.domain.redaction.redactor import Redactor
-from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.ports.schedules import SET_ASIDE, DecideFiring, Firing, StoredSchedule

@@ -12,7 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, not_, select
 
-from sloppyjobs.storage.database import Database, cursor_of
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.reads.keyset import Scan
 from sloppyjobs.storage.upkeep.retention import Retention
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.storage import SqlStorage
+from sloppyjobs.storage import SqlStore
 
 
-def sql_storage(jobs: Jobs) -> SqlStorage:
+def sql_storage(jobs: Jobs) -> SqlStore:
     """The storage of these jobs, which is a SQL database."""
-    assert isinstance(jobs.storage, SqlStorage)
+    assert isinstance(jobs.storage, SqlStore)
     return jobs.storage

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple, Protocol
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import DBAPIError, TimeoutError
 
-from sloppyjobs.storage.database import Database, as_sqlalchemy, detached
+from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
 from sloppyjobs.storage.dialects.postgres.connections import is_read_only
 from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
+from sloppyjobs.storage.driver import as_sqlalchemy, detached
 from sloppyjobs.storage.forking import never_touch
 from sloppyjobs.storage.unavailable import StorageUnavailable
 

@@ -35,7 +35,7 @@ from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
 from sloppyjobs.storage.dialects.postgres.schema import STYLE
 from sloppyjobs.storage.dialects.row_values import row_beyond
 from sloppyjobs.storage.dialects.upserts import add_deaths_on_conflict, count_up_on_conflict
-from sloppyjobs.storage.prepared import Prepared
+from sloppyjobs.storage.driver import Prepared
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.watcher import Watcher

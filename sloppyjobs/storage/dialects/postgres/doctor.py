@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, text
 
 from sloppyjobs.storage.checks import Check, claim_plan
-from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.dialects.postgres import connections
 from sloppyjobs.storage.dialects.postgres.drivers import FAST
 from sloppyjobs.storage.dialects.postgres.statements import PLAN_BY_INDEX
 from sloppyjobs.storage.dialects.postgres.turns import PostgresClaims
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.storage.ports.findings import FAIL, OK, WARN, Finding
 
 if TYPE_CHECKING:
-    from sloppyjobs.storage.store import SqlStorage
+    from sloppyjobs.storage.store import SqlStore
 
 LEAST_POSTGRES = 13
 
@@ -28,7 +28,7 @@ def _setting(connection: Connection, name: str) -> str:
     return found
 
 
-def _server(_storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+def _server(_storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     version = int(_setting(connection, "server_version_num")) // 10_000
     detail = f"PostgreSQL {_setting(connection, 'server_version')}"
     if version >= LEAST_POSTGRES:
@@ -37,7 +37,7 @@ def _server(_storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
         yield Finding("server", WARN, detail, f"version {LEAST_POSTGRES} or newer is tested")
 
 
-def _connections(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+def _connections(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     driver = connection.connection.driver_connection
     given = connections.parameters_of(driver)
     silent = {"tcp_user_timeout", "keepalives_idle"} - given.keys()
@@ -55,7 +55,7 @@ def _connections(storage: SqlStorage, connection: Connection) -> Iterator[Findin
         yield Finding("connections", OK, "your engine has keepalives and timeouts")
 
 
-def _driver(storage: SqlStorage, _connection: Connection) -> Iterator[Finding]:
+def _driver(storage: SqlStore, _connection: Connection) -> Iterator[Finding]:
     name = storage.engine.dialect.driver
     if name == FAST:
         yield Finding("driver", OK, "psycopg 3")
@@ -64,7 +64,7 @@ def _driver(storage: SqlStorage, _connection: Connection) -> Iterator[Finding]:
         yield Finding("driver", OK, f"{name}, by the plain path", hint)
 
 
-def _isolation(_storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+def _isolation(_storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     level = _setting(connection, "transaction_isolation")
     if level == "read committed":
         yield Finding("isolation", OK, level)
@@ -73,7 +73,7 @@ def _isolation(_storage: SqlStorage, connection: Connection) -> Iterator[Finding
         yield Finding("isolation", WARN, level, hint)
 
 
-def _autovacuum(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+def _autovacuum(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     if _setting(connection, "autovacuum") != "on":
         hint = "turn it on: dead rows slow every claim down"
         yield Finding("autovacuum", FAIL, "autovacuum is off on this server", hint)
@@ -90,7 +90,7 @@ def _autovacuum(storage: SqlStorage, connection: Connection) -> Iterator[Finding
         yield Finding("autovacuum", WARN, "the table of jobs has the server's defaults", hint)
 
 
-def _claim_statement(storage: SqlStorage, connection: Connection) -> tuple[str, Any]:
+def _claim_statement(storage: SqlStore, connection: Connection) -> tuple[str, Any]:
     if isinstance(storage.claims, PostgresClaims):
         return storage.claims.claim_call(ClaimRequest("doctor", ("default",), ("any",)))
     claim = storage.claims.lanes.heads_statement()
@@ -99,7 +99,7 @@ def _claim_statement(storage: SqlStorage, connection: Connection) -> tuple[str, 
     )
 
 
-def _claim_plan(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+def _claim_plan(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     statement, values = _claim_statement(storage, connection)
     cursor = cursor_of(connection)
     cursor.execute(PLAN_BY_INDEX)

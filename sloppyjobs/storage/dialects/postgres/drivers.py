@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, Executable, create_engine
 
 from sloppyjobs import errors
-from sloppyjobs.storage.prepared import Prepared
+from sloppyjobs.storage.driver import Prepared
 
 FAST = "psycopg"
 """SQLAlchemy's name for psycopg 3, the driver of the fast path."""

@@ -12,11 +12,12 @@ from sqlalchemy.exc import DBAPIError
 from sloppyjobs import errors
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.database import Database, cursor_of, driver_of
+from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import statements
 from sloppyjobs.storage.dialects.postgres.arrays import array, taking_arrays, text_array
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
 from sloppyjobs.storage.dialects.postgres.copy import CopiedRows
+from sloppyjobs.storage.driver import cursor_of, driver_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, Written, first_of_each_key, keyed
 from sloppyjobs.storage.jobs.new_rows import NewRows, terms_values

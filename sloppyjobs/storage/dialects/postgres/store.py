@@ -14,7 +14,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres.dialect import PostgresDialect
 from sloppyjobs.storage.dialects.postgres.engine import own_engine
 from sloppyjobs.storage.schema.tables import Tables
-from sloppyjobs.storage.store import SqlStorage
+from sloppyjobs.storage.store import SqlStore
 
 
 @options.known_only("storage.postgres", besides=("target",))
@@ -26,7 +26,7 @@ def open_store(
     schema: str | None = None,
     notify: bool = True,
     answer_timeout: float | None = DEFAULT,
-) -> SqlStorage:
+) -> SqlStore:
     """Many workers on many machines."""
     if answer_timeout is not None:
         answer_timeout = options.seconds("answer_timeout", answer_timeout, zero=False)
@@ -34,4 +34,4 @@ def open_store(
     dialect = PostgresDialect(tables, notify=notify, answer_timeout=answer_timeout)
     owns = not isinstance(target, Engine)
     engine = target if isinstance(target, Engine) else own_engine(target)
-    return SqlStorage(Database(engine, dialect=dialect, clock=clock, owns_engine=owns))
+    return SqlStore(Database(engine, dialect=dialect, clock=clock, owns_engine=owns))

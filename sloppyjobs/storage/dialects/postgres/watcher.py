@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from sloppyjobs.storage.database import detached
+from sloppyjobs.storage.driver import detached
 from sloppyjobs.storage.watcher import Watcher
 
 PROBE_SECONDS = 10.0

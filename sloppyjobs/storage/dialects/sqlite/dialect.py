@@ -33,7 +33,6 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.storage.checks import Check
-from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.dialect import Dialect, json_parameter
 from sloppyjobs.storage.dialects.row_values import row_beyond
 from sloppyjobs.storage.dialects.sqlite import doctor, own_transactions
@@ -44,7 +43,7 @@ from sloppyjobs.storage.dialects.sqlite.schema import NOW, STYLE, to_text
 from sloppyjobs.storage.dialects.sqlite.watcher import ChangeWatcher
 from sloppyjobs.storage.dialects.sqlite.writing import immediate_transaction
 from sloppyjobs.storage.dialects.upserts import add_deaths_on_conflict, count_up_on_conflict
-from sloppyjobs.storage.prepared import Prepared
+from sloppyjobs.storage.driver import Prepared, cursor_of
 from sloppyjobs.storage.schema.instant_values import from_text
 from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.watcher import Watcher

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection
 
 from sloppyjobs.storage.checks import Check, claim_plan
-from sloppyjobs.storage.database import cursor_of
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.ports.findings import FAIL, OK, WARN, Finding
 
 if TYPE_CHECKING:
-    from sloppyjobs.storage.store import SqlStorage
+    from sloppyjobs.storage.store import SqlStore
 
 LEAST_BUSY_MS = 1_000
 
@@ -23,7 +23,7 @@ def _pragma(connection: Connection, name: str) -> Any:
     return connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
 
 
-def _journal(_storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+def _journal(_storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     mode = _pragma(connection, "journal_mode")
     if mode in ("wal", "memory"):
         yield Finding("journal", OK, f"journal_mode={mode}")
@@ -32,7 +32,7 @@ def _journal(_storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
         yield Finding("journal", FAIL, f"journal_mode={mode}: readers and the writer wait for each other", hint)
 
 
-def _durability(_storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+def _durability(_storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     level = _pragma(connection, "synchronous")
     names = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
     detail = f"synchronous={names.get(level, level)}"
@@ -43,7 +43,7 @@ def _durability(_storage: SqlStorage, connection: Connection) -> Iterator[Findin
         yield Finding("durability", WARN, f"{detail}: the last commits may be lost with the power", hint)
 
 
-def _busy(_storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+def _busy(_storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     wait = _pragma(connection, "busy_timeout")
     if wait >= LEAST_BUSY_MS:
         yield Finding("busy time-out", OK, f"{wait / 1000:g} s")
@@ -52,7 +52,7 @@ def _busy(_storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
         yield Finding("busy time-out", WARN, f"{wait} ms: a second writer gives up at once", hint)
 
 
-def _file(storage: SqlStorage, _connection: Connection) -> Iterator[Finding]:
+def _file(storage: SqlStore, _connection: Connection) -> Iterator[Finding]:
     name = storage.engine.url.database
     if not name or name == ":memory:" or name.startswith("file:"):
         return
@@ -65,7 +65,7 @@ def _file(storage: SqlStorage, _connection: Connection) -> Iterator[Finding]:
         yield Finding("file", OK, stat.filemode(mode))
 
 
-def _claim_plan(storage: SqlStorage, connection: Connection) -> Iterator[Finding]:
+def _claim_plan(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     claim = storage.claims.lanes.heads_statement()
     values = claim.bind({"of_queue": "default", "of_name": "any", "now": "", "most": 1})
     cursor = cursor_of(connection)

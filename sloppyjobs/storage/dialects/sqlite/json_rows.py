@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import Engine, Select
 
 from sloppyjobs.storage.dialects.sqlite.result_codes import is_no_text
-from sloppyjobs.storage.prepared import Prepared
+from sloppyjobs.storage.driver import Prepared
 
 
 class JsonRows(Prepared):

@@ -11,8 +11,8 @@ import msgspec
 from sqlalchemy import Connection
 
 from sloppyjobs.domain.model import Job, NewJob
-from sloppyjobs.storage.database import cursor_of
 from sloppyjobs.storage.dialects.sqlite import statements
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.new_rows import NewRows

@@ -13,7 +13,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.sqlite.dialect import SqliteDialect
 from sloppyjobs.storage.dialects.sqlite.engine import own_engine
 from sloppyjobs.storage.schema.tables import Tables
-from sloppyjobs.storage.store import SqlStorage
+from sloppyjobs.storage.store import SqlStore
 
 OLDEST = (3, 33, 0)
 """The version of SQLite that brought UPDATE … FROM."""
@@ -26,7 +26,7 @@ def open_store(
     clock: Clock | None = None,
     prefix: str = "sloppy_",
     synchronous: str = "FULL",
-) -> SqlStorage:
+) -> SqlStore:
     """The embedded default: durable with nothing to install."""
     if synchronous not in ("FULL", "NORMAL", "EXTRA"):
         raise errors.InvalidOption(
@@ -40,4 +40,4 @@ def open_store(
     owns = not isinstance(target, Engine)
     engine = target if isinstance(target, Engine) else own_engine(target, synchronous)
     dialect = SqliteDialect(Tables(prefix=prefix, style=SqliteDialect.style))
-    return SqlStorage(Database(engine, dialect=dialect, clock=clock, owns_engine=owns))
+    return SqlStore(Database(engine, dialect=dialect, clock=clock, owns_engine=owns))

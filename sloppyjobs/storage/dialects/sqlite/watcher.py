@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from sloppyjobs.storage.database import detached
 from sloppyjobs.storage.dialects.sqlite.engine import MEMORY
+from sloppyjobs.storage.driver import detached
 
 
 class ChangeWatcher:

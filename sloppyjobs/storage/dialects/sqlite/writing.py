@@ -15,9 +15,10 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
-from sloppyjobs.storage.database import RETRY_SECONDS, as_sqlalchemy, cursor_of
+from sloppyjobs.storage.database import RETRY_SECONDS
 from sloppyjobs.storage.dialects.sqlite import own_transactions
 from sloppyjobs.storage.dialects.sqlite.result_codes import is_busy
+from sloppyjobs.storage.driver import as_sqlalchemy, cursor_of
 from sloppyjobs.storage.unavailable import StorageUnavailable
 
 

@@ -1,11 +1,12 @@
-"""Statements that are compiled once and run on the driver's own cursor."""
+"""The driver's own connections and cursors, and statements that are compiled once for them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Engine, Executable
+from sqlalchemy import Connection, Engine, Executable
+from sqlalchemy.exc import DBAPIError
 
 
 class Prepared:
@@ -47,3 +48,36 @@ class Prepared:
         """Execute once per row, in one call to the driver."""
         if rows:
             cursor.executemany(self.sql, [self.bind(row) for row in rows])
+
+
+def cursor_of(connection: Connection) -> Any:
+    """A cursor of the driver's own, inside the connection's transaction."""
+    return driver_of(connection).cursor()
+
+
+def driver_of(connection: Connection) -> Any:
+    """The driver's own connection, inside a transaction that SQLAlchemy knows of.
+
+    Of an asynchronous driver it is SQLAlchemy's synchronous face.
+    """
+    if not connection.in_transaction():
+        # What it did not see begin, it would not commit when it is asked to.
+        connection.begin()
+    return connection.connection.dbapi_connection
+
+
+def as_sqlalchemy(error: Exception, engine: Engine, *, broken: bool) -> Exception:
+    """An error of the driver as SQLAlchemy would have raised it."""
+    base = engine.dialect.loaded_dbapi.Error
+    found: Exception = DBAPIError.instance(
+        None, None, error, base, connection_invalidated=broken, dialect=engine.dialect
+    )
+    return found
+
+
+def detached(engine: Engine) -> Any:
+    """A connection of the driver's own that the pool does not know any more; the caller closes it."""
+    pooled = engine.raw_connection()
+    driver = pooled.driver_connection
+    pooled.detach()
+    return driver
