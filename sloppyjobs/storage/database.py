@@ -48,7 +48,7 @@ class Database:
         self.test_clock = clock
         self.schema_checked = False
         """Whether the tables were seen to have the version of this code."""
-        self._prepared: dict[str, Prepared] = {}
+        self._prepared = _shared_statements(engine, dialect)
         dialect.attach(engine, ours=owns_engine)
         forget_connections_after_fork(engine)
 
@@ -285,6 +285,13 @@ class Database:
         """Close the pool, if it is ours."""
         if self.owns_engine:
             self.engine.dispose()
+
+
+def _shared_statements(engine: Engine, dialect: Dialect) -> dict[str, Prepared]:
+    """The compiled statements over these tables for this driver; databases share them, since compiling is slow."""
+    key = ("prepared", type(dialect), engine.dialect.driver, engine.dialect.paramstyle)
+    found: dict[str, Prepared] = dialect.tables.metadata.info.setdefault(key, {})
+    return found
 
 
 def _unbounded_copy(engine: Engine) -> Engine:

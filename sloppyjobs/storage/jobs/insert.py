@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Connection, Table, bindparam, insert, select
+from sqlalchemy import Connection, String, Table, Text, bindparam, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
@@ -142,7 +142,8 @@ class Insert:
         statement.run(cursor, {"given": msgspec.json.encode(values).decode()})
 
     def _insert_from_given(self, table: Table, names: Sequence[str]) -> Any:
-        given = self.dialect.given_rows("given", {name: table.c[name].type for name in names})
+        types = {name: Text() if isinstance(table.c[name].type, String) else table.c[name].type for name in names}
+        given = self.dialect.given_rows("given", types)
         return insert(table).from_select(list(names), select(*(given.c[name] for name in names)))
 
     def add_queues(self, cursor: Any, names: Iterable[str], moment: Any) -> None:
