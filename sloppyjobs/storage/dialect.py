@@ -243,6 +243,7 @@ class Dialect(ABC):
     # URLs
 
     default_port: ClassVar[int | None] = None
+    """The port of a server whose URL names none."""
 
     def place(self, url: URL) -> tuple[Any, ...] | None:
         """Where a URL leads, whoever goes there and by whatever driver; None where the URL alone does not say."""
