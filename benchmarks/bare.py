@@ -25,7 +25,7 @@ BATCH = 200
 ATTEMPT, PAYLOAD = rows.CLAIM_FIELDS.index("attempt_count"), rows.CLAIM_FIELDS.index("payload")
 
 
-class Turnstile:
+class BareLoop:
     """One connection on which each turn settles and claims, in one transaction and one round trip."""
 
     def __init__(self, url: str) -> None:
@@ -122,10 +122,10 @@ def statement_times(url: str, jobs: int, batch: int = BATCH) -> dict[str, Any]:
 
 
 def _inline(url: str, jobs: int, watch: Stopwatch, _threads: int, batch: int) -> None:
-    turnstile = Turnstile(url)
+    loop = BareLoop(url)
     finished: list[tuple[str, int]] = []
     while jobs or finished:
-        claimed = turnstile.turn(finished, batch if jobs else 0)
+        claimed = loop.turn(finished, batch if jobs else 0)
         for _ in claimed:
             watch.handle()
         jobs -= len(claimed)
@@ -133,7 +133,7 @@ def _inline(url: str, jobs: int, watch: Stopwatch, _threads: int, batch: int) ->
 
 
 def _threaded(url: str, jobs: int, watch: Stopwatch, threads: int, batch: int) -> None:
-    turnstile = Turnstile(url)
+    loop = BareLoop(url)
     work: SimpleQueue[tuple[str, int, str]] = SimpleQueue()
     done: deque[tuple[str, int]] = deque()
     some_done = threading.Semaphore(0)
@@ -156,7 +156,7 @@ def _threaded(url: str, jobs: int, watch: Stopwatch, threads: int, batch: int) -
         if not finished and not room:
             some_done.acquire(timeout=0.001)
             continue
-        claimed = turnstile.turn(finished, room)
+        claimed = loop.turn(finished, room)
         jobs -= len(claimed)
         in_flight += len(claimed)
         for item in claimed:

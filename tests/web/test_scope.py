@@ -168,8 +168,8 @@ def test_a_scope_without_queues_sees_nothing(sides: Jobs) -> None:
 
 
 def test_a_count_that_could_not_look_at_everything_says_so(sides: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in ("counting.WINDOW", "causes.WINDOW"):
-        monkeypatch.setattr(f"sloppyjobs.storage.{place}", 2)
+    for module in ("counts", "dead_groups"):
+        monkeypatch.setattr(f"sloppyjobs.storage.reads.{module}.WINDOW", 2)
     monkeypatch.setattr("sloppyjobs.storage.reads.counts.CAP", 2)
     for _ in range(3):
         sides.enqueue(f"{FOREIGN}-fails", {})

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 AGREED = "48-states.css"
 """Parts of the design that a page may use without bringing a style of its own."""
-OUTCOMES = ROOT / "sloppyjobs" / "occurrences.py"
+OUTCOMES = ROOT / "sloppyjobs" / "schedules" / "occurrences.py"
 """What became of an occurrence is a class, too."""
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _LAYER = re.compile(r"@layer [^{;]*")

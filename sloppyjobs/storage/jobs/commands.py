@@ -1,4 +1,4 @@
-"""What an operator may do to jobs: fenced walks along the edges of the state machine, one or many in a transaction."""
+"""What an operator may do to jobs: fenced transitions, one or many in a transaction."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Commands:
         actor: str | None = None,
         message: str | None = None,
     ) -> tuple[Job, bool]:
-        """Walk one edge, under the row's lock; a job that is there already is returned as it is.
+        """Move a job to a status, under the row's lock; a job that has it already is returned as it is.
 
         Raises ``InvalidTransition`` where the state machine has no such edge. The flag says whether anything
         was written.

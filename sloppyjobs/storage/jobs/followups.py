@@ -1,4 +1,4 @@
-"""What must happen with the edges of jobs on which something hangs, in the transaction that walks them.
+"""What must happen with the edges of jobs on which something hangs, in the transaction that changes their status.
 
 A job says in its column ``followups`` what hangs on it; plain jobs have NULL there, and cost nothing. Every way in
 which a job moves on after it was written ends here: settlement of any outcome, lease expiry, commands, retention,
@@ -26,7 +26,7 @@ class Followup(IntFlag):
 
 
 class Edge(NamedTuple):
-    """An edge that a job has walked, and what hangs on the job."""
+    """A transition of a job, and what hangs on the job."""
 
     job_id: str
     source: Status

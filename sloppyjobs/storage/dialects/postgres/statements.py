@@ -198,7 +198,7 @@ settled AS (
   FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(results)s::text[])
        AS given(id, attempt, microseconds, result), clock
   -- An expression, not the column: the index of running jobs must look unusable, for the way is by primary key.
-  -- And = ANY, not =, of which a plan for a small table makes a walk along the whole primary key.
+  -- And = ANY, not =, for which a plan made for a small table scans the whole primary key.
   WHERE j.id = ANY (ARRAY[given.id]) AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
     AND j.attempt_count = given.attempt AND j.followups IS NULL
   RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds
