@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 import sqlglot
-from plain_stores import SqlitePlain
+from plain_stores import PlainSqlite, database_by
 from sqlalchemy import CompoundSelect, Delete, Dialect, Insert, Select, Update, event, make_url
 from sqlalchemy.dialects import mssql, mysql
 from sqlalchemy.dialects.mysql.mariadb import MariaDBDialect
 from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 
 from sloppyjobs import Jobs
-from sloppyjobs.storage import FakeClock
+from sloppyjobs.storage import FakeClock, SqlStore
 from sloppyjobs.storage.schema.style import ColumnTypes
 
 DATABASES: dict[str, tuple[Callable[..., Dialect], str]] = {
@@ -34,7 +34,8 @@ NOON = "2026-01-01T12:00:00Z"
 def executed(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """The statements by which jobs are written, run, listed, counted, commanded and removed."""
     clock = FakeClock(NOON)
-    store = SqlitePlain(make_url(f"sqlite:///{tmp_path_factory.mktemp('common') / 'jobs.db'}"), clock=clock)
+    url = make_url(f"sqlite:///{tmp_path_factory.mktemp('common') / 'jobs.db'}")
+    store = SqlStore(database_by(PlainSqlite, url, clock))
     store.init()
     seen: list[Any] = []
     event.listen(store.engine, "before_execute", lambda _connection, statement, *_rest: seen.append(statement))

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from plain_stores import PlainSqliteDialect
+from plain_stores import PlainSqlite
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, create_engine, insert, select
 
 from sloppyjobs import Jobs
@@ -29,7 +29,7 @@ def connection() -> Connection:
     return opened
 
 
-@pytest.mark.parametrize("dialect", [SqliteDialect, PlainSqliteDialect])
+@pytest.mark.parametrize("dialect", [SqliteDialect, PlainSqlite])
 @pytest.mark.parametrize("width", [1, 2, 3])
 @pytest.mark.parametrize("descending", [False, True])
 def test_the_rows_beyond_a_key_are_those_that_sort_after_it(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from plain_stores import PlainSqliteDialect, SqlitePlain
+from plain_stores import PlainSqlite, database_by
 from sqlalchemy import Column, Computed, String, inspect, make_url
 
 from sloppyjobs import Jobs
@@ -33,22 +33,16 @@ class GeneratedColumns(TableStyle):
         return IndexForm(("queued_in", *columns[1:]) if of_claims else columns)
 
 
-class GeneratedDialect(PlainSqliteDialect):
+class GeneratedSqlite(PlainSqlite):
     """The plain dialect with generated columns."""
 
     style = GeneratedColumns()
 
 
-class GeneratedSqlite(SqlitePlain):
-    """A storage of it."""
-
-    dialect_type = GeneratedDialect
-
-
-@pytest.fixture(params=[SqlitePlain, GeneratedSqlite])
+@pytest.fixture(params=[PlainSqlite, GeneratedSqlite])
 def store(request: pytest.FixtureRequest, sqlite_url: str) -> Iterator[SqlStore]:
-    """A storage whose tables were made in this style."""
-    made = request.param(make_url(sqlite_url))
+    """A store whose tables were made in the style of this dialect."""
+    made = SqlStore(database_by(request.param, make_url(sqlite_url)))
     made.init()
     yield made
     made.close()
@@ -74,7 +68,7 @@ def test_jobs_run_in_tables_of_every_style(store: SqlStore) -> None:
     assert [one.id for one in jobs.admin.list_jobs("succeeded")] == [job.id]
 
 
-@pytest.mark.parametrize("store", [SqlitePlain], indirect=True)
+@pytest.mark.parametrize("store", [PlainSqlite], indirect=True)
 def test_the_common_style_has_no_predicates(store: SqlStore) -> None:
     assert store.tables.style is COMMON_STYLE
     indexes = inspect(store.engine).get_indexes("sloppy_jobs")
