@@ -96,7 +96,10 @@ class NewJobs:
         try:
             return self.make(item[0], item[1] if len(item) > 1 else None, id, given)
         except errors.JobsError as error:
-            raise type(error)(f"items[{position}]: {error}") from None
+            named = type(error)(f"items[{position}]: {error}")
+            if isinstance(error, errors.Refused) and isinstance(named, errors.Refused) and error.field is not None:
+                named.field, named.reason = f"items[{position}].{error.field}", error.reason
+            raise named from None
 
 
 def connection_of(session: Any, connection: Connection | None) -> Connection | None:

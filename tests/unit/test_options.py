@@ -225,3 +225,19 @@ def test_every_queue_is_no_queue_for_a_job() -> None:
     ):
         with pytest.raises(InvalidOption, match=r"queue='\*': must be the name of one queue"):
             use()
+
+
+@pytest.mark.parametrize(
+    ("item", "field"),
+    [
+        (("greet", {}, {"priority": "high"}), "items[1].priority"),
+        (("greet", {"at": object()}), "items[1].payload.at"),
+    ],
+)
+def test_a_refused_item_of_a_bulk_call_names_its_place_and_its_field(item: Any, field: str) -> None:
+    jobs = Jobs("sqlite://")
+    jobs.declare("greet")
+    with pytest.raises((InvalidOption, InvalidPayload), match=r"items\[1\]: ") as refused:
+        jobs.enqueue_many([("greet", {}), item])
+    assert refused.value.field == field
+    assert refused.value.reason is not None
