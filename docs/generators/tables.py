@@ -60,7 +60,7 @@ JOB = {
     "error_code": "The [code](errors.md) of the last failure.",
     "error_type": "The exception's class.",
     "error_frame": "The application's module and function in which it was raised.",
-    "error_message": "The exception's text, cleaned and cut.",
+    "error_message": "The exception's text, cleaned and truncated.",
     "paused_from": "The status to which `resume` brings it back.",
     "finished_at": "When it ended; retention counts from here.",
 }
@@ -80,12 +80,12 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             "error_code": "Why it did not succeed.",
             "error_type": "The exception's class.",
             "error_frame": "The application's module and function in which it was raised.",
-            "error_message": "The exception's text, cleaned and cut.",
-            "traceback": "The traceback, cleaned and cut.",
+            "error_message": "The exception's text, cleaned and truncated.",
+            "traceback": "The traceback, cleaned and truncated.",
         },
     ),
     "events": (
-        "One row for each edge that a job walked, written in the same transaction as the change itself.",
+        "One row for each edge that a job took, written in the same transaction as the change itself.",
         {
             "id": "A number that the database gives; it orders the events of a job.",
             "job_id": "The job.",

@@ -38,7 +38,7 @@ from sloppyjobs.storage.checks import Check
 from sloppyjobs.storage.driver import Prepared
 from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
 from sloppyjobs.storage.schema.tables import Tables
-from sloppyjobs.storage.watcher import Watcher
+from sloppyjobs.storage.watcher import NoWatcher, Watcher
 
 if TYPE_CHECKING:
     from sloppyjobs.storage.database import Database
@@ -164,9 +164,9 @@ class Dialect(ABC):
         """The statement, compiled for the cursor of the engine's driver."""
         return Prepared(statement, engine)
 
-    @abstractmethod
-    def watcher(self, engine: Engine) -> Watcher:
-        """Waits for news from other processes."""
+    def watcher(self, engine: Engine) -> Watcher:  # noqa: ARG002
+        """Waits for news from other processes; without it workers poll."""
+        return NoWatcher()
 
     def refuse_caller(self, connection: Connection) -> None:  # noqa: B027
         """Raise ``InvalidOption`` for a caller's connection that has no transaction to write in."""
@@ -243,6 +243,7 @@ class Dialect(ABC):
     # URLs
 
     default_port: ClassVar[int | None] = None
+    """The port of a server whose URL names none."""
 
     def place(self, url: URL) -> tuple[Any, ...] | None:
         """Where a URL leads, whoever goes there and by whatever driver; None where the URL alone does not say."""

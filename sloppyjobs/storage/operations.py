@@ -18,4 +18,6 @@ class Operations:
     """How each of them is made. The defaults are common SQL."""
 
     insert: Callable[[Database], Insert] = Insert
+    """Writes new jobs."""
     claims: Callable[[Database, Lanes, Settle, Unanswered], Claims] = Claims
+    """Claims, and the turns of a worker, each of which settles and claims."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Protocol
 
 
@@ -15,3 +16,14 @@ class Watcher(Protocol):
     def close(self) -> None:
         """Give the connection back."""
         ...
+
+
+class NoWatcher:
+    """For databases and drivers that tell nobody of a commit: the worker's polling has to do."""
+
+    def wait(self, seconds: float) -> bool:
+        time.sleep(seconds)
+        return False
+
+    def close(self) -> None:
+        """There is nothing to close."""

@@ -24,7 +24,7 @@ from sloppyjobs.storage.dialects.sqlite.dialect import SqliteDialect
 from sloppyjobs.storage.dialects.sqlite.engine import own_engine as sqlite_engine
 from sloppyjobs.storage.schema.tables import Tables
 
-FASTER = {"prepared", "operations"}
+FASTER = {"prepared", "operations", "watcher"}
 """Methods of a dialect that do what the common code does, only faster."""
 
 COMMON = {
@@ -47,6 +47,7 @@ NEEDED = {
     "checks",
     "default_port",
     "ensure_begun",
+    "file",
     "fires_alone",
     "is_lost",
     "is_read_only",

@@ -29,6 +29,7 @@ from sloppyjobs.testing.conformance.settle import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_bounds import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_enqueueing import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_retention import *  # noqa: F403
+from sloppyjobs.testing.conformance.sql_statements import *  # noqa: F403
 
 KINDS: dict[str, type[Dialect]] = {"sqlite-plain": PlainSqlite, "postgres-plain": PlainPostgres}
 

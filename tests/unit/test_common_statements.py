@@ -34,8 +34,8 @@ NOON = "2026-01-01T12:00:00Z"
 def executed(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     """The statements by which jobs are written, run, listed, counted, commanded and removed."""
     clock = FakeClock(NOON)
-    file = tmp_path_factory.mktemp("common") / "jobs.db"
-    store = SqlStore(database_by(PlainSqlite, make_url(f"sqlite:///{file}"), clock))
+    url = make_url(f"sqlite:///{tmp_path_factory.mktemp('common') / 'jobs.db'}")
+    store = SqlStore(database_by(PlainSqlite, url, clock))
     store.init()
     seen: list[Any] = []
     event.listen(store.engine, "before_execute", lambda _connection, statement, *_rest: seen.append(statement))

@@ -41,7 +41,7 @@ class GeneratedSqlite(PlainSqlite):
 
 @pytest.fixture(params=[PlainSqlite, GeneratedSqlite])
 def store(request: pytest.FixtureRequest, sqlite_url: str) -> Iterator[SqlStore]:
-    """A storage whose tables were made in this style."""
+    """A store whose tables were made in the style of this dialect."""
     made = SqlStore(database_by(request.param, make_url(sqlite_url)))
     made.init()
     yield made

