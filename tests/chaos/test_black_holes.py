@@ -153,7 +153,7 @@ def test_a_silent_listener_is_noticed(proxy: FaultyProxy, proxied_url: str, monk
     jobs = Jobs(storage.postgres(proxied_url, answer_timeout=3))
     jobs.declare("greet")
     watcher: Any = jobs.storage.watch()
-    monkeypatch.setattr(type(watcher), "PROBE_SECONDS", 0.2)
+    monkeypatch.setattr("sloppyjobs.storage.dialects.postgres.watcher.PROBE_SECONDS", 0.2)
     assert watcher.wait(0)
     assert not watcher.wait(0.5), "nothing has happened, and the server answers"
     proxy.black_hole()
@@ -216,12 +216,12 @@ def test_a_worker_sets_keepalives_where_the_application_has_set_none(
     url = proxied_url.replace("postgresql://", "postgresql+psycopg://")
     for connect, expected in ({}, 5), ({"keepalives_idle": 99}, 99):
         engine = create_engine(url, connect_args=connect)
-        apart = storage.postgres(engine).apart()
-        with apart.engine.connect() as connection:
+        separate = storage.postgres(engine).with_own_connections()
+        with separate.engine.connect() as connection:
             assert idle_of(connection) == expected
         with engine.connect() as connection:
             assert idle_of(connection) != 5, "the application's own connections are left alone"
-        apart.close()
+        separate.close()
         engine.dispose()
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
