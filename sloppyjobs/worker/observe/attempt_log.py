@@ -20,7 +20,7 @@ from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.logs import ATTEMPTS, fields_of, indented
 from sloppyjobs.worker.deferred_calls import DeferredCalls
 from sloppyjobs.worker.observe.outcomes import outcome_name
-from sloppyjobs.worker.observe.reported_error import exc_info
+from sloppyjobs.worker.observe.reported_error import ExcInfo, exc_info
 from sloppyjobs.worker.storage import HookStorage
 
 log = logging.getLogger(ATTEMPTS)
@@ -123,16 +123,8 @@ class AttemptLog:
         outcome = outcome_name(ended.settlement.decision)
         message = self._message(ended, outcome)
         dead = message.level >= logging.ERROR and failure is not None
-        record = log.makeRecord(
-            log.name,
-            message.level,
-            __file__,
-            0,
-            message.text,
-            message.arguments,
-            exc_info(failure, self._redactor_for(ended.job.name)) if dead and failure else None,
-            extra=_extra(ended, outcome),
-        )
+        raised = exc_info(failure, self._redactor_for(ended.job.name)) if dead and failure else None
+        record = _make_record(message, raised, _extra(ended, outcome))
         if dead and failure and failure.traceback:
             # What formatters write; the exception itself is for error reporters.
             record.exc_text = indented(self._redacted(ended.job.name, failure.traceback))
@@ -200,6 +192,16 @@ class AttemptLog:
             return Redactor(self._storage.redactions.by_name().get(name, ()))
         except Exception:
             return None
+
+
+def _make_record(message: _Message, raised: ExcInfo | None, extra: dict[str, Any]) -> logging.LogRecord:
+    common = (log.name, message.level, __file__, 0, message.text, message.arguments, raised)
+    if type(log).makeRecord is not logging.Logger.makeRecord:
+        return log.makeRecord(*common, extra=extra)
+    # The logger would compare each of the fields with those that records have, of which they are none.
+    record = log.makeRecord(*common)
+    record.__dict__.update(extra)
+    return record
 
 
 def _level(ended: Ended, outcome: str) -> int:
