@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 from typing import Literal, cast
 
 import msgspec
@@ -70,7 +71,7 @@ class Retry:
     def retries(self, exc: BaseException) -> bool:
         """Whether the policy tries again after this exception. ``give_up_on`` wins over ``retry_on``."""
         # By name, because a policy restored from JSON has no classes, and must decide like the original.
-        names = {_name(cls) for cls in type(exc).__mro__}
+        names = _names_with_bases(type(exc))  # type: ignore[arg-type] # a class can be hashed
         return names.isdisjoint(_names(self.give_up_on)) and not names.isdisjoint(_names(self.retry_on))
 
     def to_json(self) -> str:
@@ -204,6 +205,11 @@ def _failures(field: str, value: object) -> tuple[Failure, ...]:
 
 def _name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+@lru_cache(maxsize=256)
+def _names_with_bases(kind: type[BaseException]) -> frozenset[str]:
+    return frozenset(map(_name, kind.__mro__))
 
 
 def _names(failures: object) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ Pure: no I/O, no clock. Storage executes what is decided here and decides nothin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.domain.tracebacks import Frame
@@ -77,8 +78,7 @@ def check(source: Status, target: Status, what: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True, gc=False):
     """Why an attempt did not succeed, as it is stored: already cleaned and truncated. ``frames`` are only logged."""
 
     code: str
@@ -89,15 +89,13 @@ class Failure:
     frames: tuple[Frame, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Succeeded:
+class Succeeded(msgspec.Struct, frozen=True, gc=False):
     """The handler returned. ``result`` is JSON text."""
 
     result: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True, gc=False):
     """The handler raised or ran out of time; ``delay`` is what its retry policy answered."""
 
     failure: Failure
@@ -106,27 +104,23 @@ class Failed:
     timed_out: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(msgspec.Struct, frozen=True, gc=False):
     """The lease ran out: the worker died, hung, or lost its network."""
 
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(msgspec.Struct, frozen=True, gc=False):
     """A worker that shuts down returns the job to its queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snoozed:
+class Snoozed(msgspec.Struct, frozen=True, gc=False):
     """The handler asks to be called again later; this attempt does not count."""
 
     delay: float
 
 
-@dataclass(frozen=True, slots=True)
-class Cancelled:
+class Cancelled(msgspec.Struct, frozen=True, gc=False):
     """The handler found that the job is not wanted any more."""
 
     reason: str
@@ -135,8 +129,7 @@ class Cancelled:
 Outcome = Succeeded | Failed | Lost | Released | Snoozed | Cancelled
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """What to write for a finished attempt: the edges to take from ``processing`` and the values to set."""
 
     path: tuple[Status, ...]

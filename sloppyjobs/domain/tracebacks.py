@@ -148,10 +148,33 @@ def _cached_stack(error: BaseException) -> FormattedError | None:
 
 def _last_lines(error: BaseException) -> str:
     """What follows the frames: class, message, notes, suggestions."""
+    plain = _plain_line(error)
+    if plain is not None:
+        return truncate_middle(plain, PART_LIMIT)
     described = traceback.TracebackException(
         type(error), error, error.__traceback__, limit=0, lookup_lines=False, compact=True
     )
     return "".join(truncate_middle(part, PART_LIMIT) for part in described.format_exception_only())
+
+
+_WITH_SUGGESTIONS = (SyntaxError, ImportError, NameError, AttributeError)
+"""Of these ``traceback`` tells more than class and message."""
+
+
+def _plain_line(error: BaseException) -> str | None:
+    """Class and message on one line, as ``traceback`` has them; None where it may have more to tell."""
+    kind = type(error)
+    try:
+        if issubclass(kind, _WITH_SUGGESTIONS) or getattr(error, "__notes__", None) is not None:
+            return None
+        message, module, name = str(error), kind.__module__, kind.__qualname__
+    except BaseException:
+        return None
+    if not type(message) is type(module) is type(name) is str:
+        return None
+    if module not in ("__main__", "builtins"):
+        name = f"{module}.{name}"
+    return f"{name}: {message}\n" if message else f"{name}\n"
 
 
 _HEADER = "Traceback (most recent call last):\n"

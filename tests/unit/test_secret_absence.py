@@ -123,3 +123,30 @@ def test_parts_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> 
         assert len(found._harmless) <= 3
     assert not found.proven("token: xyzzy")
     assert "token: xyzzy" not in found._harmless
+
+
+@pytest.mark.parametrize("name", [*NAME_ENDS, *NAME_WORDS])
+def test_every_secret_name_has_one_of_the_stems_that_are_looked_for_first(name: str) -> None:
+    assert any(stem in name for stem in secret_absence.STEMS)
+
+
+def test_lines_that_are_known_to_be_harmless_say_nothing_of_the_others() -> None:
+    absence = Absence(frozenset())
+    harmless = TRACEBACK.format(1)
+    assert absence.proven(harmless)
+    assert absence.proven(TRACEBACK.format(2))
+    assert not absence.proven(harmless + "password: xyzzy")
+    assert not absence.proven("password: xyzzy\n" + harmless)
+    assert not absence.proven(harmless.replace("ship\n", "ship password=xyzzy\n"))
+    assert absence.proven(harmless)
+
+
+def test_the_lines_that_many_texts_share_are_cached_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret_absence, "MOST_STARTS", 3)
+    absence = Absence(frozenset())
+    for number in range(10):
+        assert absence.proven(f"line {number}\nlast line")
+        assert len(absence._harmless_starts) <= 3
+    long = "a line\n" * secret_absence.LONGEST_START
+    assert absence.proven(long + "last line")
+    assert all(len(start) <= secret_absence.LONGEST_START for start in absence._harmless_starts)

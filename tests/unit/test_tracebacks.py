@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
 import json
 import sys
@@ -271,3 +272,61 @@ def test_equal_functions_of_different_files_are_told_apart() -> None:
             found.append(failures.from_exception(error))
     assert ["/app/one.py" in one.traceback for one in found] == [True, False]
     assert [one.frames[-1].file for one in found] == ["/app/one.py", "/app/two.py"]
+
+
+def _kind(error: BaseException) -> str:
+    return type(error).__name__
+
+
+class _Text(str):
+    """A text with a form of its own."""
+
+    def __str__(self) -> str:
+        return "another text"
+
+
+class _Odd(Exception):
+    def __init__(self, text: Any) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        if isinstance(self.text, Exception):
+            raise self.text
+        return self.text  # type: ignore[no-any-return]
+
+
+class _WithoutModule(Exception):
+    __module__ = None  # type: ignore[assignment]
+
+
+def _with_note() -> Exception:
+    error = ValueError("no")
+    error.add_note("a note")
+    return error
+
+
+def _simple_errors() -> list[BaseException]:
+    kinds = [kind for kind in vars(builtins).values() if isinstance(kind, type) and issubclass(kind, BaseException)]
+    simple = [kind for kind in kinds if not issubclass(kind, UnicodeError | BaseExceptionGroup) or kind is UnicodeError]
+    return [kind("a message") for kind in simple]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *_simple_errors(), ValueError(), ValueError(""), ValueError("two\nlines"), ValueError(1, 2), KeyError(""),
+        OSError(2, "no such file", "name"), UnicodeDecodeError("utf-8", b"x", 0, 1, "no"), _Odd(_Text("text")),
+        _Odd(ValueError("no text")), _Odd(7), _Odd("None"), _WithoutModule("no"), _with_note(),
+        AttributeError("no", name="appendd", obj=[]), ImportError("no", name="x", path="y"),
+        SyntaxError("no", ("file", 1, 2, "some code", 1, 3)), json.JSONDecodeError("no", "{", 0),
+    ],
+    ids=_kind,
+)  # fmt: skip
+def test_the_last_lines_are_those_of_python(error: BaseException) -> None:
+    try:
+        raise error
+    except BaseException as raised:
+        stored = failures.from_exception(raised).traceback
+        expected = traceback.format_exception_only(raised)
+    assert stored is not None
+    assert stored.startswith("Traceback") and stored.endswith("".join(expected))

@@ -268,6 +268,44 @@ def test_a_worker_written_by_others_logs_where_it_settles(jobs: Jobs, seen: Seei
 # What cannot be forged
 
 
+def test_a_logger_of_the_application_s_own_class_gets_the_fields(
+    jobs: Jobs, seen: Seeing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Keeping(logging.Logger):
+        def makeRecord(self, *arguments: Any, extra: Any = None, **others: Any) -> logging.LogRecord:  # noqa: N802
+            record = super().makeRecord(*arguments, extra=extra, **others)
+            record.given = dict(extra)
+            return record
+
+    logger = Keeping("sloppyjobs.attempts", logging.DEBUG)
+    logger.addHandler(seen)
+    monkeypatch.setattr(attempt_log, "log", logger)
+    jobs.define("task", fail, retry=ONCE)
+    job = jobs.enqueue("task", {"password": CANARY})
+    drain(jobs)
+    (record,) = seen.of("dead")
+    assert record.given["job_id"] == record.job_id == job.id
+
+
+def test_a_record_factory_that_has_the_same_fields_loses_no_record(jobs: Jobs, seen: Seeing) -> None:
+    factory = logging.getLogRecordFactory()
+
+    def make(*arguments: Any, **others: Any) -> logging.LogRecord:
+        record = factory(*arguments, **others)
+        record.job_id, record.request_id = None, "r-1"
+        return record
+
+    jobs.define("task", fail, retry=ONCE)
+    job = jobs.enqueue("task", {"password": CANARY})
+    logging.setLogRecordFactory(make)
+    try:
+        drain(jobs)
+    finally:
+        logging.setLogRecordFactory(factory)
+    (record,) = seen.of("dead")
+    assert (record.job_id, record.request_id) == (job.id, "r-1")
+
+
 def test_names_and_errors_forge_no_lines(jobs: Jobs) -> None:
     written = io.StringIO()
     handler = logging.StreamHandler(written)

@@ -136,8 +136,7 @@ class Settle:
         settlement_sql.prepared(self.database, settlement_sql.close_attempts).run(
             cursor, {"given": given, "now": moment}
         )
-        edges = [edge for s in settled for edge in settlement_sql.edges(s)]
-        settlement_sql.write_edges(self.database, cursor, edges, moment)
+        settlement_sql.write_paths(self.database, cursor, settled, moment)
 
     def _settled_before(self, connection: Connection, doubtful: Sequence[Settlement]) -> set[str]:
         """The jobs whose outcome is that of these settlements, whose answers were lost."""

@@ -6,7 +6,7 @@ statements go from the given rows by primary key to each row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain.model import Settlement
-from sloppyjobs.domain.states import FINISHED, Failure, Status, event_type
+from sloppyjobs.domain.states import FINISHED, Decision, Failure, Status, event_type
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import Prepared
 from sloppyjobs.storage.schema.instants import Instant
@@ -64,6 +64,8 @@ ENDED: Columns = {
     "traceback": Text(),
 }
 """The attempts of those jobs, apart from these: a traceback is long, and rows are parsed by every statement."""
+STEP: Columns = {"id": Text(), "attempt": Integer(), "owner": Text(), "message": Text()}
+"""Settlements that all take the same edge: event and statuses are given once."""
 EDGE: Columns = {
     "place": Integer(),
     "job_id": Text(),
@@ -120,13 +122,13 @@ def _error(failure: Failure | None) -> tuple[str | None, ...]:
     return (None,) * 4 if failure is None else (failure.code, failure.type, failure.message, failure.frame)
 
 
-def edges(one: Settlement) -> Iterable[tuple[Any, ...]]:
-    """The events of a settlement, one for each edge of its path, as rows of ``EDGE`` without their place."""
-    decision = one.decision
-    message = decision.failure.message if decision.failure else decision.message
-    for event, source, target in _edges_of(decision.path):
-        yield one.job_id, event, source, target, one.attempt, one.worker_id, None, message
-        message = None
+def step(one: Settlement, message: str | None) -> tuple[Any, ...]:
+    """A settlement that takes an edge, as a row of ``STEP``."""
+    return one.job_id, one.attempt, one.worker_id, message
+
+
+def _message(decision: Decision) -> str | None:
+    return decision.failure.message if decision.failure else decision.message
 
 
 @lru_cache(maxsize=64)
@@ -205,6 +207,19 @@ def record_successes(tables: Tables, given: Subquery, _same: Same) -> Any:
     return insert(tables.events).from_select(list(columns), select(*columns.values()))
 
 
+def record_steps(tables: Tables, given: Subquery, _same: Same) -> Any:
+    """The events of ``STEP``."""
+    columns = {
+        "job_id": given.c.id,
+        **{name: bindparam(name, type_=Text()) for name in ("event_type", "from_status", "to_status")},
+        "attempt_number": given.c.attempt,
+        "worker_id": given.c.owner,
+        "message": given.c.message,
+        "created_at": _now(),
+    }
+    return insert(tables.events).from_select(list(columns), select(*columns.values()))
+
+
 def record_edges(tables: Tables, given: Subquery, _same: Same) -> Any:
     """The events of ``EDGE``, numbered in the order of their places."""
     names = [name for name in EDGE if name != "place"]
@@ -225,6 +240,7 @@ _STATEMENTS: Mapping[Callable[[Tables, Subquery, Same], Any], Columns] = {
     record_successes: SUCCESS,
     settle_jobs: OTHER,
     close_attempts: ENDED,
+    record_steps: STEP,
     record_edges: EDGE,
     promote_jobs: MOVE,
 }
@@ -237,6 +253,21 @@ def prepared(database: Database, build: Callable[[Tables, Subquery, Same], Any])
         build.__name__,
         lambda: build(database.tables, dialect.given_rows("given", _STATEMENTS[build]), dialect.same_key),
     )
+
+
+def write_paths(database: Database, cursor: Any, settled: Sequence[Settlement], moment: Any) -> None:
+    """Write an event for each edge of each settlement's path; the message goes with the first."""
+    by_path: dict[tuple[Status, ...], list[Settlement]] = {}
+    for one in settled:
+        by_path.setdefault(one.decision.path, []).append(one)
+    statement = prepared(database, record_steps)
+    for path, group in by_path.items():
+        rows = [step(one, _message(one.decision)) for one in group]
+        # Edge by edge: what a statement inserts is numbered in any order, and a job's events must be in theirs.
+        for event, source, target in _edges_of(path):
+            edge = {"event_type": event, "from_status": source, "to_status": target}
+            statement.run(cursor, {"given": as_json(rows), "now": moment, **edge})
+            rows = [step(one, None) for one in group]
 
 
 def write_edges(database: Database, cursor: Any, rows: Sequence[tuple[Any, ...]], moment: Any) -> None:

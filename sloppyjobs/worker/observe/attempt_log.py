@@ -20,7 +20,7 @@ from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.logs import ATTEMPTS, fields_of, indented
 from sloppyjobs.worker.deferred_calls import DeferredCalls
 from sloppyjobs.worker.observe.outcomes import outcome_name
-from sloppyjobs.worker.observe.reported_error import exc_info
+from sloppyjobs.worker.observe.reported_error import ExcInfo, exc_info
 from sloppyjobs.worker.storage import HookStorage
 
 log = logging.getLogger(ATTEMPTS)
@@ -57,7 +57,7 @@ class AttemptLog:
         self._definitions = definitions
         self._storage = storage
         self._redactors: dict[str, Redactor | None] = {}
-        # A text is in several places of its record, and jobs that fail of one cause have the same.
+        # Jobs that fail of one cause mostly have the same texts.
         self._redacted = lru_cache(REDACTED_CACHE)(self._redact)
         # Whole batches, because each item of the queue costs a thread switch.
         self._deferred: DeferredCalls[Sequence[Ended]] = DeferredCalls("sloppyjobs-log", self._write_all)
@@ -121,29 +121,23 @@ class AttemptLog:
     def _record(self, ended: Ended) -> logging.LogRecord:
         failure = ended.settlement.decision.failure
         outcome = outcome_name(ended.settlement.decision)
-        message = self._message(ended, outcome)
+        # The message of an error is in several places of its record.
+        error = "" if failure is None else one_line(self._redacted(ended.job.name, failure.message))
+        message = self._message(ended, outcome, error)
         dead = message.level >= logging.ERROR and failure is not None
-        record = log.makeRecord(
-            log.name,
-            message.level,
-            __file__,
-            0,
-            message.text,
-            message.arguments,
-            exc_info(failure, self._redactor_for(ended.job.name)) if dead and failure else None,
-            extra=_extra(ended, outcome),
-        )
+        raised = exc_info(failure, error) if dead and failure else None
+        record = _make_record(message, raised, _extra(ended, outcome))
         if dead and failure and failure.traceback:
             # What formatters write; the exception itself is for error reporters.
             record.exc_text = indented(self._redacted(ended.job.name, failure.traceback))
         return record
 
-    def _message(self, ended: Ended, outcome: str) -> _Message:
+    def _message(self, ended: Ended, outcome: str, message: str) -> _Message:
         job, settlement = ended
         decision = settlement.decision
         identity = (job.id, one_line(job.name))
         numbers = (settlement.attempt, job.max_attempts)
-        error = self._error(job.name, decision.failure)
+        error = _error(decision.failure, message)
         level = _level(ended, outcome)
         match outcome:
             case "succeeded":
@@ -173,18 +167,6 @@ class AttemptLog:
 
     # Secrets
 
-    def _error(self, name: str, failure: Failure | None) -> str:
-        """The error on one line."""
-        if failure is None:
-            return "no error"
-        message = one_line(self._redacted(name, failure.message))
-        if len(message) > ERROR_LIMIT:
-            message = message[:ERROR_LIMIT] + "…"
-        return f"{one_line(failure.type)}: {message}" if failure.type else message
-
-    def _redactor_for(self, name: str) -> Any:
-        return lambda text: self._redacted(name, text)
-
     def _redact(self, name: str, text: str) -> str:
         if name not in self._redactors:
             self._redactors[name] = self._redactor(name)
@@ -200,6 +182,25 @@ class AttemptLog:
             return Redactor(self._storage.redactions.by_name().get(name, ()))
         except Exception:
             return None
+
+
+def _error(failure: Failure | None, message: str) -> str:
+    """The error on one line, with this message."""
+    if failure is None:
+        return "no error"
+    if len(message) > ERROR_LIMIT:
+        message = message[:ERROR_LIMIT] + "…"
+    return f"{one_line(failure.type)}: {message}" if failure.type else message
+
+
+def _make_record(message: _Message, raised: ExcInfo | None, extra: dict[str, Any]) -> logging.LogRecord:
+    common = (log.name, message.level, __file__, 0, message.text, message.arguments, raised)
+    if type(log).makeRecord is not logging.Logger.makeRecord:
+        return log.makeRecord(*common, extra=extra)
+    # The logger would compare each of the fields with those that records have, of which they are none.
+    record = log.makeRecord(*common)
+    record.__dict__.update(extra)
+    return record
 
 
 def _level(ended: Ended, outcome: str) -> int:

@@ -7,7 +7,6 @@ This one has the same name, the redacted message, and frames with the same place
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
 from functools import lru_cache
 from types import FrameType, FunctionType, TracebackType
 
@@ -22,10 +21,13 @@ _NO_INSTRUCTION = -1
 """In place of an instruction's number: the frame's code is not the code of its line."""
 
 
-def exc_info(failure: Failure, redacted: Callable[[str], str]) -> ExcInfo:
-    """The failure as ``logging`` takes exceptions: class, exception and traceback. It is a ``HandlerFailed``."""
+def exc_info(failure: Failure, message: str) -> ExcInfo:
+    """The failure as ``logging`` takes exceptions, with a redacted message: class, exception and traceback.
+
+    The class is a ``HandlerFailed``.
+    """
     kind = _class_named(failure.type or f"{HandlerFailed.__module__}.{HandlerFailed.__qualname__}")
-    error = kind(one_line(redacted(failure.message)))
+    error = kind(message)
     traceback = _traceback(failure.frames)
     return kind, error.with_traceback(traceback), traceback
 

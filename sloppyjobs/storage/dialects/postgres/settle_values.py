@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from sloppyjobs.domain.model import Settlement
-from sloppyjobs.domain.states import Failure, Status, event_type
+from sloppyjobs.domain.states import Decision, Status, event_type
 from sloppyjobs.storage.dialects.postgres.arrays import Texts
 from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs.counters import shard_of
@@ -39,27 +39,35 @@ def successes(ordered: Sequence[Settlement]) -> dict[str, Any]:
 
 def mixed(ordered: Sequence[Settlement]) -> dict[str, Any]:
     """What the statement for any mixture takes."""
-    decisions = [one.decision for one in ordered]
-    words = [_words(decision.path) for decision in decisions]
-    failures = [decision.failure or _NONE for decision in decisions]
+    rows = [_SUCCESS if one.decision.path == SUCCEEDED else _row(one.decision) for one in ordered]
+    vias, targets, events, ends, delays, extras, *texts = zip(*rows, strict=True)
     return {
         **successes(ordered),
-        "vias": array_text([word[0] for word in words]),
-        "targets": array_text([word[1] for word in words]),
-        "events": array_text([word[2] for word in words]),
-        "ends": array_text([decision.attempt.value for decision in decisions]),
-        "delays": array_text([repr(one.delay) if one.path[-1] is Status.RETRYING else "null" for one in decisions]),
-        "extras": array_text(["0" if decision.counts else "1" for decision in decisions]),
-        "codes": Texts(failure.code or None for failure in failures),
-        "types": Texts(failure.type for failure in failures),
-        "messages": Texts(None if failure is _NONE else failure.message for failure in failures),
-        "frames": Texts(failure.frame for failure in failures),
-        "traces": Texts(failure.traceback for failure in failures),
-        "reasons": Texts(decision.message for decision in decisions),
+        "vias": array_text(vias),
+        "targets": array_text(targets),
+        "events": array_text(events),
+        "ends": array_text(ends),
+        "delays": array_text(delays),
+        "extras": array_text(extras),
+        **{name: Texts(values) for name, values in zip(_TEXTS, texts, strict=True)},
     }
 
 
-_NONE = Failure("", "")
+_TEXTS = ("codes", "types", "messages", "frames", "traces", "reasons")
+_SUCCESS = ("null", "succeeded", "succeeded", "succeeded", "null", "0", *(None,) * len(_TEXTS))
+
+
+def _row(decision: Decision) -> tuple[str | None, ...]:
+    """What ``mixed`` says of one attempt that did not succeed."""
+    via, target, event = _words(decision.path)
+    failure = decision.failure
+    texts = (
+        (None,) * 5
+        if failure is None
+        else (failure.code or None, failure.type, failure.message, failure.frame, failure.traceback)
+    )
+    delay = repr(decision.delay) if decision.path[-1] is Status.RETRYING else "null"
+    return via, target, event, decision.attempt.value, delay, "0" if decision.counts else "1", *texts, decision.message
 
 
 @lru_cache(maxsize=64)

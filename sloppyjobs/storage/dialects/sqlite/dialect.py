@@ -143,12 +143,15 @@ class SqliteDialect(Dialect):
 
     def given_rows(self, name: str, columns: Mapping[str, TypeEngine[Any]]) -> Subquery:
         """``json_each``."""
-        row = sql.json_each(json_parameter(name)).table_valued("value")
+        each = sql.json_each(json_parameter(name)).table_valued("value")
+        # ``value`` is written as text whenever it is read, so it is read once: a limit below a condition keeps
+        # SQLite from reading it for each of the columns.
+        row = select(each.c.value).suffix_with("LIMIT -1").subquery("each_row")
         values = [
             sql.json_extract(row.c.value, literal_column(f"'$[{place}]'"), type_=kind).label(column)
             for place, (column, kind) in enumerate(columns.items())
         ]
-        return select(*values).subquery("given")
+        return select(*values).where(row.c.value.is_not(None)).subquery("given")
 
     def insert_if_absent(self, table: Table, names: Sequence[str]) -> Any:
         """``ON CONFLICT DO NOTHING``."""
