@@ -174,6 +174,9 @@ class Dialect(ABC):
     def ensure_begun(self, connection: Connection) -> None:  # noqa: B027
         """Make sure that a transaction is open, so that the release of a savepoint does not commit."""
 
+    transactional_ddl: ClassVar[bool] = True
+    """Whether a migration is one transaction; elsewhere a lease keeps others from it, and each step looks first."""
+
     @abstractmethod
     def lock_migrations(self, connection: Connection) -> None:
         """Wait until no other process migrates, until the end of the transaction."""
