@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from sqlalchemy import URL, Connection, Engine
 
@@ -145,14 +145,20 @@ class Jobs(Defining, AsyncJobs):
         correlation_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         principal: str | None = None,
+        business_key: str | None = None,
+        on_conflict: Literal["return", "reject", "replace"] | None = None,
+        unique: Literal["live", "pending"] | None = None,
+        unique_for: Duration | None = None,
         session: Session | scoped_session[Any] | None = None,
         connection: Connection | None = None,
     ) -> Job:
         """Write a job, in the caller's transaction where ``session`` or ``connection`` is given.
 
         A job whose ``idempotency_key`` is taken is not written; the one that has the key is returned, with
-        ``existing`` set. Raises, before anything is written, ``UnknownJob``, ``InvalidPayload`` or
-        ``InvalidOption``.
+        ``existing`` set. So is one whose ``business_key`` a live job has, unless ``on_conflict`` says "reject"
+        (``KeyConflict``) or "replace"; ``unique="pending"`` gives the key up when the job starts, and ``unique_for``
+        keeps it for that long even if the job ends sooner. Raises, before anything is written, ``UnknownJob``,
+        ``InvalidPayload`` or ``InvalidOption``.
         """
         given = {
             "queue": queue,
@@ -166,6 +172,10 @@ class Jobs(Defining, AsyncJobs):
             "correlation_id": correlation_id,
             "metadata": metadata,
             "principal": principal,
+            "business_key": business_key,
+            "on_conflict": on_conflict,
+            "unique": unique,
+            "unique_for": unique_for,
         }
         new = self._new_jobs().make(name, payload, self._internals.ids.new("job"), given)
         return self._insert([new], session, connection)[0]

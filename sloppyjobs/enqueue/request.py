@@ -12,7 +12,7 @@ from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.model import NewJob, Terms
 from sloppyjobs.enqueue import bulk_terms, typed_payloads
 from sloppyjobs.enqueue.definitions import Definition, Definitions, default_terms
-from sloppyjobs.enqueue.option_rules import OPTIONS
+from sloppyjobs.enqueue.option_rules import OPTIONS, refuse_together
 
 
 class NewJobs:
@@ -73,12 +73,10 @@ class NewJobs:
         """A job of that name with the given options; those that are None take the definition's."""
         definition = self._definitions.require(name)
         fields = default_terms(definition)
-        for option, one in OPTIONS.items():
-            chosen = given.get(option)
-            if chosen is not None:
-                fields |= one.read(chosen, fields)
-        if "run_at" in fields and "delay" in fields:
-            raise errors.InvalidOption("delay and run_at exclude each other: pass one of them")
+        chosen = {option: value for option in OPTIONS if (value := given.get(option)) is not None}
+        refuse_together(chosen)
+        for option, value in chosen.items():
+            fields |= OPTIONS[option].read(value, fields)
         if definition.input is not None:
             value = payload.validate_input(value, definition.input, limit=self._limit)
         return NewJob(id, payload.encode(value, limit=self._limit), Terms(**fields))

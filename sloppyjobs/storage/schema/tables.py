@@ -21,6 +21,7 @@ _BUILDERS = (
     service_tables.locks,
     service_tables.stats,
     service_tables.audit,
+    job_tables.keys,
     job_tables.logs,
     job_tables.archive,
     service_tables.redactions,
@@ -109,6 +110,11 @@ class Tables:
     def audit(self) -> Table:
         """Who commanded what, when and why."""
         return self._table("job_audit")
+
+    @property
+    def keys(self) -> Table:
+        """Business keys that are taken, and by which job."""
+        return self._table("job_keys")
 
     @property
     def logs(self) -> Table:
