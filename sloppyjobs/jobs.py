@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
+from msgspec import structs
 from sqlalchemy import URL, Connection, Engine
 
 from sloppyjobs.domain import failures, options, payload
@@ -17,8 +18,8 @@ from sloppyjobs.domain.states import Failed, Outcome, Succeeded, decide
 from sloppyjobs.enqueue.asynchronous import AsyncJobs
 from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
-from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, Item, Moment
-from sloppyjobs.enqueue.request import NewJobs, connection_of
+from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, EnqueueOptions, Item, Moment
+from sloppyjobs.enqueue.request import NewJobs, connection_of, inherited_options
 from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
 from sloppyjobs.ids import Ids
 from sloppyjobs.internals import Internals
@@ -200,6 +201,28 @@ class Jobs(Defining, AsyncJobs):
     def enqueue_at(self, name: str, payload: Any, when: Moment, **options: Unpack[DelayedOptions]) -> Job:
         """Enqueue for an instant; one in the past is due at once."""
         return self.enqueue(name, payload, run_at=when, **options)
+
+    def replace(
+        self,
+        job_id: Job[Any] | str,
+        payload: Any = None,
+        *,
+        session: Session | scoped_session[Any] | None = None,
+        connection: Connection | None = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> Job:
+        """Write a job in the place of one that is not running and has not ended, which is cancelled.
+
+        What ``options`` do not say is as in the replaced job: queue, priority, run time, timeout, business key,
+        correlation id, metadata, principal. With ``delay`` each call puts the work off anew. ``superseded_by`` of the
+        old job and ``supersedes`` of the new one name the other. Raises ``InvalidTransition`` where the old job is
+        running or has ended, and whatever ``enqueue`` raises.
+        """
+        old = self.get(id_of(job_id))
+        given = {**inherited_options(old, options), **options}
+        made = self._new_jobs().make(old.name, payload, self._internals.ids.new("job"), given)
+        new = structs.replace(made, terms=structs.replace(made.terms, supersedes=old.id))
+        return self._insert([new], session, connection)[0]
 
     def get(self, job_id: str) -> Job:
         """The job with this id, as it is now, or ``UnknownJob``."""

@@ -135,8 +135,8 @@ class Dialect(ABC):
         """Add to a minute's counters, or start them."""
 
     @abstractmethod
-    def add_deaths(self, rows: Sequence[dict[str, Any]]) -> Any:
-        """The statement that adds these rows to those there are."""
+    def add_deaths(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+        """Add these rows to those there are."""
 
     def same_key(self, column: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElement[bool]:
         """The condition that finds a row by its given key, through the index of the key."""
@@ -173,6 +173,9 @@ class Dialect(ABC):
 
     def ensure_begun(self, connection: Connection) -> None:  # noqa: B027
         """Make sure that a transaction is open, so that the release of a savepoint does not commit."""
+
+    transactional_ddl: ClassVar[bool] = True
+    """Whether a migration is one transaction; elsewhere a lease keeps others from it, and each step looks first."""
 
     @abstractmethod
     def lock_migrations(self, connection: Connection) -> None:

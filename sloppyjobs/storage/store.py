@@ -23,7 +23,7 @@ from sloppyjobs.storage.inspection import SqlInspection
 from sloppyjobs.storage.jobs.commands import Commands
 from sloppyjobs.storage.jobs.followups import Followups
 from sloppyjobs.storage.jobs.held_rows import HeldRows
-from sloppyjobs.storage.jobs.keyed_insert import KeyedInsert, has_business_key
+from sloppyjobs.storage.jobs.keyed_insert import KeyedInsert, concerns_others
 from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.leases import Leases
@@ -201,7 +201,7 @@ class SqlStore:
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
-        inserts = self.keyed_inserts if has_business_key(new) else self.inserts
+        inserts = self.keyed_inserts if concerns_others(new) else self.inserts
         return inserts.insert_jobs(new, connection)
 
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:

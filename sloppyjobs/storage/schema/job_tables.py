@@ -17,10 +17,9 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     SmallInteger,
     Table,
-    Text,
 )
 
-from sloppyjobs.storage.schema.column_types import ByteText, KeyText, RowNumber, Word
+from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, RowNumber, Word
 from sloppyjobs.storage.schema.columns import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, JobColumn, New
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.partial_indexes import partial_index
@@ -105,8 +104,8 @@ def logs(prefix: str, metadata: MetaData) -> None:
         Column("job_id", ByteText, nullable=False),
         Column("attempt_number", Integer, nullable=False),
         Column("level", Word, nullable=False),
-        Column("message", Text, nullable=False),
-        Column("fields", Text),
+        Column("message", LongText, nullable=False),
+        Column("fields", LongText),
         Column("created_at", Instant, nullable=False),
     )
     Index(f"ix_{prefix}job_logs_job", logs.c.job_id, logs.c.id)
@@ -119,6 +118,6 @@ def archive(prefix: str, metadata: MetaData) -> None:
         metadata,
         *(_job_column(column) for column in JOB_COLUMNS if column.archived),
         Column("archived_at", Instant, nullable=False),
-        Column("history", Text, nullable=False),
+        Column("history", LongText, nullable=False),
     )
     Index(f"ix_{prefix}job_archive_archived", archive.c.archived_at, archive.c.id)

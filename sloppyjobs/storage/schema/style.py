@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
-from sqlalchemy import BigInteger, Column, DateTime, String
+from sqlalchemy import BigInteger, DateTime, String, Text
 from sqlalchemy.exc import CompileError
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain.states import Status
@@ -23,6 +24,14 @@ class ColumnTypes:
     def text(self, length: int) -> TypeEngine[Any]:
         """Text that sorts byte by byte, so that a cursor means the same on every database."""
         return String(length)
+
+    def short_text(self, length: int) -> TypeEngine[Any]:
+        """Text that nothing is sorted by."""
+        return String(length)
+
+    def long_text(self) -> TypeEngine[Any]:
+        """Text of any length."""
+        return Text()
 
     def row_number(self) -> TypeEngine[Any]:
         """A number that the database gives to each new row."""
@@ -71,6 +80,8 @@ class TableStyle:
     """The status in the predicates of the indexes of lists; queries that mean one of these repeat its predicate."""
     table_settings: ClassVar[Mapping[str, str]] = {}
     """Statements that follow the creation of a table, by its name without prefix; ``{table}`` is its full name."""
+    long_key: ClassVar[Mapping[str, Any]] = {}
+    """Options of primary keys that several texts make long."""
 
     def partial_index(self, columns: tuple[str, ...], where: str, *, distinct: bool = False) -> IndexForm:  # noqa: ARG002
         """An index over the rows that meet ``where``; over all rows where there are no such indexes.
@@ -79,8 +90,9 @@ class TableStyle:
         """
         return IndexForm(columns)
 
-    def own_columns(self, table: str) -> tuple[Column[Any], ...]:  # noqa: ARG002
-        """Columns that only this database needs, such as generated ones which replace a predicate of an index."""
+    def own_columns(self, table: str) -> tuple[SchemaItem, ...]:  # noqa: ARG002
+        """Columns, or conditions on columns, that only this database needs, such as generated ones which replace a
+        predicate of an index."""
         return ()
 
     def is_false(self, column: str) -> str:

@@ -19,17 +19,22 @@ _BUILDERS = (
     service_tables.queues,
     service_tables.workers,
     service_tables.locks,
-    service_tables.stats,
     service_tables.audit,
     job_tables.keys,
     job_tables.logs,
     job_tables.archive,
-    service_tables.redactions,
     service_tables.throttles,
     operator_tables.deaths,
     operator_tables.retry_runs,
     operator_tables.retry_members,
     operator_tables.form_keys,
+)
+_STYLED_BUILDERS = (
+    job_tables.jobs,
+    service_tables.stats,
+    service_tables.redactions,
+    service_tables.recurring,
+    job_tables.events,
 )
 
 
@@ -37,11 +42,10 @@ _BUILDERS = (
 def _metadata(prefix: str, schema: str | None, style: TableStyle) -> MetaData:
     """The tables of an installation. Nothing changes them, so storages share them: building them takes milliseconds."""
     built = MetaData(schema=schema)
-    job_tables.jobs(prefix, built, style)
     for build in _BUILDERS:
         build(prefix, built)
-    service_tables.recurring(prefix, built, style)
-    job_tables.events(prefix, built, style)
+    for build_styled in _STYLED_BUILDERS:
+        build_styled(prefix, built, style)
     return built
 
 
