@@ -136,8 +136,8 @@ class Dialect(ABC):
         """Add to a minute's counters, or start them."""
 
     @abstractmethod
-    def add_deaths(self, rows: Sequence[dict[str, Any]]) -> Any:
-        """The statement that adds these rows to those there are."""
+    def add_deaths(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+        """Add these rows to those there are."""
 
     def same_key(self, column: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElement[bool]:
         """The condition that finds a row by its given key, through the index of the key."""
