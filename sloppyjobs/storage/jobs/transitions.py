@@ -82,9 +82,10 @@ class Transitions:
         dead = [state.id for state, _ in moves if state.status is Status.DEAD]
         if dead:
             self.deaths.record(connection, dead)
-        all_changed(connection.execute(self._move_jobs(given, now), values).rowcount, len(moves))
+        moved = connection.execute(self.dialect.from_given(self._move_jobs(given, now)), values).rowcount
+        all_changed(moved, len(moves))
         if any(state.status is Status.PROCESSING for state, _ in moves):
-            connection.execute(self._end_attempts(given, now, message), values)
+            connection.execute(self.dialect.from_given(self._end_attempts(given, now, message)), values)
         connection.execute(self._record_moves(given, now, actor, message), values)
         self._count_cancelled(connection, moves, now)
         if any(step.target is Status.QUEUED or state.status is Status.PROCESSING for state, step in moves):

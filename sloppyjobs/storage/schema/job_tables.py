@@ -35,14 +35,14 @@ def jobs(prefix: str, metadata: MetaData, style: TableStyle) -> None:
     jobs = Table(f"{prefix}jobs", metadata, *map(_job_column, JOB_COLUMNS), *style.own_columns("jobs"))
     last = () if style.claim_by_instant else ("id",)
     claim = ("queue", "name", "priority DESC", "run_at", "created_at", *last)
-    partial_index(jobs, style, f"ix_{prefix}jobs_claim", claim, "status = 'queued'", distinct=True)
+    partial_index(jobs, style, f"ix_{prefix}jobs_claim", claim, style.status_in("queued"), distinct=True)
     for suffix, columns, where in (
-        ("lease", ("locked_until",), "status = 'processing'"),
-        ("due", ("run_at", "id"), "status IN ('scheduled', 'retrying')"),
+        ("lease", ("locked_until",), style.status_in("processing")),
+        ("due", ("run_at", "id"), style.status_in("scheduled", "retrying")),
         ("schedule", ("schedule_id", "occurrence_at", "id"), "schedule_id IS NOT NULL"),
         ("correlation", ("correlation_id", "created_at", "id"), "correlation_id IS NOT NULL"),
         ("business_key", ("business_key", "created_at", "id"), "business_key IS NOT NULL"),
-        ("dead", ("error_type", "error_frame", "name", "created_at", "id"), "status = 'dead'"),
+        ("dead", ("error_type", "error_frame", "name", "created_at", "id"), style.status_in("dead")),
     ):
         partial_index(jobs, style, f"ix_{prefix}jobs_{suffix}", columns, where)
     by_creation = ("created_at", "id")

@@ -46,6 +46,8 @@ def _metadata(prefix: str, schema: str | None, style: TableStyle) -> MetaData:
         build(prefix, built)
     for build_styled in _STYLED_BUILDERS:
         build_styled(prefix, built, style)
+    for table in built.tables.values():
+        table.kwargs.update(style.table_options)
     return built
 
 

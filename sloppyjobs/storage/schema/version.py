@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import URL, Column, Connection, MetaData, String, Table, inspect, select
 
 from sloppyjobs import errors
@@ -15,13 +17,14 @@ VERSION = 9
 
 def table(tables: Tables) -> Table:
     """The table that holds the version."""
+    options: dict[str, Any] = {"schema": tables.schema, **tables.style.table_options}
     return Table(
         tables.schema_name,
         MetaData(),
         # Alembic's own column, which it updates by name; the time beside it is ours.
         Column("version_num", String(32), primary_key=True),
         Column("updated_at", Instant),
-        schema=tables.schema,
+        **options,
     )
 
 
