@@ -24,6 +24,7 @@ from sqlalchemy import (
     Subquery,
     Table,
     Text,
+    Update,
     and_,
     bindparam,
     cast,
@@ -135,12 +136,16 @@ class Dialect(ABC):
         """Add to a minute's counters, or start them."""
 
     @abstractmethod
-    def add_deaths(self, rows: Sequence[dict[str, Any]]) -> Any:
-        """The statement that adds these rows to those there are."""
+    def add_deaths(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+        """Add these rows to those there are."""
 
     def same_key(self, column: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElement[bool]:
         """The condition that finds a row by its given key, through the index of the key."""
         return column == given
+
+    def from_given(self, statement: Update) -> Update:
+        """The update of rows that are found by ``same_key``, so that it goes from ``given_rows`` to each of them."""
+        return statement
 
     def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
         """The query, locking what it reads; ``skip`` passes over what others have locked."""
@@ -173,6 +178,9 @@ class Dialect(ABC):
 
     def ensure_begun(self, connection: Connection) -> None:  # noqa: B027
         """Make sure that a transaction is open, so that the release of a savepoint does not commit."""
+
+    transactional_ddl: ClassVar[bool] = True
+    """Whether a migration is one transaction; elsewhere a lease keeps others from it, and each step looks first."""
 
     @abstractmethod
     def lock_migrations(self, connection: Connection) -> None:

@@ -19,7 +19,9 @@ class Prepared:
     __slots__ = ("_fixed", "_names", "sql")
 
     def __init__(self, statement: Executable, engine: Engine) -> None:
-        compiled = statement.compile(dialect=engine.dialect)  # type: ignore[attr-defined]
+        # Some dialects of SQLAlchemy write limits that are numbers into the text, but only when they are asked to.
+        options = {"render_postcompile": True}
+        compiled = statement.compile(dialect=engine.dialect, compile_kwargs=options)  # type: ignore[attr-defined]
         self.sql: str = compiled.string
         self._names: Sequence[str] | None = compiled.positiontup
         self._fixed: Mapping[str, Any] = {k: v for k, v in compiled.params.items() if v is not None}

@@ -39,8 +39,8 @@ def test_an_interrupted_migration_leaves_nothing_behind(empty_url: str, monkeypa
     interrupted = storage.from_url(empty_url)
     run = interrupted.migrations._run_alembic
 
-    def stumble(connection: Any, printed: Any) -> None:
-        run(connection, printed)
+    def stumble(*given: Any) -> None:
+        run(*given)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(interrupted.migrations, "_run_alembic", stumble)

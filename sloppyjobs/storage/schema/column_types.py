@@ -30,4 +30,7 @@ def _by_database(make: Callable[[ColumnTypes], TypeEngine[Any]]) -> TypeEngine[A
 ByteText = _by_database(lambda types: types.text(NAME_LENGTH))
 KeyText = _by_database(lambda types: types.text(KEY_LENGTH))
 Word = _by_database(lambda types: types.text(32))
+ErrorCode = _by_database(lambda types: types.short_text(64))
+LongText = _by_database(lambda types: types.long_text())
+Number = _by_database(lambda types: types.number())
 RowNumber = _by_database(lambda types: types.row_number())

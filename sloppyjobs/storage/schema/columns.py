@@ -11,11 +11,11 @@ from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
 from typing import Any
 
-from sqlalchemy import Column, Float, Integer, String, Text
+from sqlalchemy import Column, Float, Integer
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain.model import Job
-from sloppyjobs.storage.schema.column_types import ByteText, KeyText, RowNumber, Word
+from sloppyjobs.storage.schema.column_types import ByteText, ErrorCode, KeyText, LongText, Number, RowNumber, Word
 from sloppyjobs.storage.schema.instants import Instant
 
 
@@ -102,7 +102,7 @@ JOB_COLUMNS = (
     JobColumn("updated_at", Instant, required=True, new=New.NOW, claimed=True),
     JobColumn("attempt_count", Integer, required=True, new=New.ZERO, claimed=True),
     JobColumn("max_attempts", Integer, required=True, new="max_attempts", claimed=True),
-    JobColumn("timeout_seconds", Float, to_field="timeout", new="timeout", claimed=True),
+    JobColumn("timeout_seconds", Number, to_field="timeout", new="timeout", claimed=True),
     JobColumn("locked_by", ByteText),
     JobColumn("locked_until", Instant, claimed=True),
     JobColumn("idempotency_key", KeyText, new="idempotency_key", claimed=True),
@@ -110,20 +110,23 @@ JOB_COLUMNS = (
     JobColumn("schedule_id", ByteText, new="schedule_id", claimed=True),
     JobColumn("occurrence_at", Instant, new="occurrence_at", claimed=True),
     JobColumn("principal", KeyText, new="principal", claimed=True),
-    JobColumn("payload", Text, required=True, told=False, new=New.PAYLOAD, claimed=True),
-    JobColumn("retry_policy", Text, told=False, new="retry_policy", claimed=True),
-    JobColumn("metadata", Text, as_kind=Kind.OBJECT, new="metadata", claimed=True),
-    JobColumn("result", Text, as_kind=Kind.JSON),
-    JobColumn("progress_percent", Float, to_field="progress"),
-    JobColumn("progress_message", Text),
-    JobColumn("error_code", String(64), claimed=True),
+    JobColumn("payload", LongText, required=True, told=False, new=New.PAYLOAD, claimed=True),
+    JobColumn("retry_policy", LongText, told=False, new="retry_policy", claimed=True),
+    JobColumn("metadata", LongText, as_kind=Kind.OBJECT, new="metadata", claimed=True),
+    JobColumn("result", LongText, as_kind=Kind.JSON),
+    JobColumn("progress_percent", Number, to_field="progress"),
+    JobColumn("progress_message", LongText),
+    JobColumn("error_code", ErrorCode, claimed=True),
     JobColumn("error_type", KeyText, claimed=True),
     JobColumn("error_frame", KeyText, claimed=True),
-    JobColumn("error_message", Text, claimed=True),
+    JobColumn("error_message", LongText, claimed=True),
     JobColumn("paused_from", Word, as_kind=Kind.STATUS),
     JobColumn("finished_at", Instant),
-    JobColumn("progress_fields", Text, as_kind=Kind.OBJECT),
-    JobColumn("followups", Integer, told=False),
+    JobColumn("progress_fields", LongText, as_kind=Kind.OBJECT),
+    JobColumn("followups", Integer, told=False, new="followups"),
+    JobColumn("business_key", KeyText, new="business_key", claimed=True),
+    JobColumn("superseded_by", ByteText),
+    JobColumn("supersedes", ByteText, new="supersedes"),
 )
 
 ATTEMPT_COLUMNS = (
@@ -133,12 +136,12 @@ ATTEMPT_COLUMNS = (
     TableColumn("status", Word, as_kind=Kind.STATUS, required=True),
     TableColumn("started_at", Instant, required=True),
     TableColumn("finished_at", Instant),
-    TableColumn("run_seconds", Float, to_field="duration"),
-    TableColumn("error_code", String(64)),
+    TableColumn("run_seconds", Number, to_field="duration"),
+    TableColumn("error_code", ErrorCode),
     TableColumn("error_type", KeyText),
     TableColumn("error_frame", KeyText),
-    TableColumn("error_message", Text),
-    TableColumn("traceback", Text),
+    TableColumn("error_message", LongText),
+    TableColumn("traceback", LongText),
 )
 
 EVENT_COLUMNS = (
@@ -150,7 +153,7 @@ EVENT_COLUMNS = (
     TableColumn("attempt_number", Integer),
     TableColumn("worker_id", ByteText),
     TableColumn("actor", KeyText),
-    TableColumn("message", Text),
+    TableColumn("message", LongText),
     TableColumn("created_at", Instant, required=True),
 )
 

@@ -2,12 +2,16 @@
 
 Alembic does the migrating, on our own version table and under a database-wide lock, so that eight processes
 which start at once migrate once. Nothing is written to a schema that is newer than this code.
+
+Where DDL is transactional, a migration is one transaction, and the lock ends with it. Elsewhere the lock is a lease,
+and each step looks whether it was done already: what a killed process has begun, the next one finishes.
 """
 
 from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +21,7 @@ from sloppyjobs.storage.answer_timeout import NO_LIMIT, answer_timeout
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.schema import version as schema_version
 from sloppyjobs.storage.schema.instants import Instant
+from sloppyjobs.storage.schema.migration_lease import MigrationLease
 from sloppyjobs.storage.schema.version import VERSION
 
 if TYPE_CHECKING:
@@ -53,21 +58,36 @@ class Migrations:
         return self.dialect.preparation + printed.getvalue()
 
     def _migrate(self) -> int:
-        with self.database.writing() as connection:
-            self.dialect.lock_migrations(connection)
-            found = schema_version.read(self.tables, connection)
-            if found is not None and found > VERSION:
-                schema_version.refuse(self.database.engine.url, found)
-            if found == VERSION:
-                return VERSION
+        if self.dialect.transactional_ddl:
+            with self.database.writing() as connection:
+                self.dialect.lock_migrations(connection)
+                return self._bring_up_to_date(connection)
+        if self._is_there(self.database.read(lambda c: schema_version.read(self.tables, c))):
+            return VERSION
+        lease = MigrationLease(self.database)
+        with lease.held(), self.database.writing() as connection:
+            return self._bring_up_to_date(connection, lease.ensure_held)
+
+    def _is_there(self, found: int | None) -> bool:
+        if found is not None and found > VERSION:
+            schema_version.refuse(self.database.engine.url, found)
+        return found == VERSION
+
+    def _bring_up_to_date(self, connection: Connection, before_step: Callable[[], None] | None = None) -> int:
+        if not self._is_there(schema_version.read(self.tables, connection)):
             schema_version.table(self.tables).create(connection, checkfirst=True)
-            self._run_alembic(connection, None)
+            self._run_alembic(connection, None, before_step)
             connection.execute(
                 update(schema_version.table(self.tables)).values(updated_at=self.database.now(connection))
             )
-            return VERSION
+        return VERSION
 
-    def _run_alembic(self, connection: Connection | None, printed: io.StringIO | None) -> None:
+    def _run_alembic(
+        self,
+        connection: Connection | None,
+        printed: io.StringIO | None,
+        before_step: Callable[[], None] | None = None,
+    ) -> None:
         from alembic.config import Config  # noqa: PLC0415 - slow to import, needed once in a process' life
         from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415
         from alembic.script import ScriptDirectory  # noqa: PLC0415
@@ -84,9 +104,10 @@ class Migrations:
                 output_buffer=printed,
                 version_table=self.tables.schema_name,
                 version_table_schema=self.tables.schema,
-                transactional_ddl=True,
+                transactional_ddl=self.dialect.transactional_ddl,
                 literal_binds=connection is None,
                 sloppy_tables=self.tables,
+                sloppy_before_step=before_step,
             )
             if printed is not None:
                 # Alembic writes the version table itself here, and knows nothing of the time beside its column.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Float, Index, Integer, MetaData, Table, Text
+from sqlalchemy import Column, Index, Integer, MetaData, Table
 
-from sloppyjobs.storage.schema.column_types import ByteText, KeyText, Word
+from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, Number, Word
 from sloppyjobs.storage.schema.instants import Instant
 
 
@@ -36,18 +36,18 @@ def retry_runs(prefix: str, metadata: MetaData) -> None:
         Column("error_type", KeyText),
         Column("error_frame", KeyText),
         # The queues that its actor sees, as JSON; none where that is all of them.
-        Column("queues", Text),
+        Column("queues", LongText),
         Column("kind", Word, nullable=False),
         Column("state", Word, nullable=False),
-        Column("rate", Float),
+        Column("rate", Number),
         Column("wanted", Integer, nullable=False),
         Column("retried", Integer, nullable=False),
         Column("actor", KeyText),
-        Column("reason", Text),
+        Column("reason", LongText),
         Column("created_at", Instant, nullable=False),
         Column("next_at", Instant),
         Column("ended_at", Instant),
-        Column("ended_because", Text),
+        Column("ended_because", LongText),
     )
     c = runs.c
     Index(f"ix_{prefix}job_retry_runs_cause", c.cause, c.created_at, c.id)
@@ -76,6 +76,6 @@ def form_keys(prefix: str, metadata: MetaData) -> None:
         # Who does what the form asks for: whose row it is, when the answer to its insertion was lost.
         Column("claimed_by", ByteText, nullable=False),
         Column("created_at", Instant, nullable=False),
-        Column("answer", Text),
+        Column("answer", LongText),
     )
     Index(f"ix_{prefix}job_form_keys_created_at", keys.c.created_at)

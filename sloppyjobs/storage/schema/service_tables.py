@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, Table, Text
+from sqlalchemy import Boolean, Column, Index, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, Table
 
-from sloppyjobs.storage.schema.column_types import ByteText, KeyText, RowNumber, Word
+from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, Number, RowNumber, Word
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.partial_indexes import partial_index
 from sloppyjobs.storage.schema.style import TableStyle
@@ -20,7 +20,7 @@ def queues(prefix: str, metadata: MetaData) -> None:
         Column("paused_at", Instant),
         Column("paused_until", Instant),
         Column("paused_by", KeyText),
-        Column("pause_reason", Text),
+        Column("pause_reason", LongText),
     )
 
 
@@ -35,12 +35,12 @@ def recurring(prefix: str, metadata: MetaData, style: TableStyle) -> None:
         # Without a queue or a priority of its own, a schedule takes the definition's.
         Column("queue", ByteText),
         Column("priority", Integer),
-        Column("payload", Text, nullable=False),
+        Column("payload", LongText, nullable=False),
         # What the definition said when the schedule was registered, for schedulers that do not know it.
-        Column("job_defaults", Text),
+        Column("job_defaults", LongText),
         Column("kind", Word, nullable=False),
         Column("cron", KeyText),
-        Column("interval_seconds", Float),
+        Column("interval_seconds", Number),
         Column("run_once_at", Instant),
         Column("timezone", KeyText, nullable=False),
         Column("misfire", Word, nullable=False),
@@ -51,12 +51,12 @@ def recurring(prefix: str, metadata: MetaData, style: TableStyle) -> None:
         Column("vanished_at", Instant),
         Column("next_run_at", Instant),
         Column("last_run_at", Instant),
-        Column("last_error", Text),
+        Column("last_error", LongText),
         Column("last_error_at", Instant),
         Column("created_at", Instant, nullable=False),
         Column("updated_at", Instant, nullable=False),
         # What it passed over, as JSON, bounded: written with the cursor, so that it tells what the cursor did.
-        Column("missed", Text),
+        Column("missed", LongText),
         *style.own_columns("recurring_jobs"),
     )
     name = f"ix_{prefix}recurring_jobs"
@@ -73,10 +73,10 @@ def workers(prefix: str, metadata: MetaData) -> None:
         Column("id", ByteText, primary_key=True),
         Column("hostname", KeyText, nullable=False),
         Column("pid", Integer, nullable=False),
-        Column("queues", Text, nullable=False),
-        Column("names", Text, nullable=False),
+        Column("queues", LongText, nullable=False),
+        Column("names", LongText, nullable=False),
         Column("concurrency", Integer, nullable=False),
-        Column("heartbeat_seconds", Float, nullable=False),
+        Column("heartbeat_seconds", Number, nullable=False),
         Column("version", Word, nullable=False),
         Column("status", Word, nullable=False),
         Column("running", Integer, nullable=False),
@@ -99,7 +99,7 @@ def locks(prefix: str, metadata: MetaData) -> None:
     )
 
 
-def stats(prefix: str, metadata: MetaData) -> None:
+def stats(prefix: str, metadata: MetaData, style: TableStyle) -> None:
     """Settlements per minute, by queue and name."""
     Table(
         f"{prefix}job_stats",
@@ -113,8 +113,8 @@ def stats(prefix: str, metadata: MetaData) -> None:
         Column("failed", Integer, nullable=False),
         Column("dead", Integer, nullable=False),
         Column("cancelled", Integer, nullable=False),
-        Column("run_seconds", Float, nullable=False),
-        PrimaryKeyConstraint("minute", "queue", "name", "shard", name=f"pk_{prefix}job_stats"),
+        Column("run_seconds", Number, nullable=False),
+        PrimaryKeyConstraint("minute", "queue", "name", "shard", name=f"pk_{prefix}job_stats", **style.long_key),
     )
 
 
@@ -129,20 +129,20 @@ def audit(prefix: str, metadata: MetaData) -> None:
         Column("action", Word, nullable=False),
         Column("target_type", Word, nullable=False),
         Column("target", KeyText, nullable=False),
-        Column("reason", Text),
-        Column("detail", Text),
+        Column("reason", LongText),
+        Column("detail", LongText),
     )
     Index(f"ix_{prefix}job_audit_target", audit.c.target, audit.c.id)
 
 
-def redactions(prefix: str, metadata: MetaData) -> None:
+def redactions(prefix: str, metadata: MetaData, style: TableStyle) -> None:
     """Secret keys, by the name of their job."""
     Table(
         f"{prefix}job_redactions",
         metadata,
         Column("name", ByteText, nullable=False),
         Column("key", ByteText, nullable=False),
-        PrimaryKeyConstraint("name", "key", name=f"pk_{prefix}job_redactions"),
+        PrimaryKeyConstraint("name", "key", name=f"pk_{prefix}job_redactions", **style.long_key),
     )
 
 

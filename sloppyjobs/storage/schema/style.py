@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
-from sqlalchemy import BigInteger, Column, DateTime, String
+from sqlalchemy import BigInteger, DateTime, Float, String, Text
 from sqlalchemy.exc import CompileError
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain.states import Status
@@ -23,6 +24,18 @@ class ColumnTypes:
     def text(self, length: int) -> TypeEngine[Any]:
         """Text that sorts byte by byte, so that a cursor means the same on every database."""
         return String(length)
+
+    def short_text(self, length: int) -> TypeEngine[Any]:
+        """Text that nothing is sorted by."""
+        return String(length)
+
+    def long_text(self) -> TypeEngine[Any]:
+        """Text of any length."""
+        return Text()
+
+    def number(self) -> TypeEngine[Any]:
+        """A number with fractions, in double precision."""
+        return Float()
 
     def row_number(self) -> TypeEngine[Any]:
         """A number that the database gives to each new row."""
@@ -71,26 +84,42 @@ class TableStyle:
     """The status in the predicates of the indexes of lists; queries that mean one of these repeat its predicate."""
     table_settings: ClassVar[Mapping[str, str]] = {}
     """Statements that follow the creation of a table, by its name without prefix; ``{table}`` is its full name."""
+    table_options: ClassVar[Mapping[str, str]] = {}
+    """Options of every table, under the keywords that SQLAlchemy has for them."""
+    long_key: ClassVar[Mapping[str, Any]] = {}
+    """Options of primary keys that several texts make long."""
 
-    def partial_index(self, columns: tuple[str, ...], where: str, *, distinct: bool = False) -> IndexForm:  # noqa: ARG002
+    def partial_index(
+        self,
+        columns: tuple[str, ...],
+        where: str,  # noqa: ARG002
+        *,
+        distinct: bool = False,  # noqa: ARG002
+    ) -> IndexForm | None:
         """An index over the rows that meet ``where``; over all rows where there are no such indexes.
 
-        ``distinct``: no two rows have the same key.
+        ``distinct``: no two rows have the same key. None where another index serves the same queries.
         """
         return IndexForm(columns)
 
-    def own_columns(self, table: str) -> tuple[Column[Any], ...]:  # noqa: ARG002
-        """Columns that only this database needs, such as generated ones which replace a predicate of an index."""
+    def own_columns(self, table: str) -> tuple[SchemaItem, ...]:  # noqa: ARG002
+        """Columns, or conditions on columns, that only this database needs, such as generated ones which replace a
+        predicate of an index."""
         return ()
 
     def is_false(self, column: str) -> str:
         """The condition that a column of booleans is false."""
         return f"NOT {column}"
 
+    def status_in(self, *statuses: str) -> str:
+        """The condition that jobs have one of these statuses; predicates of indexes and the queries that they serve."""
+        words = ", ".join(f"'{status}'" for status in statuses)
+        return f"status = {words}" if len(statuses) == 1 else f"status IN ({words})"
+
     def in_list(self, status: Status) -> str:
         """The condition by which jobs of a status are found in the order of their creation."""
         if status is Status.PROCESSING:
-            return "status = 'processing'"
+            return self.status_in("processing")
         return f"status = '{status.value}' AND {self.queued_list if status is Status.QUEUED else self.settled_list}"
 
     @property

@@ -19,16 +19,22 @@ _BUILDERS = (
     service_tables.queues,
     service_tables.workers,
     service_tables.locks,
-    service_tables.stats,
     service_tables.audit,
+    job_tables.keys,
     job_tables.logs,
     job_tables.archive,
-    service_tables.redactions,
     service_tables.throttles,
     operator_tables.deaths,
     operator_tables.retry_runs,
     operator_tables.retry_members,
     operator_tables.form_keys,
+)
+_STYLED_BUILDERS = (
+    job_tables.jobs,
+    service_tables.stats,
+    service_tables.redactions,
+    service_tables.recurring,
+    job_tables.events,
 )
 
 
@@ -36,11 +42,12 @@ _BUILDERS = (
 def _metadata(prefix: str, schema: str | None, style: TableStyle) -> MetaData:
     """The tables of an installation. Nothing changes them, so storages share them: building them takes milliseconds."""
     built = MetaData(schema=schema)
-    job_tables.jobs(prefix, built, style)
     for build in _BUILDERS:
         build(prefix, built)
-    service_tables.recurring(prefix, built, style)
-    job_tables.events(prefix, built, style)
+    for build_styled in _STYLED_BUILDERS:
+        build_styled(prefix, built, style)
+    for table in built.tables.values():
+        table.kwargs.update(style.table_options)
     return built
 
 
@@ -109,6 +116,11 @@ class Tables:
     def audit(self) -> Table:
         """Who commanded what, when and why."""
         return self._table("job_audit")
+
+    @property
+    def keys(self) -> Table:
+        """Business keys that are taken, and by which job."""
+        return self._table("job_keys")
 
     @property
     def logs(self) -> Table:

@@ -32,7 +32,7 @@ class Deaths:
         """Add up the deaths of these jobs, which are dead and whose locks are held, before they leave."""
         rows = _summed(self._dead_rows(connection, ids))
         if rows:
-            connection.execute(self.dialect.add_deaths(rows))
+            self.dialect.add_deaths(connection, rows)
 
     def past(
         self, connection: Connection, causes: Sequence[str], queues: Sequence[str] | None

@@ -175,9 +175,9 @@ class PostgresDialect(Dialect):
         """``ON CONFLICT DO UPDATE``, adding."""
         return count_up_on_conflict(insert(self.tables.stats), self.tables.stats)
 
-    def add_deaths(self, rows: Sequence[dict[str, Any]]) -> Any:
+    def add_deaths(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
         """``ON CONFLICT DO UPDATE``, adding."""
-        return add_deaths_on_conflict(insert(self.tables.deaths).values(rows), self.tables.deaths)
+        connection.execute(add_deaths_on_conflict(insert(self.tables.deaths).values(rows), self.tables.deaths))
 
     def lock_migrations(self, connection: Connection) -> None:
         """An advisory lock that ends with the transaction."""

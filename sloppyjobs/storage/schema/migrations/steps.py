@@ -1,7 +1,12 @@
-"""The steps of migrations, under the installation's prefix and schema and in the form of its database."""
+"""The steps of migrations, under the installation's prefix and schema and in the form of its database.
+
+Where a migration is no transaction, an earlier run may have been killed after any step: each step looks first whether
+it was done.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,7 +28,10 @@ def full_name(table: str) -> str:
 
 def create_table(table: str, *parts: Any) -> None:
     """Create a table."""
-    op.create_table(full_name(table), *parts, *style().own_columns(table), schema=_tables().schema)
+    if _looking() and _inspector().has_table(full_name(table), schema=_tables().schema):
+        return
+    options: dict[str, Any] = {"schema": _tables().schema, **style().table_options}
+    op.create_table(full_name(table), *parts, *style().own_columns(table), **options)
 
 
 def apply_settings() -> None:
@@ -31,11 +39,16 @@ def apply_settings() -> None:
     preparer = op.get_context().dialect.identifier_preparer
     for table, statement in style().table_settings.items():
         name = preparer.format_table(sa.table(full_name(table), schema=_tables().schema))
+        _looking()
         op.execute(statement.format(table=name))
 
 
 def add_column(table: str, name: str, kind: Any) -> None:
     """Add a column, which is null in the rows there are."""
+    if _looking() and any(
+        column["name"] == name for column in _inspector().get_columns(full_name(table), schema=_tables().schema)
+    ):
+        return
     op.add_column(full_name(table), sa.Column(name, kind), schema=_tables().schema)
 
 
@@ -43,7 +56,11 @@ def create_index(
     table: str, suffix: str, *columns: str, where: str | None = None, unique: bool = False, distinct: bool = False
 ) -> None:
     """Create an index; with ``where``, one over the rows that meet it, where the database has such indexes."""
+    if _looking() and _has_index(table, _index_name(table, suffix, unique=unique)):
+        return
     form = IndexForm(columns) if where is None else style().partial_index(columns, where, distinct=distinct)
+    if form is None:
+        return
     op.create_index(
         _index_name(table, suffix, unique=unique),
         full_name(table),
@@ -56,12 +73,31 @@ def create_index(
 
 def drop_index(table: str, suffix: str) -> None:
     """Drop an index."""
+    if _looking() and not _has_index(table, _index_name(table, suffix)):
+        return
     op.drop_index(_index_name(table, suffix), table_name=full_name(table), schema=_tables().schema)
 
 
 def _tables() -> Tables:
     tables: Tables = op.get_context().opts["sloppy_tables"]
     return tables
+
+
+def _looking() -> bool:
+    """Whether the step must look first; ``Conflict`` where another process may be migrating by now."""
+    before_step: Callable[[], None] | None = op.get_context().opts["sloppy_before_step"]
+    if before_step is None:
+        return False
+    before_step()
+    return True
+
+
+def _inspector() -> sa.Inspector:
+    return sa.inspect(op.get_bind())
+
+
+def _has_index(table: str, name: str) -> bool:
+    return any(index["name"] == name for index in _inspector().get_indexes(full_name(table), schema=_tables().schema))
 
 
 def _index_name(table: str, suffix: str, *, unique: bool = False) -> str:

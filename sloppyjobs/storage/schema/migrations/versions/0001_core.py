@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sloppyjobs.storage.schema.column_types import ByteText, KeyText, RowNumber, Word
+from sloppyjobs.storage.schema.column_types import ByteText, ErrorCode, KeyText, LongText, Number, RowNumber, Word
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.migrations.steps import apply_settings, create_index, create_table, full_name, style
 
@@ -33,7 +33,7 @@ def _job_columns() -> list[sa.Column[Any]]:
         sa.Column("updated_at", Instant, nullable=False),
         sa.Column("attempt_count", sa.Integer, nullable=False),
         sa.Column("max_attempts", sa.Integer, nullable=False),
-        sa.Column("timeout_seconds", sa.Float),
+        sa.Column("timeout_seconds", Number),
         sa.Column("locked_by", ByteText),
         sa.Column("locked_until", Instant),
         sa.Column("idempotency_key", KeyText),
@@ -41,16 +41,16 @@ def _job_columns() -> list[sa.Column[Any]]:
         sa.Column("schedule_id", ByteText),
         sa.Column("occurrence_at", Instant),
         sa.Column("principal", KeyText),
-        sa.Column("payload", sa.Text, nullable=False),
-        sa.Column("retry_policy", sa.Text),
-        sa.Column("metadata", sa.Text),
-        sa.Column("result", sa.Text),
-        sa.Column("progress_percent", sa.Float),
-        sa.Column("progress_message", sa.Text),
-        sa.Column("error_code", sa.String(64)),
+        sa.Column("payload", LongText, nullable=False),
+        sa.Column("retry_policy", LongText),
+        sa.Column("metadata", LongText),
+        sa.Column("result", LongText),
+        sa.Column("progress_percent", Number),
+        sa.Column("progress_message", LongText),
+        sa.Column("error_code", ErrorCode),
         sa.Column("error_type", KeyText),
         sa.Column("error_frame", KeyText),
-        sa.Column("error_message", sa.Text),
+        sa.Column("error_message", LongText),
         sa.Column("paused_from", Word),
         sa.Column("finished_at", Instant),
     ]
@@ -67,12 +67,12 @@ def _jobs() -> None:
         "run_at",
         "created_at",
         "id",
-        where="status = 'queued'",
+        where=style().status_in("queued"),
     )
     create_index("jobs", "correlation", "correlation_id", "created_at", "id", where="correlation_id IS NOT NULL")
-    create_index("jobs", "dead", "error_type", "error_frame", "created_at", "id", where="status = 'dead'")
-    create_index("jobs", "due", "run_at", "id", where="status IN ('scheduled', 'retrying')")
-    create_index("jobs", "lease", "locked_until", where="status = 'processing'")
+    create_index("jobs", "dead", "error_type", "error_frame", "created_at", "id", where=style().status_in("dead"))
+    create_index("jobs", "due", "run_at", "id", where=style().status_in("scheduled", "retrying"))
+    create_index("jobs", "lease", "locked_until", where=style().status_in("processing"))
     create_index("jobs", "list", "status", "created_at", "id", where=f"{style().listed_status} <> 'processing'")
     create_index("jobs", "schedule", "schedule_id", "occurrence_at", "id", where="schedule_id IS NOT NULL")
     create_index("jobs", "idempotency_key", "idempotency_key", where="idempotency_key IS NOT NULL", unique=True)
@@ -83,7 +83,7 @@ def _archive() -> None:
         "job_archive",
         *_job_columns(),
         sa.Column("archived_at", Instant, nullable=False),
-        sa.Column("history", sa.Text, nullable=False),
+        sa.Column("history", LongText, nullable=False),
     )
     create_index("job_archive", "archived", "archived_at", "id")
 
@@ -97,12 +97,12 @@ def _attempts() -> None:
         sa.Column("status", Word, nullable=False),
         sa.Column("started_at", Instant, nullable=False),
         sa.Column("finished_at", Instant),
-        sa.Column("run_seconds", sa.Float),
-        sa.Column("error_code", sa.String(64)),
+        sa.Column("run_seconds", Number),
+        sa.Column("error_code", ErrorCode),
         sa.Column("error_type", KeyText),
         sa.Column("error_frame", KeyText),
-        sa.Column("error_message", sa.Text),
-        sa.Column("traceback", sa.Text),
+        sa.Column("error_message", LongText),
+        sa.Column("traceback", LongText),
         sa.PrimaryKeyConstraint("job_id", "attempt_number", name="pk_" + full_name("job_attempts")),
     )
 
@@ -116,7 +116,7 @@ def _events() -> None:
         sa.Column("attempt_number", sa.Integer),
         sa.Column("worker_id", ByteText),
         sa.Column("actor", KeyText),
-        sa.Column("message", sa.Text),
+        sa.Column("message", LongText),
         sa.Column("created_at", Instant, nullable=False),
     ]
     if style().events_by_job:
@@ -135,11 +135,11 @@ def _recurring() -> None:
         sa.Column("job_name", ByteText, nullable=False),
         sa.Column("queue", ByteText),
         sa.Column("priority", sa.Integer),
-        sa.Column("payload", sa.Text, nullable=False),
-        sa.Column("job_defaults", sa.Text),
+        sa.Column("payload", LongText, nullable=False),
+        sa.Column("job_defaults", LongText),
         sa.Column("kind", Word, nullable=False),
         sa.Column("cron", KeyText),
-        sa.Column("interval_seconds", sa.Float),
+        sa.Column("interval_seconds", Number),
         sa.Column("run_once_at", Instant),
         sa.Column("timezone", KeyText, nullable=False),
         sa.Column("misfire", Word, nullable=False),
@@ -150,7 +150,7 @@ def _recurring() -> None:
         sa.Column("vanished_at", Instant),
         sa.Column("next_run_at", Instant),
         sa.Column("last_run_at", Instant),
-        sa.Column("last_error", sa.Text),
+        sa.Column("last_error", LongText),
         sa.Column("last_error_at", Instant),
         sa.Column("created_at", Instant, nullable=False),
         sa.Column("updated_at", Instant, nullable=False),
@@ -177,10 +177,10 @@ def _workers() -> None:
         sa.Column("id", ByteText, primary_key=True),
         sa.Column("hostname", KeyText, nullable=False),
         sa.Column("pid", sa.Integer, nullable=False),
-        sa.Column("queues", sa.Text, nullable=False),
-        sa.Column("names", sa.Text, nullable=False),
+        sa.Column("queues", LongText, nullable=False),
+        sa.Column("names", LongText, nullable=False),
         sa.Column("concurrency", sa.Integer, nullable=False),
-        sa.Column("heartbeat_seconds", sa.Float, nullable=False),
+        sa.Column("heartbeat_seconds", Number, nullable=False),
         sa.Column("version", Word, nullable=False),
         sa.Column("status", Word, nullable=False),
         sa.Column("running", sa.Integer, nullable=False),
@@ -216,8 +216,10 @@ def _small_tables() -> None:
         sa.Column("failed", sa.Integer, nullable=False),
         sa.Column("dead", sa.Integer, nullable=False),
         sa.Column("cancelled", sa.Integer, nullable=False),
-        sa.Column("run_seconds", sa.Float, nullable=False),
-        sa.PrimaryKeyConstraint("minute", "queue", "name", "shard", name="pk_" + full_name("job_stats")),
+        sa.Column("run_seconds", Number, nullable=False),
+        sa.PrimaryKeyConstraint(
+            "minute", "queue", "name", "shard", name="pk_" + full_name("job_stats"), **style().long_key
+        ),
     )
 
 
@@ -230,8 +232,8 @@ def _records() -> None:
         sa.Column("action", Word, nullable=False),
         sa.Column("target_type", Word, nullable=False),
         sa.Column("target", KeyText, nullable=False),
-        sa.Column("reason", sa.Text),
-        sa.Column("detail", sa.Text),
+        sa.Column("reason", LongText),
+        sa.Column("detail", LongText),
     )
     create_index("job_audit", "target", "target", "id")
     create_table(
@@ -240,8 +242,8 @@ def _records() -> None:
         sa.Column("job_id", ByteText, nullable=False),
         sa.Column("attempt_number", sa.Integer, nullable=False),
         sa.Column("level", Word, nullable=False),
-        sa.Column("message", sa.Text, nullable=False),
-        sa.Column("fields", sa.Text),
+        sa.Column("message", LongText, nullable=False),
+        sa.Column("fields", LongText),
         sa.Column("created_at", Instant, nullable=False),
     )
     create_index("job_logs", "job", "job_id", "id")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-
+from sloppyjobs.storage.schema.column_types import LongText
 from sloppyjobs.storage.schema.migrations.steps import add_column
 
 revision = "0002"
@@ -12,4 +11,4 @@ down_revision = "0001"
 
 def upgrade() -> None:
     """One column more."""
-    add_column("recurring_jobs", "missed", sa.Text)
+    add_column("recurring_jobs", "missed", LongText)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from sloppyjobs.storage.schema.column_types import ByteText
-from sloppyjobs.storage.schema.migrations.steps import create_table, full_name
+from sloppyjobs.storage.schema.migrations.steps import create_table, full_name, style
 
 revision = "0003"
 down_revision = "0002"
@@ -17,5 +17,5 @@ def upgrade() -> None:
         "job_redactions",
         sa.Column("name", ByteText, nullable=False),
         sa.Column("key", ByteText, nullable=False),
-        sa.PrimaryKeyConstraint("name", "key", name="pk_" + full_name("job_redactions")),
+        sa.PrimaryKeyConstraint("name", "key", name="pk_" + full_name("job_redactions"), **style().long_key),
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-
-from sloppyjobs.storage.schema.migrations.steps import add_column, create_index, drop_index
+from sloppyjobs.storage.schema.column_types import LongText
+from sloppyjobs.storage.schema.migrations.steps import add_column, create_index, drop_index, style
 
 revision = "0005"
 down_revision = "0004"
@@ -12,7 +11,8 @@ down_revision = "0004"
 
 def upgrade() -> None:
     """One column more, of jobs and of archived jobs, and an index that has the name."""
-    add_column("jobs", "progress_fields", sa.Text)
-    add_column("job_archive", "progress_fields", sa.Text)
+    add_column("jobs", "progress_fields", LongText)
+    add_column("job_archive", "progress_fields", LongText)
     drop_index("jobs", "dead")
-    create_index("jobs", "dead", "error_type", "error_frame", "name", "created_at", "id", where="status = 'dead'")
+    columns = ("error_type", "error_frame", "name", "created_at", "id")
+    create_index("jobs", "dead", *columns, where=style().status_in("dead"))

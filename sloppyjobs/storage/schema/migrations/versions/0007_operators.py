@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from sloppyjobs.storage.schema.column_types import ByteText, KeyText, Word
+from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, Number, Word
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.migrations.steps import add_column, create_index, create_table
 
@@ -15,7 +15,7 @@ down_revision = "0006"
 def upgrade() -> None:
     """Four tables more, and two columns of queues."""
     add_column("job_queues", "paused_by", KeyText)
-    add_column("job_queues", "pause_reason", sa.Text)
+    add_column("job_queues", "pause_reason", LongText)
     create_table(
         "job_deaths",
         sa.Column("cause", Word, primary_key=True),
@@ -35,18 +35,18 @@ def upgrade() -> None:
         sa.Column("name", ByteText, nullable=False),
         sa.Column("error_type", KeyText),
         sa.Column("error_frame", KeyText),
-        sa.Column("queues", sa.Text),
+        sa.Column("queues", LongText),
         sa.Column("kind", Word, nullable=False),
         sa.Column("state", Word, nullable=False),
-        sa.Column("rate", sa.Float),
+        sa.Column("rate", Number),
         sa.Column("wanted", sa.Integer, nullable=False),
         sa.Column("retried", sa.Integer, nullable=False),
         sa.Column("actor", KeyText),
-        sa.Column("reason", sa.Text),
+        sa.Column("reason", LongText),
         sa.Column("created_at", Instant, nullable=False),
         sa.Column("next_at", Instant),
         sa.Column("ended_at", Instant),
-        sa.Column("ended_because", sa.Text),
+        sa.Column("ended_because", LongText),
     )
     create_index("job_retry_runs", "cause", "cause", "created_at", "id")
     create_index("job_retry_runs", "due", "state", "next_at")
@@ -62,6 +62,6 @@ def upgrade() -> None:
         sa.Column("key", ByteText, primary_key=True),
         sa.Column("claimed_by", ByteText, nullable=False),
         sa.Column("created_at", Instant, nullable=False),
-        sa.Column("answer", sa.Text),
+        sa.Column("answer", LongText),
     )
     create_index("job_form_keys", "created_at", "created_at")
