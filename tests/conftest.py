@@ -154,10 +154,8 @@ def postgres_url(server: Server, kept_databases: KeptDatabases) -> Iterator[str]
 @pytest.fixture
 def empty_postgres_url(server: Server) -> Iterator[str]:
     """The URL of a PostgreSQL database without our tables."""
-    name = server.new_name()
-    server.execute(f'CREATE DATABASE "{name}"')
-    yield server.url_of(name)
-    server.drop(name)
+    with server.empty_database() as url:
+        yield url
 
 
 @pytest.fixture
