@@ -25,6 +25,7 @@ from sloppyjobs.errors import InvalidTransition as InvalidTransition
 from sloppyjobs.errors import JobAborted as JobAborted
 from sloppyjobs.errors import JobsError as JobsError
 from sloppyjobs.errors import JobTimeout as JobTimeout
+from sloppyjobs.errors import KeyConflict as KeyConflict
 from sloppyjobs.errors import LeaseExpired as LeaseExpired
 from sloppyjobs.errors import LockConflict as LockConflict
 from sloppyjobs.errors import ReadTimeout as ReadTimeout

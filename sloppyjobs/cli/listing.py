@@ -164,7 +164,15 @@ def _job_fields(job: JobView, now: datetime) -> Iterator[tuple[str, str | None]]
     yield "until", output.stamp(job.locked_until, now)
     yield "progress", _progress(job)
     yield "occurrence", output.stamp(job.occurrence_at, now)
-    for name in ("schedule_id", "idempotency_key", "correlation_id", "principal"):
+    for name in (
+        "schedule_id",
+        "idempotency_key",
+        "business_key",
+        "supersedes",
+        "superseded_by",
+        "correlation_id",
+        "principal",
+    ):
         value = getattr(job, name)
         yield name.replace("_", " "), None if value is None else output.plain(value)
     yield "metadata", output.plain(msgspec.json.encode(job.metadata).decode(), 1_000) if job.metadata else None

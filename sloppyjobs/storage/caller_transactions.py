@@ -13,7 +13,7 @@ from weakref import WeakSet
 from sqlalchemy import Connection, Engine
 
 from sloppyjobs import errors
-from sloppyjobs.storage.dialects import DIALECTS
+from sloppyjobs.storage.dialects import DIALECTS, registered
 from sloppyjobs.storage.shown_urls import shown
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Callers:
     def _refuse_other_database(self, connection: Connection) -> None:
         ours, theirs = self._storage.engine, connection.engine
         dialect = self._storage.dialect
-        same = ours.dialect.name == theirs.dialect.name and (
+        same = registered(ours.dialect.name) is registered(theirs.dialect.name) and (
             (dialect.place(ours.url) is not None and dialect.place(ours.url) == dialect.place(theirs.url))
             or _equal(self._storage.database.read(dialect.identity), dialect.identity(connection))
         )

@@ -24,6 +24,7 @@ from sqlalchemy import (
     Subquery,
     Table,
     Text,
+    Update,
     and_,
     bindparam,
     cast,
@@ -141,6 +142,10 @@ class Dialect(ABC):
     def same_key(self, column: ColumnElement[Any], given: ColumnElement[Any]) -> ColumnElement[bool]:
         """The condition that finds a row by its given key, through the index of the key."""
         return column == given
+
+    def from_given(self, statement: Update) -> Update:
+        """The update of rows that are found by ``same_key``, so that it goes from ``given_rows`` to each of them."""
+        return statement
 
     def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
         """The query, locking what it reads; ``skip`` passes over what others have locked."""

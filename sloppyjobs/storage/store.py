@@ -23,6 +23,8 @@ from sloppyjobs.storage.inspection import SqlInspection
 from sloppyjobs.storage.jobs.commands import Commands
 from sloppyjobs.storage.jobs.followups import Followups
 from sloppyjobs.storage.jobs.held_rows import HeldRows
+from sloppyjobs.storage.jobs.keyed_insert import KeyedInsert, concerns_others
+from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.leases import Leases
 from sloppyjobs.storage.jobs.logs import JobLogs
@@ -70,18 +72,22 @@ class SqlStore:
     def _compose(self) -> None:
         database = self.database
         hot = database.dialect.operations(database)
+        followups = Followups(also=self.followups)
         keyset = Keyset(database)
         counts = Counts(database, keyset)
         held_rows = HeldRows(database)
         self.migrations = Migrations(database)
         self.inserts = hot.insert(database)
-        self.settlement = Settle(database, held_rows, self.followups, self.unanswered)
+        self.settlement = Settle(database, held_rows, followups, self.unanswered)
         self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered)
         self.leases = Leases(database, held_rows)
-        self.sweeper = Sweeper(database, self.settlement, self.followups)
+        self.sweeper = Sweeper(database, self.settlement, followups)
         self.lookup = JobLookup(database)
         self.deaths = Deaths(database)
-        self.transitions = Transitions(database, self.deaths, self.followups)
+        self.transitions = Transitions(database, self.deaths, followups)
+        self.keys = Keys(database)
+        self.keys.follow(followups)
+        self.keyed_inserts = KeyedInsert(database, self.inserts, self.keys, self.transitions)
         self.commands = Commands(database, self.transitions, self.lookup)
         self.callers = Callers(self)
         self.locks = Locks(database)
@@ -95,7 +101,7 @@ class SqlStore:
         self.history = History(database)
         self.audit = Audit(database, self.commands, keyset, self.inserts)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
-        self.retention = Retention(database, keyset, self.followups)
+        self.retention = Retention(database, keyset, followups)
         self.cleanup = Cleanup(database, self.retention)
         self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(
@@ -195,7 +201,8 @@ class SqlStore:
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
-        return self.inserts.insert_jobs(new, connection)
+        inserts = self.keyed_inserts if concerns_others(new) else self.inserts
+        return inserts.insert_jobs(new, connection)
 
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:
         """The job with this id, or ``UnknownJob``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -92,6 +92,51 @@ def test_a_claim_whose_connection_breaks_is_sent_again(postgres_url: str) -> Non
         assert len(again) == 2 and taken.isdisjoint(claim.id for claim in again)
 
 
+def test_successes_are_there_although_the_connection_broke_at_the_failures_beside_them(postgres_url: str) -> None:
+    with _mixed_batch(postgres_url) as (jobs, bad, good, watcher), jobs.storage.engine.connect() as holder:
+        turns = jobs.storage.turns()
+        _lock_row(holder, bad.id)
+        turns.begin_settle(_settlements([good]) + _settlements([bad], Failed(Failure("E", "no"), 5.0)))
+        _end_who_waits(watcher)
+        assert jobs.get(good.id).status == "succeeded"
+        holder.rollback()
+        assert turns.settled() == {good.id, bad.id}
+        assert [event.to_status for event in jobs.admin.events(bad.id)].count("retrying") == 1
+        assert [event.to_status for event in jobs.admin.events(good.id)].count("succeeded") == 1
+        turns.close()
+
+
+def test_a_settlement_that_waits_for_a_failed_job_keeps_nobody_from_the_others(postgres_url: str) -> None:
+    """Who locks jobs in the order of their ids, as commands and heartbeats do, never waits for it in a ring."""
+    with _mixed_batch(postgres_url) as (jobs, bad, good, watcher), jobs.storage.engine.connect() as holder:
+        turns = jobs.storage.turns()
+        _lock_row(holder, bad.id)
+        turns.begin_settle(_settlements([good]) + _settlements([bad], Failed(Failure("E", "no"), 5.0)))
+        _until(lambda: watcher.execute(text(f"SELECT count(*) {WAITING}")).scalar_one() == 1)
+        _lock_row(holder, good.id)
+        holder.rollback()
+        assert turns.settled() == {good.id, bad.id}
+        turns.close()
+
+
+@contextmanager
+def _mixed_batch(url: str) -> Iterator[Any]:
+    """Two claimed jobs in the order of their ids, and a connection that sees who waits."""
+    jobs = Jobs(url)
+    jobs.storage.init()
+    jobs.declare("greet")
+    jobs.enqueue_many([("greet", {"n": n}) for n in range(2)])
+    watcher = create_engine(jobs.storage.engine.url, isolation_level="AUTOCOMMIT")
+    with watcher.connect() as connection:
+        yield jobs, *sorted(jobs.storage.claim(REQUEST), key=lambda claim: claim.id), connection
+    watcher.dispose()
+    jobs.storage.close()
+
+
+def _lock_row(connection: Any, job_id: str) -> None:
+    connection.execute(text("SELECT 1 FROM sloppy_jobs WHERE id = :id FOR UPDATE NOWAIT"), {"id": job_id})
+
+
 @contextmanager
 def _broken_off(url: str) -> Iterator[Any]:
     """Turns with a claim under way, and what ends their connection while it waits for a table."""
@@ -118,12 +163,15 @@ def _broken_off(url: str) -> Iterator[Any]:
     jobs.storage.close()
 
 
+WAITING = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
 def _end_who_waits(connection: Any) -> None:
-    waiting = text(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
+    _until(lambda: connection.execute(text(f"SELECT pg_terminate_backend(pid) {WAITING}")).scalar())
+
+
+def _until(found: Callable[[], object]) -> None:
     deadline = time.monotonic() + 30
-    while not connection.execute(waiting).scalar():
+    while not found():
         assert time.monotonic() < deadline, "nobody waits"
         time.sleep(0.01)

@@ -69,4 +69,4 @@ def registered(name: str) -> Registered | None:
 @cache
 def column_types() -> Mapping[str, ColumnTypes]:
     """The types of columns by SQLAlchemy's name of the database."""
-    return {one.name: one.types for one in DIALECTS}
+    return {name: one.types for one in DIALECTS for name in (one.name, *one.aliases)}

@@ -28,7 +28,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_claims
-from sloppyjobs.storage.jobs.lanes import Lane, Lanes, status_is
+from sloppyjobs.storage.jobs.lanes import Lane, Lanes, status_in
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest, Fence, TransactionTurns, Turns
@@ -104,7 +104,9 @@ class Claims:
         """What this very request has claimed, if it has, and holds still."""
         jobs, c = self.tables.jobs, self.tables.jobs.c
         query = select(*rows.columns(jobs, rows.CLAIM_FIELDS)).where(
-            status_is("processing"), c.locked_until > self.database.now(connection), c.locked_by == request.worker_id
+            status_in(self.tables, "processing"),
+            c.locked_until > self.database.now(connection),
+            c.locked_by == request.worker_id,
         )
         lease = timedelta(seconds=request.lease)
         found = connection.execute(query.order_by(c.locked_until.desc()).limit(FOUND_AGAIN)).all()
@@ -160,7 +162,7 @@ class Claims:
         jobs = self.tables.jobs
         return (
             update(jobs)
-            .where(self.dialect.any_of(jobs.c.id, "ids"), status_is("queued"))
+            .where(self.dialect.any_of(jobs.c.id, "ids"), status_in(self.tables, "queued"))
             .values(
                 status=literal_column("'processing'"),
                 attempt_count=jobs.c.attempt_count + literal_column("1"),

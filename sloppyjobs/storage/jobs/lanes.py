@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, literal_column, select
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, literal_column, select
 
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import Prepared, cursor_of
+from sloppyjobs.storage.schema.tables import Tables
 
 Lane = tuple[str, str]
 """A queue and a name."""
@@ -21,6 +22,7 @@ class Lanes:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
+        self._queued = status_in(database.tables, "queued")
 
     def open_lanes(
         self, connection: Connection, queues: Collection[str] | None, names: Collection[str] | None
@@ -73,14 +75,12 @@ class Lanes:
 
     def _next_queue(self) -> Select[Any]:
         c = self.tables.jobs.c
-        query = select(c.queue).where(status_is("queued"), c.queue > bindparam("after_queue"))
+        query = select(c.queue).where(self._queued, c.queue > bindparam("after_queue"))
         return query.order_by(c.queue).limit(literal_column("1"))
 
     def _next_name(self) -> Select[Any]:
         c = self.tables.jobs.c
-        query = select(c.name).where(
-            status_is("queued"), c.queue == bindparam("of_queue"), c.name > bindparam("after_name")
-        )
+        query = select(c.name).where(self._queued, c.queue == bindparam("of_queue"), c.name > bindparam("after_name"))
         return query.order_by(c.name).limit(literal_column("1"))
 
     def _paused(self) -> Select[Any]:
@@ -90,7 +90,7 @@ class Lanes:
     def _heads_of_lane(self) -> Select[Any]:
         c = self.tables.jobs.c
         query = select(-c.priority, c.run_at, c.created_at, c.id).where(
-            status_is("queued"),
+            self._queued,
             c.queue == bindparam("of_queue"),
             c.name == bindparam("of_name"),
             c.run_at <= bindparam("now"),
@@ -99,15 +99,9 @@ class Lanes:
         return self.dialect.locked(query, skip=True)
 
 
-def status_in(*statuses: str) -> Any:
-    """As ``status_is``, for several."""
-    words = ", ".join(f"'{status}'" for status in statuses)
-    return literal_column(f"status IN ({words})")
-
-
-def status_is(status: str) -> Any:
-    """A condition with the status in its text, so that a prepared plan can use the partial indexes."""
-    return literal_column("status") == literal_column(f"'{status}'")
+def status_in(tables: Tables, *statuses: str) -> ColumnElement[bool]:
+    """A condition with the statuses in its text, so that a prepared plan can use the partial indexes."""
+    return literal_column(tables.style.status_in(*statuses))
 
 
 def _in_order(heads: list[Any]) -> list[Any]:

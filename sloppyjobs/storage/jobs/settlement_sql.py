@@ -18,6 +18,7 @@ from sqlalchemy import (
     Integer,
     Subquery,
     Text,
+    Update,
     bindparam,
     case,
     func,
@@ -249,10 +250,12 @@ _STATEMENTS: Mapping[Callable[[Tables, Subquery, Same], Any], Columns] = {
 def prepared(database: Database, build: Callable[[Tables, Subquery, Same], Any]) -> Prepared:
     """One of the statements above, compiled once; its rows are the JSON value ``given``."""
     dialect = database.dialect
-    return database.prepared(
-        build.__name__,
-        lambda: build(database.tables, dialect.given_rows("given", _STATEMENTS[build]), dialect.same_key),
-    )
+
+    def built() -> Any:
+        statement = build(database.tables, dialect.given_rows("given", _STATEMENTS[build]), dialect.same_key)
+        return dialect.from_given(statement) if isinstance(statement, Update) else statement
+
+    return database.prepared(build.__name__, built)
 
 
 def write_paths(database: Database, cursor: Any, settled: Sequence[Settlement], moment: Any) -> None:

@@ -17,7 +17,7 @@ from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows, settlement_sql
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
 from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
-from sloppyjobs.storage.jobs.lanes import status_in, status_is
+from sloppyjobs.storage.jobs.lanes import status_in
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.settlement_sql import as_json
 from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, Fence, Sweep
@@ -77,7 +77,7 @@ class Sweeper:
     def _expire(self, connection: Connection, limit: int) -> list[Ended]:
         c = self.tables.jobs.c
         query = select(*rows.columns(self.tables.jobs, rows.JOB_FIELDS))
-        query = query.where(status_is("processing"), c.locked_until < self.database.now(connection))
+        query = query.where(status_in(self.tables, "processing"), c.locked_until < self.database.now(connection))
         query = self.dialect.locked(query.order_by(c.locked_until).limit(limit), skip=True)
         expired = read_jobs(self.dialect, connection, query)
         lost = [
@@ -92,7 +92,9 @@ class Sweeper:
         c = self.tables.jobs.c
         self.dialect.plan_by_index(connection)
         now = self.database.now(connection)
-        query = select(c.id, c.status, c.followups).where(status_in("scheduled", "retrying"), c.run_at <= now)
+        query = select(c.id, c.status, c.followups).where(
+            status_in(self.tables, "scheduled", "retrying"), c.run_at <= now
+        )
         query = self.dialect.locked(query.order_by(c.run_at, c.id).limit(limit), skip=True)
         due = sorted((str(row.id), Status(row.status), row.followups) for row in connection.execute(query))
         if not due:
@@ -109,8 +111,10 @@ class Sweeper:
     def _soonest_statement(self) -> Select[Any]:
         """The end of the first lease and the first due time, which are the heads of two indexes; and the clock."""
         c = self.tables.jobs.c
-        leases = select(as_stored(c.locked_until)).where(status_is("processing")).order_by(c.locked_until)
-        due = select(as_stored(c.run_at)).where(status_in("scheduled", "retrying")).order_by(c.run_at, c.id)
+        leases = select(as_stored(c.locked_until)).where(status_in(self.tables, "processing")).order_by(c.locked_until)
+        due = (
+            select(as_stored(c.run_at)).where(status_in(self.tables, "scheduled", "retrying")).order_by(c.run_at, c.id)
+        )
         heads = [query.limit(literal_column("1")).scalar_subquery() for query in (leases, due)]
         return select(*heads, self.database.clock_column())
 

@@ -82,20 +82,21 @@ class Transitions:
         dead = [state.id for state, _ in moves if state.status is Status.DEAD]
         if dead:
             self.deaths.record(connection, dead)
-        all_changed(connection.execute(self._move_jobs(given, now), values).rowcount, len(moves))
+        moved = connection.execute(self.dialect.from_given(self._move_jobs(given, now)), values).rowcount
+        all_changed(moved, len(moves))
         if any(state.status is Status.PROCESSING for state, _ in moves):
-            connection.execute(self._end_attempts(given, now, message), values)
+            connection.execute(self.dialect.from_given(self._end_attempts(given, now, message)), values)
         connection.execute(self._record_moves(given, now, actor, message), values)
         self._count_cancelled(connection, moves, now)
         if any(step.target is Status.QUEUED or state.status is Status.PROCESSING for state, step in moves):
             self.dialect.announce(connection)
-        flagged = [
-            Edge(state.id, state.status, step.target, bits_of(state.followups))
-            for state, step in moves
-            if state.followups is not None
-        ]
-        if flagged:
+        if flagged := _flagged(moves):
             self.followups.after(connection, flagged)
+
+    def refusals(self, connection: Connection, moves: Sequence[Move]) -> Mapping[str, errors.JobsError]:
+        """Which of these moves cannot be made because of what hangs on their jobs, and why."""
+        flagged = _flagged(moves)
+        return self.followups.refusals(connection, flagged) if flagged else {}
 
     def _count_cancelled(self, connection: Connection, moves: Iterable[Move], now: datetime) -> None:
         """A cancelled job is counted when the command is carried out: the settlement that may follow is stale."""
@@ -157,6 +158,15 @@ class Transitions:
             "created_at": literal(now, events.c.created_at.type),
         }
         return insert(events).from_select(list(columns), select(*columns.values()).order_by(given.c.id))
+
+
+def _flagged(moves: Sequence[Move]) -> list[Edge]:
+    """The edges of jobs on which something hangs."""
+    return [
+        Edge(state.id, state.status, step.target, bits_of(state.followups))
+        for state, step in moves
+        if state.followups is not None
+    ]
 
 
 def _state(row: Any) -> JobState:

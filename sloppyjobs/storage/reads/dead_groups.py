@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Select, case, func, literal_co
 from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.database import Database, bounded_read
+from sloppyjobs.storage.jobs.lanes import status_in
 from sloppyjobs.storage.ports.reads import (
     WINDOW,
     Cause,
@@ -156,7 +157,7 @@ class DeadGroups:
     def _dead(self, query: Select[Any], where: Sequence[ColumnElement[bool]], *, newest: bool) -> Select[Any]:
         c = self.tables.jobs.c
         order = (c.error_type, c.error_frame, c.name, c.created_at, c.id)
-        query = query.where(literal_column("status = 'dead'"), *where)
+        query = query.where(status_in(self.tables, "dead"), *where)
         return query.order_by(*(column.desc() if newest else column for column in order))
 
     def _of(self, cause: Cause) -> tuple[ColumnElement[bool], ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, Connection, literal_column, text
+from sqlalchemy import Connection, text
 
 from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.jobs.lanes import status_in
 from sloppyjobs.storage.ports.reads import Cause
 from sloppyjobs.storage.reads.distinct_values import DistinctValues
 from sloppyjobs.storage.reads.keyset import same_value
@@ -70,13 +71,15 @@ class DeathCauses:
         if not self.dialect.recursive_minimum:
             return self._in_rounds(connection, limit)
         name = connection.dialect.identifier_preparer.format_table(self.tables.jobs)
-        found = connection.execute(text(_statement(f"{name} WHERE status = 'dead'")), {"most": limit})
+        found = connection.execute(
+            text(_statement(f"{name} WHERE {self.tables.style.status_in('dead')}")), {"most": limit}
+        )
         return [(row[0], row[1], row[2]) for row in found]
 
     def _in_rounds(self, connection: Connection, limit: int) -> list[Cause]:
         """The classes, then the places of each class, then the names at each place."""
         c = self.tables.jobs.c
-        dead: ColumnElement[bool] = literal_column("status = 'dead'")
+        dead = status_in(self.tables, "dead")
         kinds: list[str | None] = [*self.values.of(connection, c.error_type, (dead,), limit), None]
         of_kinds = [(dead, same_value(c.error_type, kind)) for kind in kinds]
         frames = self.values.of_each(connection, c.error_frame, of_kinds, limit, limit)

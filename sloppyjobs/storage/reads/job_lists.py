@@ -15,6 +15,7 @@ from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs, salvage
+from sloppyjobs.storage.jobs.lanes import status_in
 from sloppyjobs.storage.jobs.lookup import JobLookup, possible_id, unknown
 from sloppyjobs.storage.ports.reads import TIMED, UNSET, Details, Found, JobQuery, JobRow, Key, LastAttempt
 from sloppyjobs.storage.reads.keyset import Filter, Keyset, Scan, same_value
@@ -151,6 +152,8 @@ class JobLists:
             return [self._scan(wanted, (c.id.in_(wanted.ids),), by_creation)]
         if wanted.idempotency_key is not None:
             return [self._scan(wanted, (c.idempotency_key == wanted.idempotency_key,), by_creation)]
+        if wanted.business_key is not None:
+            return [self._scan(wanted, (c.business_key == wanted.business_key,), by_creation)]
         if wanted.correlation_id is not None:
             return [self._scan(wanted, (c.correlation_id == wanted.correlation_id,), by_creation)]
         if wanted.schedule is not None:
@@ -159,7 +162,7 @@ class JobLists:
         if order.endswith("run_at"):
             if set(wanted.statuses) == TIMED:
                 wanted = msgspec.structs.replace(wanted, statuses=tuple(Status))
-            return [self._scan(wanted, (_status("IN ('scheduled', 'retrying')"),), (c.run_at, c.id))]
+            return [self._scan(wanted, (status_in(self.tables, "scheduled", "retrying"),), (c.run_at, c.id))]
         statuses = wanted.statuses
         if wanted.worker is not None:
             # Nobody holds a job in any other state.
@@ -173,7 +176,7 @@ class JobLists:
             cause = same_value(c.error_type, wanted.error_type), same_value(c.error_frame, wanted.error_frame)
             prefix = (c.error_type, c.error_frame, c.name)
             only = msgspec.structs.replace(only, error_type=UNSET, error_frame=UNSET, name=None)
-            where = (_status("= 'dead'"), *cause, c.name == wanted.name)
+            where = (status_in(self.tables, "dead"), *cause, c.name == wanted.name)
             return self._scan(only, where, (c.created_at, c.id), prefix)
         return self._scan(only, (literal_column(self.tables.style.in_list(status)),), (c.created_at, c.id))
 
@@ -250,12 +253,17 @@ def _filters(wanted: JobQuery, c: Any) -> list[Filter]:
         c.locked_by: wanted.worker,
         c.error_code: wanted.error_code,
     }
-    if wanted.ids is not None or wanted.idempotency_key is not None:
-        equal |= {c.correlation_id: wanted.correlation_id, c.schedule_id: wanted.schedule}
-    elif wanted.correlation_id is not None:
-        equal |= {c.schedule_id: wanted.schedule}
-    if wanted.ids is not None:
-        equal |= {c.idempotency_key: wanted.idempotency_key}
+    exact = {
+        c.idempotency_key: wanted.idempotency_key,
+        c.business_key: wanted.business_key,
+        c.correlation_id: wanted.correlation_id,
+        c.schedule_id: wanted.schedule,
+    }
+    if wanted.ids is None:
+        # The first that is given narrows the scan itself.
+        first = next((column for column, value in exact.items() if value is not None), None)
+        exact.pop(first, None)
+    equal |= exact
     filters = [_equals(column, value) for column, value in equal.items() if value is not None]
     for column, cause in ((c.error_type, wanted.error_type), (c.error_frame, wanted.error_frame)):
         if cause is not UNSET:
@@ -282,11 +290,6 @@ def _range(column: Any, start: datetime | None, end: datetime | None) -> list[Fi
     if end is not None:
         filters.append((column, lambda given: given < end))
     return filters
-
-
-def _status(condition: str) -> ColumnElement[bool]:
-    # Literally in the SQL text, so that a prepared plan can use the partial indexes.
-    return literal_column(f"status {condition}")
 
 
 def _still(job: Job | None, wanted: JobQuery) -> bool:

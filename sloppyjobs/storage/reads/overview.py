@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, lite
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.storage.database import Database, bounded_read
+from sloppyjobs.storage.jobs.lanes import status_in
 from sloppyjobs.storage.ports.reads import (
     LATELY,
     WINDOW,
@@ -86,8 +87,8 @@ class Overview:
         """What should have been done already, in the order of ``Loads``."""
         c = self.tables.jobs.c
         late = now - timedelta(seconds=LATE_SECONDS)
-        running: ColumnElement[bool] = literal_column("status = 'processing'")
-        overdue = select(c.run_at.label("first")).where(literal_column("status IN ('scheduled', 'retrying')"))
+        running = status_in(self.tables, "processing")
+        overdue = select(c.run_at.label("first")).where(status_in(self.tables, "scheduled", "retrying"))
         overdue = overdue.where(c.run_at <= now).order_by(c.run_at, c.id)
         expired = select(c.locked_until.label("first")).where(running, c.locked_until < late).order_by(c.locked_until)
         # A claim is the last to touch ``updated_at`` while a job runs; a lease that ended is another matter.
@@ -121,7 +122,7 @@ class Overview:
         c = self.tables.jobs.c
         queries = [
             select(c.run_at.label("moment"))
-            .where(literal_column("status = 'queued'"), c.queue == name)
+            .where(status_in(self.tables, "queued"), c.queue == name)
             .order_by(c.queue, c.name, c.priority.desc(), c.run_at)
             for name in names
         ]
@@ -137,7 +138,7 @@ class Overview:
         queries = []
         for queue, name in places:
             where = [] if name is None else [c.name == name]
-            lane = select(c.run_at.label("moment")).where(literal_column("status = 'queued'"), c.queue == queue, *where)
+            lane = select(c.run_at.label("moment")).where(status_in(self.tables, "queued"), c.queue == queue, *where)
             queries.append(lane.order_by(c.queue, c.name, c.priority.desc(), c.run_at))
         return [QueueLoad(*load) for load in self.counts.in_shares(connection, queries, DEPTHS)] if queries else []
 
@@ -150,7 +151,7 @@ class Overview:
     def activity(self, connection: Connection, since: datetime) -> Activity:
         """What runs, what waits for a time among the earliest of all queues, what was settled since an instant."""
         c = self.tables.jobs.c
-        due = select(c.queue.label("holder")).where(literal_column("status IN ('scheduled', 'retrying')"))
+        due = select(c.queue.label("holder")).where(status_in(self.tables, "scheduled", "retrying"))
         stats = self.tables.stats.c
         total = func.sum(stats.succeeded + stats.failed)
         settled = select(stats.queue, total).where(stats.minute >= since).group_by(stats.queue)
@@ -159,7 +160,7 @@ class Overview:
 
     def _running_by(self, by: str) -> Select[Any]:
         c = self.tables.jobs.c
-        held = select(c[by].label("holder")).where(literal_column("status = 'processing'"))
+        held = select(c[by].label("holder")).where(status_in(self.tables, "processing"))
         return _grouped(held.order_by(c.locked_until))
 
     @bounded_read
@@ -207,7 +208,7 @@ class Overview:
         jobs = self.tables.jobs.c
         start = known.subquery("start")
         names = [column.name for column in start.c]
-        queued = select(func.min(jobs.name)).where(literal_column("status = 'queued'"))
+        queued = select(func.min(jobs.name)).where(status_in(self.tables, "queued"))
         next_name = queued.where(jobs.queue == start.c.name).scalar_subquery()
         lanes = select(*start.c, next_name.label("lane"), literal_column("1").label("place")).cte(
             "lanes", recursive=True
@@ -284,7 +285,7 @@ class Overview:
         queries = []
         for name in self.values.of(connection, c.name, self._queued_in(job.queue), LANES):
             lane = select(c.run_at.label("first")).where(
-                literal_column("status = 'queued'"), c.queue == job.queue, c.name == name
+                status_in(self.tables, "queued"), c.queue == job.queue, c.name == name
             )
             order = (c.priority.desc(), c.run_at, c.created_at, c.id)
             queries.append(lane.where(c.priority > job.priority).order_by(*order))
@@ -293,7 +294,7 @@ class Overview:
         return Count(sum(count.number for count in found), any(count.more for count in found))
 
     def _queued_in(self, queue: str) -> Condition:
-        return literal_column("status = 'queued'"), self.tables.jobs.c.queue == queue
+        return status_in(self.tables, "queued"), self.tables.jobs.c.queue == queue
 
 
 def _grouped(query: Select[Any]) -> Select[Any]:

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, ScalarSelect, Select, func, literal_column, select
+from sqlalchemy import Connection, ScalarSelect, Select, func, select
 
 from sloppyjobs.storage.database import Database, bounded_read
+from sloppyjobs.storage.jobs.lanes import status_in
 from sloppyjobs.storage.ports.reads import WINDOW, Held, Ran, Scope
 from sloppyjobs.storage.reads.keyset import Keyset
 
@@ -32,7 +33,7 @@ class RecentRuns:
         """
         c = self.tables.jobs.c
         columns = (c.locked_by, c.id, c.name, c.queue, c.attempt_count, c.locked_until)
-        leases = select(*columns).where(literal_column("status = 'processing'")).order_by(c.locked_until)
+        leases = select(*columns).where(status_in(self.tables, "processing")).order_by(c.locked_until)
         scanned = leases.limit(WINDOW + 1).subquery()
         holder = scanned.c.locked_by
         ranked = select(

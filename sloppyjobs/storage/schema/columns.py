@@ -15,7 +15,7 @@ from sqlalchemy import Column, Float, Integer
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain.model import Job
-from sloppyjobs.storage.schema.column_types import ByteText, ErrorCode, KeyText, LongText, RowNumber, Word
+from sloppyjobs.storage.schema.column_types import ByteText, ErrorCode, KeyText, LongText, Number, RowNumber, Word
 from sloppyjobs.storage.schema.instants import Instant
 
 
@@ -102,7 +102,7 @@ JOB_COLUMNS = (
     JobColumn("updated_at", Instant, required=True, new=New.NOW, claimed=True),
     JobColumn("attempt_count", Integer, required=True, new=New.ZERO, claimed=True),
     JobColumn("max_attempts", Integer, required=True, new="max_attempts", claimed=True),
-    JobColumn("timeout_seconds", Float, to_field="timeout", new="timeout", claimed=True),
+    JobColumn("timeout_seconds", Number, to_field="timeout", new="timeout", claimed=True),
     JobColumn("locked_by", ByteText),
     JobColumn("locked_until", Instant, claimed=True),
     JobColumn("idempotency_key", KeyText, new="idempotency_key", claimed=True),
@@ -114,7 +114,7 @@ JOB_COLUMNS = (
     JobColumn("retry_policy", LongText, told=False, new="retry_policy", claimed=True),
     JobColumn("metadata", LongText, as_kind=Kind.OBJECT, new="metadata", claimed=True),
     JobColumn("result", LongText, as_kind=Kind.JSON),
-    JobColumn("progress_percent", Float, to_field="progress"),
+    JobColumn("progress_percent", Number, to_field="progress"),
     JobColumn("progress_message", LongText),
     JobColumn("error_code", ErrorCode, claimed=True),
     JobColumn("error_type", KeyText, claimed=True),
@@ -123,7 +123,10 @@ JOB_COLUMNS = (
     JobColumn("paused_from", Word, as_kind=Kind.STATUS),
     JobColumn("finished_at", Instant),
     JobColumn("progress_fields", LongText, as_kind=Kind.OBJECT),
-    JobColumn("followups", Integer, told=False),
+    JobColumn("followups", Integer, told=False, new="followups"),
+    JobColumn("business_key", KeyText, new="business_key", claimed=True),
+    JobColumn("superseded_by", ByteText),
+    JobColumn("supersedes", ByteText, new="supersedes"),
 )
 
 ATTEMPT_COLUMNS = (
@@ -133,7 +136,7 @@ ATTEMPT_COLUMNS = (
     TableColumn("status", Word, as_kind=Kind.STATUS, required=True),
     TableColumn("started_at", Instant, required=True),
     TableColumn("finished_at", Instant),
-    TableColumn("run_seconds", Float, to_field="duration"),
+    TableColumn("run_seconds", Number, to_field="duration"),
     TableColumn("error_code", ErrorCode),
     TableColumn("error_type", KeyText),
     TableColumn("error_frame", KeyText),

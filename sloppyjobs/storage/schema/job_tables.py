@@ -15,10 +15,11 @@ from sqlalchemy import (
     Integer,
     MetaData,
     PrimaryKeyConstraint,
+    SmallInteger,
     Table,
 )
 
-from sloppyjobs.storage.schema.column_types import ByteText, LongText, RowNumber, Word
+from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, RowNumber, Word
 from sloppyjobs.storage.schema.columns import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, JobColumn, New
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.partial_indexes import partial_index
@@ -34,13 +35,14 @@ def jobs(prefix: str, metadata: MetaData, style: TableStyle) -> None:
     jobs = Table(f"{prefix}jobs", metadata, *map(_job_column, JOB_COLUMNS), *style.own_columns("jobs"))
     last = () if style.claim_by_instant else ("id",)
     claim = ("queue", "name", "priority DESC", "run_at", "created_at", *last)
-    partial_index(jobs, style, f"ix_{prefix}jobs_claim", claim, "status = 'queued'", distinct=True)
+    partial_index(jobs, style, f"ix_{prefix}jobs_claim", claim, style.status_in("queued"), distinct=True)
     for suffix, columns, where in (
-        ("lease", ("locked_until",), "status = 'processing'"),
-        ("due", ("run_at", "id"), "status IN ('scheduled', 'retrying')"),
+        ("lease", ("locked_until",), style.status_in("processing")),
+        ("due", ("run_at", "id"), style.status_in("scheduled", "retrying")),
         ("schedule", ("schedule_id", "occurrence_at", "id"), "schedule_id IS NOT NULL"),
         ("correlation", ("correlation_id", "created_at", "id"), "correlation_id IS NOT NULL"),
-        ("dead", ("error_type", "error_frame", "name", "created_at", "id"), "status = 'dead'"),
+        ("business_key", ("business_key", "created_at", "id"), "business_key IS NOT NULL"),
+        ("dead", ("error_type", "error_frame", "name", "created_at", "id"), style.status_in("dead")),
     ):
         partial_index(jobs, style, f"ix_{prefix}jobs_{suffix}", columns, where)
     by_creation = ("created_at", "id")
@@ -76,6 +78,21 @@ def events(prefix: str, metadata: MetaData, style: TableStyle) -> None:
         events.append_constraint(PrimaryKeyConstraint("job_id", "id", name=f"pk_{prefix}job_events"))
     else:
         Index(f"ix_{prefix}job_events_job", events.c.job_id, events.c.id)
+
+
+def keys(prefix: str, metadata: MetaData) -> None:
+    """Business keys that are taken, and by which job."""
+    keys = Table(
+        f"{prefix}job_keys",
+        metadata,
+        Column("key", KeyText, primary_key=True),
+        Column("job_id", ByteText, nullable=False),
+        Column("until_start", SmallInteger, nullable=False),
+        Column("reserved_until", Instant),
+        Column("created_at", Instant, nullable=False),
+    )
+    Index(f"ix_{prefix}job_keys_job", keys.c.job_id)
+    Index(f"ix_{prefix}job_keys_reserved", keys.c.reserved_until, keys.c.key)
 
 
 def logs(prefix: str, metadata: MetaData) -> None:

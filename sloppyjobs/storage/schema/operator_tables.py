@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Float, Index, Integer, MetaData, Table
+from sqlalchemy import Column, Index, Integer, MetaData, Table
 
-from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, Word
+from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, Number, Word
 from sloppyjobs.storage.schema.instants import Instant
 
 
@@ -39,7 +39,7 @@ def retry_runs(prefix: str, metadata: MetaData) -> None:
         Column("queues", LongText),
         Column("kind", Word, nullable=False),
         Column("state", Word, nullable=False),
-        Column("rate", Float),
+        Column("rate", Number),
         Column("wanted", Integer, nullable=False),
         Column("retried", Integer, nullable=False),
         Column("actor", KeyText),

@@ -19,6 +19,8 @@ def partial_index(
 ) -> None:
     """Add an index to the table; see ``TableStyle.partial_index``."""
     form = style.partial_index(columns, where, distinct=distinct)
+    if form is None:
+        return
     parts = []
     for column in form.columns:
         plain = column.removesuffix(" DESC")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, Table
+from sqlalchemy import Boolean, Column, Index, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, Table
 
-from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, RowNumber, Word
+from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, Number, RowNumber, Word
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.partial_indexes import partial_index
 from sloppyjobs.storage.schema.style import TableStyle
@@ -40,7 +40,7 @@ def recurring(prefix: str, metadata: MetaData, style: TableStyle) -> None:
         Column("job_defaults", LongText),
         Column("kind", Word, nullable=False),
         Column("cron", KeyText),
-        Column("interval_seconds", Float),
+        Column("interval_seconds", Number),
         Column("run_once_at", Instant),
         Column("timezone", KeyText, nullable=False),
         Column("misfire", Word, nullable=False),
@@ -76,7 +76,7 @@ def workers(prefix: str, metadata: MetaData) -> None:
         Column("queues", LongText, nullable=False),
         Column("names", LongText, nullable=False),
         Column("concurrency", Integer, nullable=False),
-        Column("heartbeat_seconds", Float, nullable=False),
+        Column("heartbeat_seconds", Number, nullable=False),
         Column("version", Word, nullable=False),
         Column("status", Word, nullable=False),
         Column("running", Integer, nullable=False),
@@ -113,7 +113,7 @@ def stats(prefix: str, metadata: MetaData, style: TableStyle) -> None:
         Column("failed", Integer, nullable=False),
         Column("dead", Integer, nullable=False),
         Column("cancelled", Integer, nullable=False),
-        Column("run_seconds", Float, nullable=False),
+        Column("run_seconds", Number, nullable=False),
         PrimaryKeyConstraint("minute", "queue", "name", "shard", name=f"pk_{prefix}job_stats", **style.long_key),
     )
 

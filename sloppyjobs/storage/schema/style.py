@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
-from sqlalchemy import BigInteger, DateTime, String, Text
+from sqlalchemy import BigInteger, DateTime, Float, String, Text
 from sqlalchemy.exc import CompileError
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
@@ -32,6 +32,10 @@ class ColumnTypes:
     def long_text(self) -> TypeEngine[Any]:
         """Text of any length."""
         return Text()
+
+    def number(self) -> TypeEngine[Any]:
+        """A number with fractions, in double precision."""
+        return Float()
 
     def row_number(self) -> TypeEngine[Any]:
         """A number that the database gives to each new row."""
@@ -80,13 +84,21 @@ class TableStyle:
     """The status in the predicates of the indexes of lists; queries that mean one of these repeat its predicate."""
     table_settings: ClassVar[Mapping[str, str]] = {}
     """Statements that follow the creation of a table, by its name without prefix; ``{table}`` is its full name."""
+    table_options: ClassVar[Mapping[str, str]] = {}
+    """Options of every table, under the keywords that SQLAlchemy has for them."""
     long_key: ClassVar[Mapping[str, Any]] = {}
     """Options of primary keys that several texts make long."""
 
-    def partial_index(self, columns: tuple[str, ...], where: str, *, distinct: bool = False) -> IndexForm:  # noqa: ARG002
+    def partial_index(
+        self,
+        columns: tuple[str, ...],
+        where: str,  # noqa: ARG002
+        *,
+        distinct: bool = False,  # noqa: ARG002
+    ) -> IndexForm | None:
         """An index over the rows that meet ``where``; over all rows where there are no such indexes.
 
-        ``distinct``: no two rows have the same key.
+        ``distinct``: no two rows have the same key. None where another index serves the same queries.
         """
         return IndexForm(columns)
 
@@ -99,10 +111,15 @@ class TableStyle:
         """The condition that a column of booleans is false."""
         return f"NOT {column}"
 
+    def status_in(self, *statuses: str) -> str:
+        """The condition that jobs have one of these statuses; predicates of indexes and the queries that they serve."""
+        words = ", ".join(f"'{status}'" for status in statuses)
+        return f"status = {words}" if len(statuses) == 1 else f"status IN ({words})"
+
     def in_list(self, status: Status) -> str:
         """The condition by which jobs of a status are found in the order of their creation."""
         if status is Status.PROCESSING:
-            return "status = 'processing'"
+            return self.status_in("processing")
         return f"status = '{status.value}' AND {self.queued_list if status is Status.QUEUED else self.settled_list}"
 
     @property

@@ -20,6 +20,7 @@ _BUILDERS = (
     service_tables.workers,
     service_tables.locks,
     service_tables.audit,
+    job_tables.keys,
     job_tables.logs,
     job_tables.archive,
     service_tables.throttles,
@@ -45,6 +46,8 @@ def _metadata(prefix: str, schema: str | None, style: TableStyle) -> MetaData:
         build(prefix, built)
     for build_styled in _STYLED_BUILDERS:
         build_styled(prefix, built, style)
+    for table in built.tables.values():
+        table.kwargs.update(style.table_options)
     return built
 
 
@@ -113,6 +116,11 @@ class Tables:
     def audit(self) -> Table:
         """Who commanded what, when and why."""
         return self._table("job_audit")
+
+    @property
+    def keys(self) -> Table:
+        """Business keys that are taken, and by which job."""
+        return self._table("job_keys")
 
     @property
     def logs(self) -> Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import URL, Column, Connection, MetaData, String, Table, inspect, select
 
 from sloppyjobs import errors
@@ -9,19 +11,20 @@ from sloppyjobs.storage import shown_urls
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.tables import Tables
 
-VERSION = 8
+VERSION = 9
 """The schema version that this code works with."""
 
 
 def table(tables: Tables) -> Table:
     """The table that holds the version."""
+    options: dict[str, Any] = {"schema": tables.schema, **tables.style.table_options}
     return Table(
         tables.schema_name,
         MetaData(),
         # Alembic's own column, which it updates by name; the time beside it is ours.
         Column("version_num", String(32), primary_key=True),
         Column("updated_at", Instant),
-        schema=tables.schema,
+        **options,
     )
 
 

@@ -15,34 +15,31 @@ from sloppyjobs.storage.jobs.counters import shard_of
 SUCCEEDED = (Status.SUCCEEDED,)
 
 
-def only_successes(settlements: Sequence[Settlement]) -> bool:
-    """Whether the lean statement is enough."""
-    return all(one.decision.path == SUCCEEDED for one in settlements)
+def is_success(settlement: Settlement) -> bool:
+    """Whether the attempt went well; such attempts are settled by a leaner statement."""
+    return settlement.decision.path == SUCCEEDED
+
+
+def parts(settlements: Sequence[Settlement]) -> list[Sequence[Settlement]]:
+    """The successes and all others, as far as there are any."""
+    others = [one for one in settlements if one.decision.path != SUCCEEDED]
+    if not others:
+        return [settlements]
+    successes = [one for one in settlements if one.decision.path == SUCCEEDED]
+    return [successes, others] if successes else [others]
 
 
 def successes(ordered: Sequence[Settlement]) -> dict[str, Any]:
-    """What both statements take; ``ordered`` is by job, and of one worker."""
-    owner = ordered[0].worker_id
+    """What the statement for successes takes; ``ordered`` is by job, and of one worker."""
     results = [one.decision.result for one in ordered]
-    return {
-        "ids": array_text([one.job_id for one in ordered]),
-        "attempts": array_text([str(one.attempt) for one in ordered]),
-        # Whole numbers, because the text of a fraction takes long to find.
-        "microseconds": array_text(
-            ["null" if one.run_seconds is None else str(int(one.run_seconds * 1e6)) for one in ordered]
-        ),
-        "results": Texts(results) if any(results) else array_text(["null"] * len(results)),
-        "worker": owner,
-        "shard": shard_of(owner),
-    }
+    return _attempts(ordered) | {"results": Texts(results) if any(results) else array_text(["null"] * len(results))}
 
 
-def mixed(ordered: Sequence[Settlement]) -> dict[str, Any]:
-    """What the statement for any mixture takes."""
-    rows = [_SUCCESS if one.decision.path == SUCCEEDED else _row(one.decision) for one in ordered]
-    vias, targets, events, ends, delays, extras, *texts = zip(*rows, strict=True)
+def others(ordered: Sequence[Settlement]) -> dict[str, Any]:
+    """What the statement for all other outcomes takes."""
+    vias, targets, events, ends, delays, extras, *texts = zip(*(_row(one.decision) for one in ordered), strict=True)
     return {
-        **successes(ordered),
+        **_attempts(ordered),
         "vias": array_text(vias),
         "targets": array_text(targets),
         "events": array_text(events),
@@ -53,12 +50,26 @@ def mixed(ordered: Sequence[Settlement]) -> dict[str, Any]:
     }
 
 
+def _attempts(ordered: Sequence[Settlement]) -> dict[str, Any]:
+    """Which attempts ended, whose they are, and how long their handlers ran."""
+    owner = ordered[0].worker_id
+    return {
+        "ids": array_text([one.job_id for one in ordered]),
+        "attempts": array_text([str(one.attempt) for one in ordered]),
+        # Whole numbers, because the text of a fraction takes long to find.
+        "microseconds": array_text(
+            ["null" if one.run_seconds is None else str(int(one.run_seconds * 1e6)) for one in ordered]
+        ),
+        "worker": owner,
+        "shard": shard_of(owner),
+    }
+
+
 _TEXTS = ("codes", "types", "messages", "frames", "traces", "reasons")
-_SUCCESS = ("null", "succeeded", "succeeded", "succeeded", "null", "0", *(None,) * len(_TEXTS))
 
 
 def _row(decision: Decision) -> tuple[str | None, ...]:
-    """What ``mixed`` says of one attempt that did not succeed."""
+    """What ``others`` says of one attempt."""
     via, target, event = _words(decision.path)
     failure = decision.failure
     texts = (

@@ -42,9 +42,8 @@ class Statements(NamedTuple):
     """The name of the table of jobs."""
     copy_events: str
     after_copy: str
-    settle: str
-    """For batches of nothing but successes."""
-    settle_mixed: str
+    settle_successes: str
+    settle_others: str
     claim: str
 
 
@@ -75,8 +74,8 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         jobs=names["jobs"],
         copy_events=copy_into(names["events"], CREATED_EVENT),
         after_copy=_AFTER_COPY.format(announce=announce_many, **names),
-        settle=_SETTLE.format(**names),
-        settle_mixed=_SETTLE_MIXED.format(finished=", ".join(f"'{one.value}'" for one in sorted(FINISHED)), **names),
+        settle_successes=_SETTLE_SUCCESSES.format(**names),
+        settle_others=_SETTLE_OTHERS.format(finished=", ".join(f"'{one.value}'" for one in sorted(FINISHED)), **names),
         claim=_CLAIM.format(**names),
     )
 
@@ -187,7 +186,7 @@ WITH seen AS (
 {announce}
 """
 
-_SETTLE = (
+_SETTLE_SUCCESSES = (
     "WITH "
     + _CLOCK
     + """,
@@ -222,24 +221,23 @@ SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_ag
 """
 )
 
-# As _SETTLE, for any mixture of outcomes. ``via`` is the status between processing and the target, if there is one.
-_SETTLE_MIXED = (
+# Any mixture of the other outcomes. ``via`` is the status between processing and the target, if there is one.
+_SETTLE_OTHERS = (
     "WITH "
     + _CLOCK
     + """,
 settled AS (
   UPDATE {jobs} j
-  SET status = given.target, result = CASE WHEN given.target = 'succeeded' THEN given.result ELSE j.result END,
-      run_at = coalesce(clock.now + make_interval(secs => given.delay), j.run_at), updated_at = clock.now,
+  SET status = given.target, updated_at = clock.now,
+      run_at = coalesce(clock.now + make_interval(secs => given.delay), j.run_at),
       finished_at = CASE WHEN given.target IN ({finished}) THEN clock.now END, locked_by = NULL, locked_until = NULL,
       max_attempts = j.max_attempts + given.extra, error_code = given.error_code, error_type = given.error_type,
       error_message = given.error_message, error_frame = given.error_frame
-  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(results)s::text[], %(vias)s::text[],
-              %(targets)s::text[], %(events)s::text[], %(ends)s::text[], %(delays)s::float8[], %(extras)s::int[],
-              %(codes)s::text[], %(types)s::text[], %(messages)s::text[], %(frames)s::text[], %(traces)s::text[],
-              %(reasons)s::text[])
-       AS given(id, attempt, microseconds, result, via, target, event, ended, delay, extra,
-                error_code, error_type, error_message, error_frame, traceback, reason), clock
+  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(vias)s::text[], %(targets)s::text[],
+              %(events)s::text[], %(ends)s::text[], %(delays)s::float8[], %(extras)s::int[], %(codes)s::text[],
+              %(types)s::text[], %(messages)s::text[], %(frames)s::text[], %(traces)s::text[], %(reasons)s::text[])
+       AS given(id, attempt, microseconds, via, target, event, ended, delay, extra, error_code, error_type,
+                error_message, error_frame, traceback, reason), clock
   WHERE j.id = ANY (ARRAY[given.id]) AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
     AND j.attempt_count = given.attempt AND j.followups IS NULL
   RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds, given.via, given.target,
@@ -266,14 +264,13 @@ history AS (
 ),
 counted AS (
   INSERT INTO {stats} AS s (minute, queue, name, shard, succeeded, failed, dead, cancelled, run_seconds)
-  SELECT date_trunc('minute', clock.now), queue, name, %(shard)s, count(*) FILTER (WHERE target = 'succeeded'),
+  SELECT date_trunc('minute', clock.now), queue, name, %(shard)s, 0,
          count(*) FILTER (WHERE via = 'failed' AND extra = 0), count(*) FILTER (WHERE target = 'dead'),
          count(*) FILTER (WHERE target = 'cancelled'), coalesce(sum(seconds), 0)
   FROM settled, clock GROUP BY clock.now, queue, name ORDER BY queue, name
   ON CONFLICT (minute, queue, name, shard) DO UPDATE
-  SET succeeded = s.succeeded + excluded.succeeded, failed = s.failed + excluded.failed,
-      dead = s.dead + excluded.dead, cancelled = s.cancelled + excluded.cancelled,
-      run_seconds = s.run_seconds + excluded.run_seconds
+  SET failed = s.failed + excluded.failed, dead = s.dead + excluded.dead,
+      cancelled = s.cancelled + excluded.cancelled, run_seconds = s.run_seconds + excluded.run_seconds
 )
 SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_agg(id) END FROM settled
 """

@@ -66,31 +66,35 @@ class PostgresClaims(Claims):
         finally:
             turns.close()
 
-    def send(self, statement: str, values: dict[str, Any]) -> SentTransaction:
-        """Send a transaction on a connection of its own."""
+    def send(self, *calls: Call) -> SentTransactions:
+        """Send these calls together on a connection of their own, each as a transaction."""
         with ExitStack() as stack:
             driver = stack.enter_context(self._pool.checkout()).driver
             stack.enter_context(driver.pipeline())
-            driver.execute("BEGIN")
-            driver.execute(statements.PLAN_BY_INDEX, prepare=True)
-            cursor = taking_arrays(driver.cursor(binary=True))
-            cursor.execute(statement, values, prepare=True)
-            driver.execute("COMMIT")
-            return SentTransaction(stack.pop_all(), cursor)
+            cursors = []
+            for statement, values in calls:
+                driver.execute("BEGIN")
+                driver.execute(statements.PLAN_BY_INDEX, prepare=True)
+                cursors.append(taking_arrays(driver.cursor(binary=True)))
+                cursors[-1].execute(statement, values, prepare=True)
+                driver.execute("COMMIT")
+            return SentTransactions(stack.pop_all(), cursors)
 
-    def settled(self, sent: SentTransaction | None, settlements: Sequence[Settlement]) -> set[str]:
+    def settled(self, sent: SentTransactions | None, settlements: Sequence[Settlement]) -> set[str]:
         """The ids that were accepted; what was not answered is sent again, and finds its own outcome if it is there."""
         try:
-            answer = self._answered(sent)
-            if answer is None:
+            answers = self._answered(sent)
+            if answers is None:
                 self.unanswered.add(settlements)
-                answer = self.database.retry(lambda: self.send(*self.settle_call(settlements)).answer())
-            number, ids = answer.fetchone()
+                answers = self.database.retry(lambda: self.send(*self.settle_calls(settlements)).answers())
+            numbered = [answer.fetchone() for answer in answers]
             # Mostly all of them, and then nobody needs to say which.
-            if number == len(settlements):
+            if sum(number for number, _ in numbered) == len(settlements):
                 accepted = {s.job_id for s in settlements}
             else:
-                accepted = set(ids or ())
+                accepted = set()
+                for (number, ids), part in zip(numbered, settle_values.parts(settlements), strict=True):
+                    accepted.update([s.job_id for s in part] if number == len(part) else ids or ())
                 # Something hangs on these, or they are stale, or an earlier answer was lost.
                 if rest := [s for s in settlements if s.job_id not in accepted]:
                     accepted |= self.settlement.settle(rest)
@@ -100,17 +104,16 @@ class PostgresClaims(Claims):
         self.unanswered.forget(settlements)
         return accepted
 
-    def claimed(self, sent: SentTransaction | None, request: ClaimRequest) -> Sequence[Claim]:
+    def claimed(self, sent: SentTransactions | None, request: ClaimRequest) -> Sequence[Claim]:
         """What was claimed; a claim that was not answered is looked for, and sent again if it is not there."""
 
         def again() -> Any:
             found = self.database.read_once(lambda c: self.claimed_before(c, request))
-            return found or self.send(*self.claim_call(request)).answer()
+            return found or self.send(self.claim_call(request)).answers()[0]
 
         try:
-            answer = self._answered(sent)
-            if answer is None:
-                answer = self.database.retry(again)
+            answers = self._answered(sent)
+            answer = self.database.retry(again) if answers is None else answers[0]
         except Exception:
             self.unanswered.add_claim(request)
             raise
@@ -119,24 +122,33 @@ class PostgresClaims(Claims):
             return answer
         return _Claims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
 
-    def _answered(self, sent: SentTransaction | None) -> Any:
-        """The cursor with the answer; None where it was lost."""
+    def _answered(self, sent: SentTransactions | None) -> list[Any] | None:
+        """The cursors with the answers; None where they were lost."""
         if sent is None:
             return None
         try:
-            return sent.answer()
+            return sent.answers()
         except DBAPIError as error:
             if not self.dialect.is_transient(error):
                 raise
             return None
 
-    def settle_call(self, settlements: Sequence[Settlement]) -> Call:
-        """The statement for this mixture of outcomes, and its values."""
-        ordered = sorted(settlements, key=lambda s: s.job_id)
+    def settle_calls(self, settlements: Sequence[Settlement]) -> list[Call]:
+        """The statements for this mixture of outcomes, and their values: one for successes, one for all others.
+
+        Each is a transaction. In one for both, rows would be locked in id order twice, and not in id order as a
+        whole: others who lock several rows, as commands and heartbeats do, could then wait for it in a ring. One
+        statement for both costs each success a fifth more.
+        """
         now = {"now": self.database.injected_now()}
-        if settle_values.only_successes(ordered):
-            return self._sql.settle, settle_values.successes(ordered) | now
-        return self._sql.settle_mixed, settle_values.mixed(ordered) | now
+        calls = []
+        for part in settle_values.parts(settlements):
+            ordered = sorted(part, key=lambda s: s.job_id)
+            if settle_values.is_success(ordered[0]):
+                calls.append((self._sql.settle_successes, settle_values.successes(ordered) | now))
+            else:
+                calls.append((self._sql.settle_others, settle_values.others(ordered) | now))
+        return calls
 
     def claim_call(self, request: ClaimRequest) -> Call:
         """The statement that claims, and its values."""
@@ -172,17 +184,17 @@ class PostgresClaims(Claims):
         return rows.claims(found, worker_id, rows.as_is if in_utc else self.database.from_driver)
 
 
-class SentTransaction:
-    """A transaction that was sent and has not been waited for."""
+class SentTransactions:
+    """Transactions that were sent together and have not been waited for."""
 
-    def __init__(self, stack: ExitStack, cursor: Any) -> None:
+    def __init__(self, stack: ExitStack, cursors: list[Any]) -> None:
         self._stack = stack
-        self._cursor = cursor
+        self._cursors = cursors
 
-    def answer(self) -> Any:
-        """Wait for it, give the connection back, and return the cursor with the answer."""
+    def answers(self) -> list[Any]:
+        """Wait for them, give the connection back, and return the cursors with the answers."""
         self._stack.close()
-        return self._cursor
+        return self._cursors
 
 
 class PostgresTurns:
@@ -190,8 +202,8 @@ class PostgresTurns:
 
     def __init__(self, claims: PostgresClaims) -> None:
         self._claims = claims
-        self._settling: SentTransaction | None = None
-        self._claiming: SentTransaction | None = None
+        self._settling: SentTransactions | None = None
+        self._claiming: SentTransactions | None = None
         self._settlements: Sequence[Settlement] = ()
         self._request: ClaimRequest | None = None
         self._accepted: set[str] | None = None
@@ -200,7 +212,7 @@ class PostgresTurns:
         """Send them, whatever they are; they are waited for at the next turn."""
         claims, self._accepted = self._claims, None
         try:
-            self._settling = claims.send(*claims.settle_call(settlements))
+            self._settling = claims.send(*claims.settle_calls(settlements))
         except Exception:
             claims.unanswered.add(settlements)
             raise
@@ -213,7 +225,7 @@ class PostgresTurns:
         self._request = lost or claims.with_distinct_lease(request)
         if lost is None:
             try:
-                self._claiming = claims.send(*claims.claim_call(self._request))
+                self._claiming = claims.send(claims.claim_call(self._request))
             except Exception:
                 claims.unanswered.add_claim(self._request)
                 raise
@@ -236,7 +248,7 @@ class PostgresTurns:
         for sent in (self._settling, self._claiming):
             if sent is not None:
                 with suppress(Exception):
-                    sent.answer()
+                    sent.answers()
         self._settling = self._claiming = None
 
 

@@ -30,7 +30,8 @@ def create_table(table: str, *parts: Any) -> None:
     """Create a table."""
     if _looking() and _inspector().has_table(full_name(table), schema=_tables().schema):
         return
-    op.create_table(full_name(table), *parts, *style().own_columns(table), schema=_tables().schema)
+    options: dict[str, Any] = {"schema": _tables().schema, **style().table_options}
+    op.create_table(full_name(table), *parts, *style().own_columns(table), **options)
 
 
 def apply_settings() -> None:
@@ -58,6 +59,8 @@ def create_index(
     if _looking() and _has_index(table, _index_name(table, suffix, unique=unique)):
         return
     form = IndexForm(columns) if where is None else style().partial_index(columns, where, distinct=distinct)
+    if form is None:
+        return
     op.create_index(
         _index_name(table, suffix, unique=unique),
         full_name(table),

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sloppyjobs.storage.schema.column_types import ByteText, ErrorCode, KeyText, LongText, RowNumber, Word
+from sloppyjobs.storage.schema.column_types import ByteText, ErrorCode, KeyText, LongText, Number, RowNumber, Word
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.migrations.steps import apply_settings, create_index, create_table, full_name, style
 
@@ -33,7 +33,7 @@ def _job_columns() -> list[sa.Column[Any]]:
         sa.Column("updated_at", Instant, nullable=False),
         sa.Column("attempt_count", sa.Integer, nullable=False),
         sa.Column("max_attempts", sa.Integer, nullable=False),
-        sa.Column("timeout_seconds", sa.Float),
+        sa.Column("timeout_seconds", Number),
         sa.Column("locked_by", ByteText),
         sa.Column("locked_until", Instant),
         sa.Column("idempotency_key", KeyText),
@@ -45,7 +45,7 @@ def _job_columns() -> list[sa.Column[Any]]:
         sa.Column("retry_policy", LongText),
         sa.Column("metadata", LongText),
         sa.Column("result", LongText),
-        sa.Column("progress_percent", sa.Float),
+        sa.Column("progress_percent", Number),
         sa.Column("progress_message", LongText),
         sa.Column("error_code", ErrorCode),
         sa.Column("error_type", KeyText),
@@ -67,12 +67,12 @@ def _jobs() -> None:
         "run_at",
         "created_at",
         "id",
-        where="status = 'queued'",
+        where=style().status_in("queued"),
     )
     create_index("jobs", "correlation", "correlation_id", "created_at", "id", where="correlation_id IS NOT NULL")
-    create_index("jobs", "dead", "error_type", "error_frame", "created_at", "id", where="status = 'dead'")
-    create_index("jobs", "due", "run_at", "id", where="status IN ('scheduled', 'retrying')")
-    create_index("jobs", "lease", "locked_until", where="status = 'processing'")
+    create_index("jobs", "dead", "error_type", "error_frame", "created_at", "id", where=style().status_in("dead"))
+    create_index("jobs", "due", "run_at", "id", where=style().status_in("scheduled", "retrying"))
+    create_index("jobs", "lease", "locked_until", where=style().status_in("processing"))
     create_index("jobs", "list", "status", "created_at", "id", where=f"{style().listed_status} <> 'processing'")
     create_index("jobs", "schedule", "schedule_id", "occurrence_at", "id", where="schedule_id IS NOT NULL")
     create_index("jobs", "idempotency_key", "idempotency_key", where="idempotency_key IS NOT NULL", unique=True)
@@ -97,7 +97,7 @@ def _attempts() -> None:
         sa.Column("status", Word, nullable=False),
         sa.Column("started_at", Instant, nullable=False),
         sa.Column("finished_at", Instant),
-        sa.Column("run_seconds", sa.Float),
+        sa.Column("run_seconds", Number),
         sa.Column("error_code", ErrorCode),
         sa.Column("error_type", KeyText),
         sa.Column("error_frame", KeyText),
@@ -139,7 +139,7 @@ def _recurring() -> None:
         sa.Column("job_defaults", LongText),
         sa.Column("kind", Word, nullable=False),
         sa.Column("cron", KeyText),
-        sa.Column("interval_seconds", sa.Float),
+        sa.Column("interval_seconds", Number),
         sa.Column("run_once_at", Instant),
         sa.Column("timezone", KeyText, nullable=False),
         sa.Column("misfire", Word, nullable=False),
@@ -180,7 +180,7 @@ def _workers() -> None:
         sa.Column("queues", LongText, nullable=False),
         sa.Column("names", LongText, nullable=False),
         sa.Column("concurrency", sa.Integer, nullable=False),
-        sa.Column("heartbeat_seconds", sa.Float, nullable=False),
+        sa.Column("heartbeat_seconds", Number, nullable=False),
         sa.Column("version", Word, nullable=False),
         sa.Column("status", Word, nullable=False),
         sa.Column("running", sa.Integer, nullable=False),
@@ -216,7 +216,7 @@ def _small_tables() -> None:
         sa.Column("failed", sa.Integer, nullable=False),
         sa.Column("dead", sa.Integer, nullable=False),
         sa.Column("cancelled", sa.Integer, nullable=False),
-        sa.Column("run_seconds", sa.Float, nullable=False),
+        sa.Column("run_seconds", Number, nullable=False),
         sa.PrimaryKeyConstraint(
             "minute", "queue", "name", "shard", name="pk_" + full_name("job_stats"), **style().long_key
         ),

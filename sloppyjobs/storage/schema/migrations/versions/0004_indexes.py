@@ -20,4 +20,4 @@ def upgrade() -> None:
     if style().claim_by_instant:
         drop_index("jobs", "claim")
         claim = ("queue", "name", "priority DESC", "run_at", "created_at")
-        create_index("jobs", "claim", *claim, where="status = 'queued'", distinct=True)
+        create_index("jobs", "claim", *claim, where=style().status_in("queued"), distinct=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sloppyjobs.storage.schema.column_types import LongText
-from sloppyjobs.storage.schema.migrations.steps import add_column, create_index, drop_index
+from sloppyjobs.storage.schema.migrations.steps import add_column, create_index, drop_index, style
 
 revision = "0005"
 down_revision = "0004"
@@ -14,4 +14,5 @@ def upgrade() -> None:
     add_column("jobs", "progress_fields", LongText)
     add_column("job_archive", "progress_fields", LongText)
     drop_index("jobs", "dead")
-    create_index("jobs", "dead", "error_type", "error_frame", "name", "created_at", "id", where="status = 'dead'")
+    columns = ("error_type", "error_frame", "name", "created_at", "id")
+    create_index("jobs", "dead", *columns, where=style().status_in("dead"))

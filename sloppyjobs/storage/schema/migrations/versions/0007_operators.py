@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, Word
+from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, Number, Word
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.migrations.steps import add_column, create_index, create_table
 
@@ -38,7 +38,7 @@ def upgrade() -> None:
         sa.Column("queues", LongText),
         sa.Column("kind", Word, nullable=False),
         sa.Column("state", Word, nullable=False),
-        sa.Column("rate", sa.Float),
+        sa.Column("rate", Number),
         sa.Column("wanted", sa.Integer, nullable=False),
         sa.Column("retried", sa.Integer, nullable=False),
         sa.Column("actor", KeyText),
