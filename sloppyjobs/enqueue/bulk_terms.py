@@ -54,6 +54,8 @@ def _terms_of_shape(
         return None
     refuse_together(chosen)
     fields = default_terms(known[name])
+    if "delay" in chosen and ("expires" in chosen or fields["expires"] is not None):
+        return None
     defaults, columns = dict(fields), dict[str, Sequence[Any]]()
     for option in OPTIONS:
         if option in chosen:

@@ -77,6 +77,8 @@ class NewJobs:
         refuse_together(chosen)
         for option in chosen:
             fields |= OPTIONS[option].read(given[option], fields)
+        if (expires := fields["expires"]) is not None and expires <= (fields.get("delay") or 0):
+            raise options.refuse("expires", expires, f"must be later than the delay of {fields['delay']:g} s")
         if definition.input is not None:
             value = payload.validate_input(value, definition.input, limit=self._limit)
         return NewJob(id, payload.encode(value, limit=self._limit), Terms(**fields))
