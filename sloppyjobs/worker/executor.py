@@ -128,6 +128,9 @@ def interpret_exception(task: Task, error: BaseException) -> Failed:
         policy = retry_policy(task.claim, task.definition)
         if issubclass(type(error), RetryLater):
             return Failed(failures.from_exception(error), options.seconds("after", cast(RetryLater, error).after))
+        if task.claim.attempt >= task.claim.job.max_attempts:
+            # No policy is asked when there is no try left.
+            return Failed(failures.from_exception(error), 0.0, retryable=False)
         return Failed(failures.from_exception(error), _delay(policy, task), retryable=_retries(policy, error))
     except BaseException:
         kind = payload.class_name(type(error))

@@ -74,6 +74,7 @@ class WorkerLoop:
         self._may_have_work = True
         self._next_poll = 0.0
         self._next_sweep = 0.0
+        self._swept_at = 0.0
         self._exit_at: float | None = None
 
     # What other threads call
@@ -297,6 +298,7 @@ class WorkerLoop:
         if self.draining or time.monotonic() < self._next_sweep:
             return
         swept = self.storage.sweep()
+        self._swept_at = time.monotonic()
         self.settlement_hooks.lost(swept.lost)
         if swept.promoted or swept.expired:
             self._may_have_work = True
@@ -308,4 +310,6 @@ class WorkerLoop:
         """Sweep before the next poll where a job that was just settled is due again by then."""
         next_in = min((one.delay for one in decisions if one.path[-1] in _DUE_LATER), default=None)
         if next_in is not None:
-            self._next_sweep = min(self._next_sweep, time.monotonic() + max(SWEEP_SECONDS, next_in))
+            due = time.monotonic() + next_in
+            # A worker that holds nothing else has nothing that the sweep would keep it from.
+            self._next_sweep = min(self._next_sweep, max(due, self._swept_at + SWEEP_SECONDS) if self.tasks else due)
