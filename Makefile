@@ -9,7 +9,7 @@ OLDEST := .venv-oldest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test test-oldest lint format types unit browser frontend docs screenshots compare clean
+.PHONY: help setup run check test test-oldest lint format types unit browser mariadb frontend docs screenshots compare clean
 
 # Many tests wait, for processes, leases and lost answers: four share two cores without getting in each other's way.
 PYTEST_OPTIONS := -n 4 --dist worksteal
@@ -20,7 +20,7 @@ help: ## list the commands
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,postgres]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,postgres,mysql]'
 	touch $(STAMP)
 
 setup: $(STAMP) ## create .venv with everything the project needs
@@ -33,7 +33,7 @@ check: $(STAMP) ## the inner loop: lint, types, and the tests of units and of co
 	$(BIN)/pytest -n 2 --dist worksteal --sqlite-only -m "not slow" tests/unit tests/conformance
 
 test: $(STAMP) ## everything that must pass: lint, types, layers, tests with the newest and oldest set
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target types lint $(OLDEST)/.installed browser
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target types lint $(OLDEST)/.installed browser mariadb
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory test-oldest
 
@@ -49,11 +49,14 @@ format: $(STAMP) ## rewrite the code in the project's format
 types: $(STAMP) ## mypy, strict
 	$(BIN)/mypy
 
-unit: $(STAMP) browser ## the tests, on SQLite and on a real PostgreSQL
+unit: $(STAMP) browser mariadb ## the tests, on SQLite, on a real PostgreSQL and a real MariaDB
 	$(BIN)/pytest $(PYTEST_OPTIONS)
 
 browser: # what the browser tests need, where it is missing
 	sh tests/web/ensure_browser.sh
+
+mariadb: # the server that the tests on MariaDB start, where it is missing
+	sh tests/ensure_mariadb.sh
 
 # Without what only the newest set is for: linters, types, a browser, documentation, the time that regular expressions
 # take, and stores that no library shares.
@@ -64,7 +67,7 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest-constraints.txt constraints.tx
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python tests/oldest_set.py > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt \
-		-e '.[postgres,otel]' $(OLDEST_TOOLS)
+		-e '.[postgres,mysql,otel]' $(OLDEST_TOOLS)
 	touch $@
 
 test-oldest: $(OLDEST)/.installed ## what depends on other libraries, with the oldest versions of them that are supported

@@ -45,6 +45,7 @@ class Migrations:
     def init(self) -> int:
         """Create the tables or bring them up to date; safe to repeat and to race. Returns the version."""
         with _one_at_a_time, answer_timeout(at_least=NO_LIMIT):
+            self.database.read(self.dialect.refuse_server)
             self.database.retry(lambda: self.dialect.prepare_database(self.database.engine))
             version = self.database.retry(self._migrate)
         self.database.schema_checked = True
