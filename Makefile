@@ -9,10 +9,11 @@ OLDEST := .venv-oldest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test test-oldest lint format types unit browser mariadb frontend docs screenshots compare clean
+.PHONY: help setup run check test beside-unit test-oldest lint format types unit browser mariadb frontend docs screenshots compare clean
 
 # Many tests wait, for processes, leases and lost answers: four share two cores without getting in each other's way.
-PYTEST_OPTIONS := -n 4 --dist worksteal
+# In ``make test`` the oldest set runs beside the newest.
+PYTEST_OPTIONS := --dist worksteal
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,10 +33,12 @@ check: $(STAMP) ## the inner loop: lint, types, and the tests of units and of co
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types
 	$(BIN)/pytest -n 2 --dist worksteal --sqlite-only -m "not slow" tests/unit tests/conformance
 
-test: $(STAMP) ## everything that must pass: lint, types, layers, tests with the newest and oldest set
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target types lint $(OLDEST)/.installed browser mariadb
-	@$(MAKE) --no-print-directory unit
-	@$(MAKE) --no-print-directory test-oldest
+# All at once, so that no core is idle while something is installed, or while one of them waits or comes to its end.
+test: ## everything that must pass: lint, types, layers, tests with the newest and oldest set
+	@$(MAKE) --no-print-directory --jobs 4 unit beside-unit
+
+beside-unit: $(STAMP) $(OLDEST)/.installed # what each of them prints is shown when it is done
+	@$(MAKE) --no-print-directory --output-sync=target types lint test-oldest
 
 lint: $(STAMP) ## ruff and the import layers
 	$(BIN)/ruff check .
@@ -49,13 +52,14 @@ format: $(STAMP) ## rewrite the code in the project's format
 types: $(STAMP) ## mypy, strict
 	$(BIN)/mypy
 
-unit: $(STAMP) browser mariadb ## the tests, on SQLite, on a real PostgreSQL and a real MariaDB
-	$(BIN)/pytest $(PYTEST_OPTIONS)
+unit: $(STAMP) browser mariadb ## the tests, on SQLite, on a real PostgreSQL and on a real MariaDB
+	$(BIN)/pytest -n 4 $(PYTEST_OPTIONS)
 
 browser: # what the browser tests need, where it is missing
 	sh tests/web/ensure_browser.sh
 
-mariadb: # the server that the tests on MariaDB start, where it is missing
+# After the browser: both are installed by apt, which does one thing at a time.
+mariadb: browser # the server that the tests on MariaDB start, where it is missing
 	sh tests/ensure_mariadb.sh
 
 # Without what only the newest set is for: linters, types, a browser, documentation, the time that regular expressions
@@ -71,11 +75,11 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest-constraints.txt constraints.tx
 	touch $@
 
 test-oldest: $(OLDEST)/.installed ## what depends on other libraries, with the oldest versions of them that are supported
-	$(OLDEST)/bin/python -m pytest $(PYTEST_OPTIONS) -p no:cacheprovider \
+	$(OLDEST)/bin/python -m pytest -n 2 $(PYTEST_OPTIONS) -p no:cacheprovider \
 		tests/unit tests/flask tests/drivers tests/conformance tests/examples/test_blog.py \
 		--ignore tests/unit/test_layers.py --ignore tests/unit/test_redact.py --ignore tests/unit/test_redact_time.py \
 		--ignore tests/conformance/test_plain.py --ignore tests/conformance/test_unlocked.py \
-		--ignore tests/conformance/test_memory.py -k "not pg8000"
+		--ignore tests/conformance/test_memory.py -k "not pg8000 and not mariadb"
 
 frontend: ## htmx for the pages and axe for their tests, from npm
 	npm ci --ignore-scripts --no-audit --no-fund

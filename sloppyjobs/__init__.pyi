@@ -17,6 +17,7 @@ from sloppyjobs.enqueue.definitions import Snooze as Snooze
 from sloppyjobs.enqueue.option_types import EnqueueOptions as EnqueueOptions
 from sloppyjobs.errors import DriverMissing as DriverMissing
 from sloppyjobs.errors import DuplicateJob as DuplicateJob
+from sloppyjobs.errors import Expired as Expired
 from sloppyjobs.errors import HandlerFailed as HandlerFailed
 from sloppyjobs.errors import InvalidOption as InvalidOption
 from sloppyjobs.errors import InvalidPayload as InvalidPayload
@@ -25,6 +26,7 @@ from sloppyjobs.errors import InvalidTransition as InvalidTransition
 from sloppyjobs.errors import JobAborted as JobAborted
 from sloppyjobs.errors import JobsError as JobsError
 from sloppyjobs.errors import JobTimeout as JobTimeout
+from sloppyjobs.errors import KeyConflict as KeyConflict
 from sloppyjobs.errors import LeaseExpired as LeaseExpired
 from sloppyjobs.errors import LockConflict as LockConflict
 from sloppyjobs.errors import ReadTimeout as ReadTimeout

@@ -123,6 +123,24 @@ class InvalidTransition(JobsError):
         self.command = command
 
 
+class Expired(JobsError):
+    """The job had not started when it expired. The code is stored with it; nobody raises this."""
+
+    code = PREFIX + "EXPIRED"
+
+
+class KeyConflict(JobsError):
+    """A live job has the business key. ``job_id`` is the id of that job."""
+
+    code = PREFIX + "KEY_CONFLICT"
+
+    def __init__(self, *text: object, job_id: str | None = None, reason: str | None = None) -> None:
+        super().__init__(*text)
+        self.job_id = job_id
+        self.reason = reason
+        """The same in few words, without names."""
+
+
 class LockConflict(JobsError):
     """Somebody else holds the lock."""
 

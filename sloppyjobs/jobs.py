@@ -6,19 +6,21 @@ import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
+from msgspec import structs
 from sqlalchemy import URL, Connection, Engine
 
 from sloppyjobs.domain import failures, options, payload
+from sloppyjobs.domain.expiry import EXPIRED, expired
 from sloppyjobs.domain.model import Claim, Ended, Job, NewJob, Settlement
 from sloppyjobs.domain.retry import Retry
-from sloppyjobs.domain.states import Failed, Outcome, Succeeded, decide
+from sloppyjobs.domain.states import Cancelled, Failed, Outcome, Succeeded, decide
 from sloppyjobs.enqueue.asynchronous import AsyncJobs
 from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
-from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, Item, Moment
-from sloppyjobs.enqueue.request import NewJobs, connection_of
+from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, EnqueueOptions, Item, Moment
+from sloppyjobs.enqueue.request import NewJobs, connection_of, inherited_options
 from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
 from sloppyjobs.ids import Ids
 from sloppyjobs.internals import Internals
@@ -145,14 +147,22 @@ class Jobs(Defining, AsyncJobs):
         correlation_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         principal: str | None = None,
+        expires: Duration | None = None,
+        business_key: str | None = None,
+        on_conflict: Literal["return", "reject", "replace"] | None = None,
+        unique: Literal["live", "pending"] | None = None,
+        unique_for: Duration | None = None,
         session: Session | scoped_session[Any] | None = None,
         connection: Connection | None = None,
     ) -> Job:
         """Write a job, in the caller's transaction where ``session`` or ``connection`` is given.
 
         A job whose ``idempotency_key`` is taken is not written; the one that has the key is returned, with
-        ``existing`` set. Raises, before anything is written, ``UnknownJob``, ``InvalidPayload`` or
-        ``InvalidOption``.
+        ``existing`` set. So is one whose ``business_key`` a live job has, unless ``on_conflict`` says "reject"
+        (``KeyConflict``) or "replace"; ``unique="pending"`` gives the key up when the job starts, and ``unique_for``
+        keeps it for that long even if the job ends sooner. A job that ``expires`` is cancelled unless it has started
+        within so many seconds. Raises, before anything is written, ``UnknownJob``,
+        ``InvalidPayload`` or ``InvalidOption``.
         """
         given = {
             "queue": queue,
@@ -166,6 +176,11 @@ class Jobs(Defining, AsyncJobs):
             "correlation_id": correlation_id,
             "metadata": metadata,
             "principal": principal,
+            "expires": expires,
+            "business_key": business_key,
+            "on_conflict": on_conflict,
+            "unique": unique,
+            "unique_for": unique_for,
         }
         new = self._new_jobs().make(name, payload, self._internals.ids.new("job"), given)
         return self._insert([new], session, connection)[0]
@@ -190,6 +205,28 @@ class Jobs(Defining, AsyncJobs):
     def enqueue_at(self, name: str, payload: Any, when: Moment, **options: Unpack[DelayedOptions]) -> Job:
         """Enqueue for an instant; one in the past is due at once."""
         return self.enqueue(name, payload, run_at=when, **options)
+
+    def replace(
+        self,
+        job_id: Job[Any] | str,
+        payload: Any = None,
+        *,
+        session: Session | scoped_session[Any] | None = None,
+        connection: Connection | None = None,
+        **options: Unpack[EnqueueOptions],
+    ) -> Job:
+        """Write a job in the place of one that is not running and has not ended, which is cancelled.
+
+        What ``options`` do not say is as in the replaced job: queue, priority, run time, timeout, business key,
+        correlation id, metadata, principal. With ``delay`` each call puts the work off anew. ``superseded_by`` of the
+        old job and ``supersedes`` of the new one name the other. Raises ``InvalidTransition`` where the old job is
+        running or has ended, and whatever ``enqueue`` raises.
+        """
+        old = self.get(id_of(job_id))
+        given = {**inherited_options(old, options), **options}
+        made = self._new_jobs().make(old.name, payload, self._internals.ids.new("job"), given)
+        new = structs.replace(made, terms=structs.replace(made.terms, supersedes=old.id))
+        return self._insert([new], session, connection)[0]
 
     def get(self, job_id: str) -> Job:
         """The job with this id, as it is now, or ``UnknownJob``."""
@@ -286,7 +323,10 @@ class Jobs(Defining, AsyncJobs):
         limit: int = 1,
         lease: Duration = 30,
     ) -> list[Claim]:
-        """Take up to ``limit`` due jobs for ``lease`` seconds; an empty list when none is due. Damaged ones die."""
+        """Take up to ``limit`` due jobs for ``lease`` seconds; an empty list when none is due.
+
+        Damaged ones die, and those that have expired are cancelled.
+        """
         request = ClaimRequest(
             options.text("worker_id", worker_id),
             options.names("queues", queues),
@@ -297,12 +337,14 @@ class Jobs(Defining, AsyncJobs):
         lost = self.storage.sweep().lost
         if lost:
             self._settlement_hooks().lost(lost, wait=True)
-        # Retried where all were damaged: an empty list would say that nothing is due.
+        # Retried where all were damaged or had expired: an empty list would say that nothing is due.
         while claims := self.storage.claim(request):
             for claim in claims:
                 if claim.job.damage is not None:
                     self._settle(claim, Failed(failures.from_damage(claim.job.damage), 0.0, retryable=False))
-            if whole := [claim for claim in claims if claim.job.damage is None]:
+                elif expired(claim):
+                    self._settle(claim, Cancelled(EXPIRED.message, EXPIRED))
+            if whole := [claim for claim in claims if claim.job.damage is None and not expired(claim)]:
                 return whole
         return []
 

@@ -57,10 +57,13 @@ def job_fields() -> dict[str, Any]:
 
 def fields_of(job: Job, attempt: int) -> dict[str, Any]:
     """The fields of records about an attempt: names on one line, the correlation id without secrets."""
-    correlation_id = job.id if job.correlation_id is None else _shown_id(job.correlation_id)
-    return dict(
-        zip(FIELDS, (job.id, one_line(job.name), one_line(job.queue), attempt, correlation_id), strict=True),
-    )
+    return {
+        "job_id": job.id,
+        "job_name": one_line(job.name),
+        "queue": one_line(job.queue),
+        "attempt": attempt,
+        "correlation_id": job.id if job.correlation_id is None else _shown_id(job.correlation_id),
+    }
 
 
 @lru_cache(maxsize=1_024)

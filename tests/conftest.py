@@ -23,6 +23,7 @@ from mariadb_server import KeptMariaDbs, MariaDbServer, program, shared_server
 from shared_statements import share_statements
 from shared_templates import share_templates
 from sqlalchemy import create_engine, make_url
+from start_order import slow_first
 
 from sloppyjobs import storage
 from sloppyjobs.storage.clock import Clock
@@ -75,11 +76,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what was not asked for."""
+    """Leave out what was not asked for, and begin with what takes long."""
     if config.getoption("sqlite_only"):
         left_out = [item for item in items if _needs_server(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+    processes = getattr(config, "workerinput", {}).get("workercount", 1)
+    if processes > 1:
+        items[:] = slow_first(items, processes)
 
 
 def pytest_collection_finish() -> None:
@@ -157,10 +161,8 @@ def postgres_url(server: Server, kept_databases: KeptDatabases) -> Iterator[str]
 @pytest.fixture
 def empty_postgres_url(server: Server) -> Iterator[str]:
     """The URL of a PostgreSQL database without our tables."""
-    name = server.new_name()
-    server.execute(f'CREATE DATABASE "{name}"')
-    yield server.url_of(name)
-    server.drop(name)
+    with server.empty_database() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -58,6 +58,7 @@ _FILTERS = {
     "error_code": "error code",
     "correlation_id": "correlation id",
     "idempotency_key": "idempotency key",
+    "business_key": "business key",
     "created_from": "created from",
     "created_to": "created before",
     "run_from": "due from",

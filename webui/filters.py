@@ -19,7 +19,7 @@ _SPANS = {
     "7d": timedelta(days=7),
     "30d": timedelta(days=30),
 }
-EXACT = ("queue", "name", "worker", "schedule", "correlation_id", "idempotency_key", "error_code")
+EXACT = ("queue", "name", "worker", "schedule", "correlation_id", "idempotency_key", "business_key", "error_code")
 CAUSE = ("error_type", "error_frame")
 DATES = ("created_from", "created_to")
 LABELS = {
@@ -29,6 +29,7 @@ LABELS = {
     "schedule": "Schedule",
     "correlation_id": "Correlation id",
     "idempotency_key": "Idempotency key",
+    "business_key": "Business key",
     "error_code": "Error code",
     "error_type": "Error",
     "error_frame": "Raised in",
@@ -149,5 +150,5 @@ def moment(text: str, zone: ZoneInfo) -> datetime | None:
 
 
 def _sortable_by_run_time(query: Mapping[str, Any]) -> bool:
-    keyed = any(name in query for name in ("schedule", "correlation_id", "idempotency_key"))
+    keyed = any(name in query for name in ("schedule", "correlation_id", "idempotency_key", "business_key"))
     return query.get("status") in _TIMED and not keyed

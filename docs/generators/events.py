@@ -50,6 +50,7 @@ EVENTS = {
     "paused": "An operator paused it.",
     "resumed": "An operator let it go on; it is where it was before.",
     "cancelled": "An operator or its handler cancelled it.",
+    "superseded": "Another job has taken its place, which `superseded_by` names.",
     "deleted": "An operator or the retention deleted it.",
 }
 
@@ -81,6 +82,8 @@ def _edges() -> dict[str, set[tuple[str, str]]]:
     for action in ACTIONS.values():
         if action.target is not None:
             found[action.event] |= {(source.value, action.target.value) for source in action.sources}
+    replaceable = {source for source, targets in EDGES.items() if Status.CANCELLED in targets} - {Status.PROCESSING}
+    found["superseded"] = {(source.value, Status.CANCELLED.value) for source in replaceable}
     return found
 
 

@@ -57,6 +57,10 @@ JOB = {
     "progress_message": "And in words.",
     "progress_fields": "And in fields of the application, as JSON.",
     "followups": "What hangs on it, as a set of bits; none for a plain job.",
+    "business_key": "At most one live job has it.",
+    "superseded_by": "The job that took its place.",
+    "supersedes": "The job whose place it took.",
+    "expires_at": "When it is cancelled unless it has started.",
     "error_code": "The [code](errors.md) of the last failure.",
     "error_type": "The exception's class.",
     "error_frame": "The application's module and function in which it was raised.",
@@ -193,6 +197,20 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             "reason": "Why, in the operator's words.",
             "detail": "Numbers and filters of the command, as JSON.",
         },
+    ),
+    "keys": (
+        "One row for each business key that is taken.",
+        {
+            "key": "The key.",
+            "job_id": "The job that has it.",
+            "until_start": "1 where the job gives it up when it starts, 0 where it keeps it until it ends.",
+            "reserved_until": "Until when nobody else gets it, even if the job ends sooner.",
+            "created_at": "When it was taken.",
+        },
+    ),
+    "expiries": (
+        "One row for each job that expires, until that time has come.",
+        {"job_id": "The job.", "expires_at": "When."},
     ),
     "logs": (
         "What handlers logged, a bounded number of lines for each job.",

@@ -60,7 +60,7 @@ def order_of(order: object, wanted: JobQuery) -> str:
     """An order that an index can follow for this filter."""
     accepted: tuple[str, ...] = _ORDERS
     timed = TIMED.issuperset(wanted.statuses)
-    keyed = wanted.schedule or wanted.correlation_id or wanted.idempotency_key
+    keyed = wanted.schedule or wanted.correlation_id or wanted.idempotency_key or wanted.business_key
     if timed and not keyed:
         accepted += _TIMED_ORDERS
     if isinstance(order, str) and order in accepted:
@@ -145,6 +145,7 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "schedule": options.text,
     "correlation_id": _key,
     "idempotency_key": _key,
+    "business_key": _key,
     "error_code": _key,
     "created_from": moment,
     "created_to": moment,

@@ -166,9 +166,13 @@ _SHOWN_AS_IS = (
     "error_frame",
     "paused_from",
     "finished_at",
+    "superseded_by",
+    "supersedes",
+    "expires_at",
 )
 _SHOWN_REDACTED = (
     "idempotency_key",
+    "business_key",
     "correlation_id",
     "principal",
     "progress_message",

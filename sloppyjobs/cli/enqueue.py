@@ -13,6 +13,7 @@ import msgspec
 from sloppyjobs.cli import output
 from sloppyjobs.cli.params import Moment, Span, as_json, at, os_user
 from sloppyjobs.cli.target import Target, pass_target
+from sloppyjobs.domain.business_keys import ON_CONFLICT
 from sloppyjobs.domain.model import Job
 
 _SHOWN = ("id", "name", "queue", "status", "priority", "run_at", "created_at", "existing")
@@ -26,6 +27,9 @@ _SHOWN = ("id", "name", "queue", "status", "priority", "run_at", "created_at", "
 @click.option("--delay", type=Span(), help="Not before so long from now.")
 @click.option("--run-at", type=Moment(future=True), metavar="INSTANT", help="Not before this instant.")
 @click.option("--idempotency-key", metavar="TEXT", help="With a key that is taken, the job that has it is answered.")
+@click.option("--business-key", metavar="TEXT", help="With a key that a live job has, that job is answered.")
+@click.option("--on-conflict", type=click.Choice(ON_CONFLICT), help="What to do where the business key is taken.")
+@click.option("--expires", type=Span(), help="Cancelled unless it has started so long from now.")
 @click.option("--max-attempts", type=click.IntRange(1), help="How often it is tried.")
 @click.option("--timeout", type=Span(), help="How long an attempt may take.")
 @click.option("--correlation-id", metavar="TEXT", help="To find it together with others.")

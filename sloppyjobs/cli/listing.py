@@ -159,12 +159,21 @@ def _job_fields(job: JobView, now: datetime) -> Iterator[tuple[str, str | None]]
     yield "timeout", None if job.timeout is None else output.duration(job.timeout)
     yield "created", output.stamp(job.created_at, now)
     yield "run at", output.stamp(job.run_at, now)
+    yield "expires", output.stamp(job.expires_at, now) if job.attempt_count == 0 else None
     yield "finished", output.stamp(job.finished_at, now)
     yield "held by", None if job.locked_by is None else output.plain(job.locked_by)
     yield "until", output.stamp(job.locked_until, now)
     yield "progress", _progress(job)
     yield "occurrence", output.stamp(job.occurrence_at, now)
-    for name in ("schedule_id", "idempotency_key", "correlation_id", "principal"):
+    for name in (
+        "schedule_id",
+        "idempotency_key",
+        "business_key",
+        "supersedes",
+        "superseded_by",
+        "correlation_id",
+        "principal",
+    ):
         value = getattr(job, name)
         yield name.replace("_", " "), None if value is None else output.plain(value)
     yield "metadata", output.plain(msgspec.json.encode(job.metadata).decode(), 1_000) if job.metadata else None

@@ -152,6 +152,7 @@ _FILTERS: tuple[tuple[str, Any, str], ...] = (
     ("schedule", str, "The schedule that enqueued it."),
     ("correlation-id", str, "A correlation id."),
     ("idempotency-key", str, "An idempotency key."),
+    ("business-key", str, "A business key."),
     ("error-code", str, "The code of the last error."),
     ("created-from", Moment(), "Created at or after; an instant, or 2h for two hours ago."),
     ("created-to", Moment(), "Created before."),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import msgspec
 
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.states import AttemptStatus, Decision, Status
 
@@ -59,6 +60,13 @@ class JobFacts(msgspec.Struct, frozen=True, gc=False):
     error_frame: str | None = None
     paused_from: Status | None = None
     finished_at: datetime | None = None
+    business_key: str | None = None
+    superseded_by: str | None = None
+    """The id of the job that took the place of this one."""
+    supersedes: str | None = None
+    """The id of the job whose place this one took."""
+    expires_at: datetime | None = None
+    """When it is cancelled unless it has started."""
 
 
 class Job(JobFacts, Generic[R], frozen=True, gc=False):
@@ -73,7 +81,7 @@ class Job(JobFacts, Generic[R], frozen=True, gc=False):
     progress_fields: Mapping[str, Any] = {}
     """The fields of the last ``ctx.progress``."""
     existing: bool = False
-    """True where an idempotency key matched, so that this is the job that was there before."""
+    """True where an idempotency key or a business key matched, so that this is the job that was there before."""
     damage: str | None = None
     """Which columns cannot be read and have a substitute here; None for every row that is not damaged."""
 
@@ -95,6 +103,20 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     occurrence_at: datetime | None = None
     principal: str | None = None
     metadata: str | None = None
+    business_key: str | None = None
+    on_conflict: str = "return"
+    unique: str = "live"
+    unique_for: float | None = None
+    supersedes: str | None = None
+    expires: float | None = None
+    expires_at: datetime | None = None
+
+    @property
+    def followups(self) -> int | None:
+        """What hangs on the job from the start; None for a plain one."""
+        if self.business_key is None:
+            return None
+        return Followup.PENDING_KEY if self.unique == "pending" else Followup.KEY
 
 
 class NewJob(msgspec.Struct, frozen=True, gc=False):

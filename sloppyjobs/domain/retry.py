@@ -213,7 +213,12 @@ def _names_with_bases(kind: type[BaseException]) -> frozenset[str]:
 
 
 def _names(failures: object) -> tuple[str, ...]:
-    return tuple(f if isinstance(f, str) else _name(f) for f in cast(tuple[Failure, ...], failures))
+    return _names_of(cast(tuple[Failure, ...], failures))
+
+
+@lru_cache(maxsize=256)
+def _names_of(failures: tuple[Failure, ...]) -> tuple[str, ...]:
+    return tuple(f if isinstance(f, str) else _name(f) for f in failures)
 
 
 _DEFAULT = Retry()

@@ -9,7 +9,7 @@ from typing import Any
 
 from sloppyjobs.domain.model import Terms
 from sloppyjobs.enqueue.definitions import Definition, default_terms
-from sloppyjobs.enqueue.option_rules import OPTIONS, Fields
+from sloppyjobs.enqueue.option_rules import OPTIONS, Fields, refuse_together
 
 ONCE = {str, int, float, timedelta, datetime}
 """Types of values that are read once for all jobs that give the same."""
@@ -50,9 +50,12 @@ def _terms_of_shape(
 ) -> Iterable[Terms] | None:
     """The terms of jobs of one name that give the same options."""
     name, chosen = shape
-    if not OPTIONS.keys() >= set(chosen) or {"delay", "run_at"} <= set(chosen):
+    if not OPTIONS.keys() >= set(chosen):
         return None
+    refuse_together(chosen)
     fields = default_terms(known[name])
+    if "delay" in chosen and ("expires" in chosen or fields["expires"] is not None):
+        return None
     defaults, columns = dict(fields), dict[str, Sequence[Any]]()
     for option in OPTIONS:
         if option in chosen:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sloppyjobs.domain import options, payload
+from sloppyjobs.domain.business_keys import ON_CONFLICT, UNIQUE
 from sloppyjobs.domain.retry import Retry
+from sloppyjobs.errors import InvalidOption
 from sloppyjobs.observe import traces
 
 METADATA_LIMIT = 65_536
@@ -63,6 +65,19 @@ def _metadata_of_many(values: Sequence[Any], fields: Fields) -> Sequence[str] | 
     return None if texts is None or any(traces.TRACE in value for value in values) else texts
 
 
+OF_KEYS = ("on_conflict", "unique", "unique_for")
+"""Options that say something of a business key."""
+
+
+def refuse_together(chosen: Collection[str]) -> None:
+    """Raise ``InvalidOption`` for options that exclude each other, and for those that need another one."""
+    if "delay" in chosen and "run_at" in chosen:
+        raise InvalidOption("delay and run_at exclude each other: pass one of them")
+    alone = next((option for option in OF_KEYS if option in chosen), None)
+    if alone is not None and "business_key" not in chosen:
+        raise InvalidOption(f"{alone} says something of a business key: pass business_key as well", field=alone)
+
+
 # In this order: an explicit max_attempts wins over the policy's.
 OPTIONS: dict[str, Option] = {
     "queue": _checked("queue", options.queue),
@@ -76,4 +91,9 @@ OPTIONS: dict[str, Option] = {
     "correlation_id": _key("correlation_id"),
     "metadata": Option(_metadata, _metadata_of_many),
     "principal": _key("principal"),
+    "expires": _checked("expires", lambda option, value: options.seconds(option, value, zero=False)),
+    "business_key": _key("business_key"),
+    "on_conflict": _checked("on_conflict", lambda option, value: options.one_of(option, value, ON_CONFLICT)),
+    "unique": _checked("unique", lambda option, value: options.one_of(option, value, UNIQUE)),
+    "unique_for": _checked("unique_for", lambda option, value: options.seconds(option, value, zero=False)),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from sloppyjobs.domain.retry import Retry
 
@@ -26,6 +26,11 @@ class _Terms(TypedDict, total=False):
     correlation_id: str | None
     metadata: Mapping[str, Any] | None
     principal: str | None
+    expires: Duration | None
+    business_key: str | None
+    on_conflict: Literal["return", "reject", "replace"] | None
+    unique: Literal["live", "pending"] | None
+    unique_for: Duration | None
 
 
 class _Transaction(TypedDict, total=False):

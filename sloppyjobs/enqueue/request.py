@@ -9,10 +9,10 @@ from sqlalchemy import Connection
 
 from sloppyjobs import errors
 from sloppyjobs.domain import options, payload
-from sloppyjobs.domain.model import NewJob, Terms
+from sloppyjobs.domain.model import Job, NewJob, Terms
 from sloppyjobs.enqueue import bulk_terms, typed_payloads
 from sloppyjobs.enqueue.definitions import Definition, Definitions, default_terms
-from sloppyjobs.enqueue.option_rules import OPTIONS
+from sloppyjobs.enqueue.option_rules import OPTIONS, refuse_together
 
 
 class NewJobs:
@@ -73,12 +73,12 @@ class NewJobs:
         """A job of that name with the given options; those that are None take the definition's."""
         definition = self._definitions.require(name)
         fields = default_terms(definition)
-        for option, one in OPTIONS.items():
-            chosen = given.get(option)
-            if chosen is not None:
-                fields |= one.read(chosen, fields)
-        if "run_at" in fields and "delay" in fields:
-            raise errors.InvalidOption("delay and run_at exclude each other: pass one of them")
+        chosen = [option for option in OPTIONS if given.get(option) is not None]
+        refuse_together(chosen)
+        for option in chosen:
+            fields |= OPTIONS[option].read(given[option], fields)
+        if (expires := fields["expires"]) is not None and expires <= (fields.get("delay") or 0):
+            raise options.refuse("expires", expires, f"must be later than the delay of {fields['delay']:g} s")
         if definition.input is not None:
             value = payload.validate_input(value, definition.input, limit=self._limit)
         return NewJob(id, payload.encode(value, limit=self._limit), Terms(**fields))
@@ -100,6 +100,27 @@ class NewJobs:
             if isinstance(error, errors.Refused) and isinstance(named, errors.Refused) and error.field is not None:
                 named.field, named.reason = f"items[{position}].{error.field}", error.reason
             raise named from None
+
+
+def inherited_options(old: Job, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a job that takes the place of another, without those that are given anew."""
+    unknown = set(given) - OPTIONS.keys()
+    if unknown:
+        raise options.unknown(min(map(str, unknown)), OPTIONS, "replace")
+    kept: dict[str, Any] = {
+        "queue": old.queue,
+        "priority": old.priority,
+        "timeout": old.timeout,
+        "correlation_id": old.correlation_id,
+        "principal": old.principal,
+        "metadata": old.metadata or None,
+        "business_key": old.business_key,
+    }
+    if given.get("delay") is None and given.get("run_at") is None:
+        kept["run_at"] = old.run_at
+    if given.get("business_key", old.business_key) is not None:
+        kept["on_conflict"] = "replace"
+    return kept
 
 
 def connection_of(session: Any, connection: Connection | None) -> Connection | None:

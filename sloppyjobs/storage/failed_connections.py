@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Engine, event
 
 
-def close_with_failed(engine: Engine) -> None:
-    """Close every connection of this engine, from now on, when one of them is given up because of an error."""
+def close_with_failed(engine: Engine, is_useless: Callable[[Any], bool] | None = None) -> None:
+    """Close every connection of this engine, from now on, when one of them is given up because of an error.
+
+    The same happens when one comes back of which ``is_useless`` is true.
+    """
     generation = 0
 
     def connected(_driver: Any, record: Any) -> None:
@@ -25,8 +29,12 @@ def close_with_failed(engine: Engine) -> None:
         generation += 1
 
     def returned(driver: Any, record: Any) -> None:
+        if driver is None:
+            return
+        if is_useless is not None and is_useless(driver):
+            engine.dispose()
         # It was in use while the others were closed; nobody would ever use it again.
-        if driver is None or record.info.get("sloppyjobs_generation") == generation:
+        if record.info.get("sloppyjobs_generation") == generation:
             return
         # A forked child leaves alone what is its parent's.
         if record.info.get("sloppyjobs_process") == os.getpid():

@@ -12,6 +12,7 @@ import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.domain import failures, options, payload
+from sloppyjobs.domain.expiry import EXPIRED
 from sloppyjobs.domain.model import DEFAULT_RETRY, Claim
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Snoozed, Succeeded
@@ -97,6 +98,11 @@ def unreadable(damage: str) -> Outcome:
     return Failed(failures.from_damage(damage), 0.0, retryable=False)
 
 
+def not_started() -> Outcome:
+    """The job had expired before it could start."""
+    return Cancelled(EXPIRED.message, EXPIRED)
+
+
 def interpret_return(task: Task, value: Any) -> Outcome:
     """What a handler's return value means."""
     if value is None:
@@ -122,6 +128,9 @@ def interpret_exception(task: Task, error: BaseException) -> Failed:
         policy = retry_policy(task.claim, task.definition)
         if issubclass(type(error), RetryLater):
             return Failed(failures.from_exception(error), options.seconds("after", cast(RetryLater, error).after))
+        if task.claim.attempt >= task.claim.job.max_attempts:
+            # No policy is asked when there is no try left.
+            return Failed(failures.from_exception(error), 0.0, retryable=False)
         return Failed(failures.from_exception(error), _delay(policy, task), retryable=_retries(policy, error))
     except BaseException:
         kind = payload.class_name(type(error))

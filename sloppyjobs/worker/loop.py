@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+from sloppyjobs.domain.expiry import expired
 from sloppyjobs.domain.model import Claim, Ended, Settlement
 from sloppyjobs.domain.states import AttemptStatus, Decision, Released, Status
 from sloppyjobs.enqueue.definitions import Definitions
@@ -73,6 +74,7 @@ class WorkerLoop:
         self._may_have_work = True
         self._next_poll = 0.0
         self._next_sweep = 0.0
+        self._swept_at = 0.0
         self._exit_at: float | None = None
 
     # What other threads call
@@ -232,6 +234,8 @@ class WorkerLoop:
             self.tasks.add(task)
             if claim.job.damage is not None:
                 self.tasks.refuse(task, claim.job.damage)
+            elif expired(claim):
+                self.tasks.expire_unstarted(task)
             else:
                 by_isolation.setdefault(task.definition.isolation, []).append(task)
         for isolation, tasks in by_isolation.items():
@@ -294,6 +298,7 @@ class WorkerLoop:
         if self.draining or time.monotonic() < self._next_sweep:
             return
         swept = self.storage.sweep()
+        self._swept_at = time.monotonic()
         self.settlement_hooks.lost(swept.lost)
         if swept.promoted or swept.expired:
             self._may_have_work = True
@@ -305,4 +310,6 @@ class WorkerLoop:
         """Sweep before the next poll where a job that was just settled is due again by then."""
         next_in = min((one.delay for one in decisions if one.path[-1] in _DUE_LATER), default=None)
         if next_in is not None:
-            self._next_sweep = min(self._next_sweep, time.monotonic() + max(SWEEP_SECONDS, next_in))
+            due = time.monotonic() + next_in
+            # A worker that holds nothing else has nothing that the sweep would keep it from.
+            self._next_sweep = min(self._next_sweep, max(due, self._swept_at + SWEEP_SECONDS) if self.tasks else due)

@@ -106,6 +106,19 @@ def test_a_key_that_somebody_else_had_is_still_somebody_elses(proxy: FaultyProxy
     assert (second.id, second.existing) == (first.id, True)
 
 
+def test_a_job_recognises_the_business_key_that_it_has_taken(proxy: FaultyProxy, jobs: Jobs) -> None:
+    old = jobs.enqueue("greet", business_key="b")
+    options = {"on_conflict": "replace"}
+    proxy.drop_answer_to("COMMIT")
+    told = jobs.enqueue_many([("greet", n, {"business_key": key, **options}) for n, key in enumerate("abc")])
+    assert proxy.answers_dropped == 1
+    assert [job.existing for job in told] == [False] * 3
+    assert written(jobs)["jobs"] == 4
+    assert (told[1].supersedes, jobs.get(old.id).superseded_by) == (old.id, told[1].id)
+    again = jobs.enqueue_many([("greet", 1, {"business_key": key}) for key in "abc"])
+    assert [job.id for job in again] == [job.id for job in told]
+
+
 def test_an_observer_is_told_once(proxy: FaultyProxy, jobs: Jobs) -> None:
     told: list[Job] = []
     internals(jobs).observers.append(lambda _new, job, _committed: told.append(job))

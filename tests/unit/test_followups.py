@@ -20,7 +20,8 @@ from sloppyjobs.storage.ports.operators import Command
 MakeStorage = Callable[..., SqlStore]
 Edges = tuple[tuple[str, str | None], ...]
 DAY = 86_400.0
-FLAGS = Followup.BATCH | Followup.KEY
+FLAGS = Followup.BATCH | Followup(1 << 20)
+"""Bits for which the store itself has no step."""
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 FAILURE = Failure("CODE", "what happened", "SomeError", "module:function", "the traceback")
 

@@ -20,6 +20,7 @@ LIST_OPTIONS = (
     "schedule",
     "correlation_id",
     "idempotency_key",
+    "business_key",
     "error_code",
     "created_from",
     "created_to",

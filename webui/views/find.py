@@ -23,7 +23,12 @@ LOOKED_AT = 500
 """Schedules, workers and causes of death that are looked at."""
 LONGEST = 300
 """Characters that are looked for."""
-KEYS = {"id": "id", "idempotency_key": "idempotency key", "correlation_id": "correlation id"}
+KEYS = {
+    "id": "id",
+    "idempotency_key": "idempotency key",
+    "business_key": "business key",
+    "correlation_id": "correlation id",
+}
 PAGES = {
     "overview": "Overview",
     "jobs": "Jobs",

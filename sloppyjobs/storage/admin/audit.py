@@ -197,7 +197,8 @@ def _outcome(taken: Taken) -> Outcome:
     if isinstance(taken.refused, errors.UnknownJob):
         return Outcome(taken.job_id, "unknown")
     if taken.refused is not None:
-        return Outcome(taken.job_id, str(taken.refused))
+        # Without names, where that can be said: reasons are counted.
+        return Outcome(taken.job_id, getattr(taken.refused, "reason", None) or str(taken.refused))
     if taken.step is None and not taken.repeated and taken.before is not None:
         return Outcome(taken.job_id, f"already {taken.before.status}")
     return Outcome(taken.job_id)

@@ -72,7 +72,8 @@ class Commands:
         changed: dict[str, bool] = {}
         if since is not None or tried:
             ours, changed = self._events_since(connection, list(states), since, [(at, actor) for at in tried or ()])
-        taken = [_decided(job_id, states.get(job_id), decide, changed.get(job_id)) for job_id in sorted(set(ids))]
+        decided = [_decided(job_id, states.get(job_id), decide, changed.get(job_id)) for job_id in sorted(set(ids))]
+        taken = self._without_refused(connection, decided)
         if ours:
             # All of it was committed at once, so there is nothing left to do.
             return [_as_repeated(one, ours) for one in taken]
@@ -83,6 +84,13 @@ class Commands:
                 tried.append(now)
             self.transitions.write_moves(connection, moves, now, actor=actor, message=message)
         return taken
+
+    def _without_refused(self, connection: Connection, decided: list[Taken]) -> list[Taken]:
+        """What hangs on a job may forbid its step."""
+        refused = self.transitions.refusals(connection, [(t.before, t.step) for t in decided if t.before and t.step])
+        if not refused:
+            return decided
+        return [t._replace(step=None, refused=refused[t.job_id]) if t.job_id in refused else t for t in decided]
 
     def _events_since(
         self,

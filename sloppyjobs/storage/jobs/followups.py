@@ -7,22 +7,14 @@ promotion. Only its creation and its claim do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from enum import IntFlag
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
+from sloppyjobs import errors
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.states import Status
-
-
-class Followup(IntFlag):
-    """What hangs on a job: the bits of its column ``followups``."""
-
-    DEPENDANTS = 1
-    KEY = 2
-    BATCH = 4
-    PERMIT = 8
 
 
 class Edge(NamedTuple):
@@ -38,16 +30,34 @@ class Edge(NamedTuple):
 Step = Callable[[Connection, Sequence[Edge]], None]
 """Sees to the edges of one transaction, before its commit. What it raises rolls all of it back."""
 
+Refuse = Callable[[Connection, Sequence[Edge]], Mapping[str, errors.JobsError]]
+"""Which of the edges that an operator asks for cannot be taken, by the ids of their jobs, and why."""
+
 
 class Followups:
-    """The steps of a storage, each for one bit."""
+    """The steps of a store, each for one bit; and those of ``also``, which several stores share."""
 
-    def __init__(self) -> None:
+    def __init__(self, also: Followups | None = None) -> None:
+        self._also = also
         self._steps: list[tuple[Followup, Step]] = []
+        self._refusing: list[tuple[Followup, Refuse]] = []
 
     def add(self, bit: Followup, step: Step) -> None:
         """Call ``step`` with every edge of jobs that have the bit; steps are called in the order of their adding."""
         self._steps.append((bit, step))
+
+    def add_refusal(self, bit: Followup, refuse: Refuse) -> None:
+        """Ask ``refuse`` before an operator's command takes jobs that have the bit along their edges."""
+        self._refusing.append((bit, refuse))
+
+    def refusals(self, connection: Connection, edges: Sequence[Edge]) -> Mapping[str, errors.JobsError]:
+        """Which of these edges cannot be taken, by the ids of their jobs, and why."""
+        refused: dict[str, errors.JobsError] = {}
+        for bit, refuse in self._refusing:
+            concerned = [edge for edge in edges if edge.bits & bit]
+            if concerned:
+                refused |= refuse(connection, concerned)
+        return refused
 
     def after(self, connection: Connection, edges: Sequence[Edge]) -> None:
         """The rows have changed along these edges, given in their order; nothing is committed yet."""
@@ -55,6 +65,8 @@ class Followups:
             concerned = [edge for edge in edges if edge.bits & bit]
             if concerned:
                 step(connection, concerned)
+        if self._also is not None:
+            self._also.after(connection, edges)
 
 
 def bits_of(value: object) -> Followup:

@@ -90,13 +90,13 @@ class Transitions:
         self._count_cancelled(connection, moves, now)
         if any(step.target is Status.QUEUED or state.status is Status.PROCESSING for state, step in moves):
             self.dialect.announce(connection)
-        flagged = [
-            Edge(state.id, state.status, step.target, bits_of(state.followups))
-            for state, step in moves
-            if state.followups is not None
-        ]
-        if flagged:
+        if flagged := _flagged(moves):
             self.followups.after(connection, flagged)
+
+    def refusals(self, connection: Connection, moves: Sequence[Move]) -> Mapping[str, errors.JobsError]:
+        """Which of these moves cannot be made because of what hangs on their jobs, and why."""
+        flagged = _flagged(moves)
+        return self.followups.refusals(connection, flagged) if flagged else {}
 
     def _count_cancelled(self, connection: Connection, moves: Iterable[Move], now: datetime) -> None:
         """A cancelled job is counted when the command is carried out: the settlement that may follow is stale."""
@@ -158,6 +158,15 @@ class Transitions:
             "created_at": literal(now, events.c.created_at.type),
         }
         return insert(events).from_select(list(columns), select(*columns.values()).order_by(given.c.id))
+
+
+def _flagged(moves: Sequence[Move]) -> list[Edge]:
+    """The edges of jobs on which something hangs."""
+    return [
+        Edge(state.id, state.status, step.target, bits_of(state.followups))
+        for state, step in moves
+        if state.followups is not None
+    ]
 
 
 def _state(row: Any) -> JobState:

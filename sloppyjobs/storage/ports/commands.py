@@ -187,6 +187,10 @@ class CleanupPort(Protocol):
         """Remove what is remembered of deaths before an instant."""
         ...
 
+    def remove_keys(self, before: datetime, limit: int) -> int:
+        """Remove business keys from before an instant whose jobs have ended and whose windows are over."""
+        ...
+
     def remove_retry_runs(self, before: datetime, limit: int) -> int:
         """Remove retries of causes that ended before an instant."""
         ...

@@ -44,6 +44,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str | None = None
     correlation_id: str | None = None
     idempotency_key: str | None = None
+    business_key: str | None = None
     error_code: str | None = None
     error_type: str | msgspec.UnsetType | None = UNSET
     error_frame: str | msgspec.UnsetType | None = UNSET

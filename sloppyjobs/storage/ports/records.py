@@ -43,6 +43,10 @@ class JobRecord(NamedTuple):
     error_message: str | None = None
     paused_from: str | None = None
     finished_at: datetime | None = None
+    business_key: str | None = None
+    superseded_by: str | None = None
+    supersedes: str | None = None
+    expires_at: datetime | None = None
 
 
 class AttemptRecord(NamedTuple):

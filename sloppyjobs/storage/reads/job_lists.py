@@ -152,6 +152,8 @@ class JobLists:
             return [self._scan(wanted, (c.id.in_(wanted.ids),), by_creation)]
         if wanted.idempotency_key is not None:
             return [self._scan(wanted, (c.idempotency_key == wanted.idempotency_key,), by_creation)]
+        if wanted.business_key is not None:
+            return [self._scan(wanted, (c.business_key == wanted.business_key,), by_creation)]
         if wanted.correlation_id is not None:
             return [self._scan(wanted, (c.correlation_id == wanted.correlation_id,), by_creation)]
         if wanted.schedule is not None:
@@ -251,12 +253,17 @@ def _filters(wanted: JobQuery, c: Any) -> list[Filter]:
         c.locked_by: wanted.worker,
         c.error_code: wanted.error_code,
     }
-    if wanted.ids is not None or wanted.idempotency_key is not None:
-        equal |= {c.correlation_id: wanted.correlation_id, c.schedule_id: wanted.schedule}
-    elif wanted.correlation_id is not None:
-        equal |= {c.schedule_id: wanted.schedule}
-    if wanted.ids is not None:
-        equal |= {c.idempotency_key: wanted.idempotency_key}
+    exact = {
+        c.idempotency_key: wanted.idempotency_key,
+        c.business_key: wanted.business_key,
+        c.correlation_id: wanted.correlation_id,
+        c.schedule_id: wanted.schedule,
+    }
+    if wanted.ids is None:
+        # The first that is given narrows the scan itself.
+        first = next((column for column, value in exact.items() if value is not None), None)
+        exact.pop(first, None)
+    equal |= exact
     filters = [_equals(column, value) for column, value in equal.items() if value is not None]
     for column, cause in ((c.error_type, wanted.error_type), (c.error_frame, wanted.error_frame)):
         if cause is not UNSET:

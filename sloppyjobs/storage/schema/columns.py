@@ -123,7 +123,11 @@ JOB_COLUMNS = (
     JobColumn("paused_from", Word, as_kind=Kind.STATUS),
     JobColumn("finished_at", Instant),
     JobColumn("progress_fields", LongText, as_kind=Kind.OBJECT),
-    JobColumn("followups", Integer, told=False),
+    JobColumn("followups", Integer, told=False, new="followups"),
+    JobColumn("business_key", KeyText, new="business_key", claimed=True),
+    JobColumn("superseded_by", ByteText),
+    JobColumn("supersedes", ByteText, new="supersedes"),
+    JobColumn("expires_at", Instant, new="expires_at", claimed=True),
 )
 
 ATTEMPT_COLUMNS = (

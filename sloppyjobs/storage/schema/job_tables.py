@@ -15,10 +15,11 @@ from sqlalchemy import (
     Integer,
     MetaData,
     PrimaryKeyConstraint,
+    SmallInteger,
     Table,
 )
 
-from sloppyjobs.storage.schema.column_types import ByteText, LongText, RowNumber, Word
+from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, RowNumber, Word
 from sloppyjobs.storage.schema.columns import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, JobColumn, New
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.partial_indexes import partial_index
@@ -40,6 +41,7 @@ def jobs(prefix: str, metadata: MetaData, style: TableStyle) -> None:
         ("due", ("run_at", "id"), style.status_in("scheduled", "retrying")),
         ("schedule", ("schedule_id", "occurrence_at", "id"), "schedule_id IS NOT NULL"),
         ("correlation", ("correlation_id", "created_at", "id"), "correlation_id IS NOT NULL"),
+        ("business_key", ("business_key", "created_at", "id"), "business_key IS NOT NULL"),
         ("dead", ("error_type", "error_frame", "name", "created_at", "id"), style.status_in("dead")),
     ):
         partial_index(jobs, style, f"ix_{prefix}jobs_{suffix}", columns, where)
@@ -76,6 +78,32 @@ def events(prefix: str, metadata: MetaData, style: TableStyle) -> None:
         events.append_constraint(PrimaryKeyConstraint("job_id", "id", name=f"pk_{prefix}job_events"))
     else:
         Index(f"ix_{prefix}job_events_job", events.c.job_id, events.c.id)
+
+
+def keys(prefix: str, metadata: MetaData) -> None:
+    """Business keys that are taken, and by which job."""
+    keys = Table(
+        f"{prefix}job_keys",
+        metadata,
+        Column("key", KeyText, primary_key=True),
+        Column("job_id", ByteText, nullable=False),
+        Column("until_start", SmallInteger, nullable=False),
+        Column("reserved_until", Instant),
+        Column("created_at", Instant, nullable=False),
+    )
+    Index(f"ix_{prefix}job_keys_job", keys.c.job_id)
+    Index(f"ix_{prefix}job_keys_reserved", keys.c.reserved_until, keys.c.key)
+
+
+def expiries(prefix: str, metadata: MetaData) -> None:
+    """When jobs expire that have not started."""
+    expiries = Table(
+        f"{prefix}job_expiries",
+        metadata,
+        Column("job_id", ByteText, primary_key=True),
+        Column("expires_at", Instant, nullable=False),
+    )
+    Index(f"ix_{prefix}job_expiries_at", expiries.c.expires_at, expiries.c.job_id)
 
 
 def logs(prefix: str, metadata: MetaData) -> None:

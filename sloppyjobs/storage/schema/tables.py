@@ -20,6 +20,8 @@ _BUILDERS = (
     service_tables.workers,
     service_tables.locks,
     service_tables.audit,
+    job_tables.keys,
+    job_tables.expiries,
     job_tables.logs,
     job_tables.archive,
     service_tables.throttles,
@@ -115,6 +117,16 @@ class Tables:
     def audit(self) -> Table:
         """Who commanded what, when and why."""
         return self._table("job_audit")
+
+    @property
+    def keys(self) -> Table:
+        """Business keys that are taken, and by which job."""
+        return self._table("job_keys")
+
+    @property
+    def expiries(self) -> Table:
+        """When jobs expire that have not started."""
+        return self._table("job_expiries")
 
     @property
     def logs(self) -> Table:

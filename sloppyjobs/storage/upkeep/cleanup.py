@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, not_, select
+from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, not_, or_, select
 
+from sloppyjobs.domain.states import FINISHED
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.reads.keyset import Scan
@@ -111,6 +112,31 @@ class Cleanup:
                 gone = delete(self.tables.deaths).where(c.cause == cause, c.queue == queue, c.hour.in_(old))
                 removed += connection.execute(gone).rowcount
             return removed
+
+        return self.database.write(work) if keys else 0
+
+    def remove_keys(self, before: datetime, limit: int) -> int:
+        """Remove business keys from before an instant whose jobs have ended and whose windows are over.
+
+        The step that ends a job removes its key; this is for windows, and for what somebody has changed by hand.
+        """
+        rows, jobs = self.tables.keys, self.tables.jobs
+        scan = Scan((), (rows.c.key,), ((rows.c.created_at, lambda given: given < before),))
+        keys, _ = self.retention.continue_scan("keys", scan, limit)
+        ended = or_(jobs.c.id.is_(None), jobs.c.status.in_([status.value for status in FINISHED]))
+        query = (
+            select(rows.c.key, rows.c.job_id)
+            .select_from(rows.outerjoin(jobs, jobs.c.id == rows.c.job_id))
+            .where(rows.c.key.in_([key[0] for key in keys]), ended)
+        )
+
+        def work(connection: Connection) -> int:
+            over = or_(rows.c.reserved_until.is_(None), rows.c.reserved_until <= self.database.now(connection))
+            unused = connection.execute(query.where(over).order_by(rows.c.key)).all()
+            return sum(
+                connection.execute(delete(rows).where(rows.c.key == key, rows.c.job_id == job_id)).rowcount
+                for key, job_id in unused
+            )
 
         return self.database.write(work) if keys else 0
 

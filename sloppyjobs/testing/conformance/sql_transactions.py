@@ -127,6 +127,33 @@ def test_a_transaction_sees_the_key_that_it_has_taken_itself(jobs: Jobs, orders:
     assert (again.id, again.existing, count(jobs)) == (first.id, True, 1)
 
 
+@HOLDERS
+def test_a_business_key_is_taken_with_the_callers_transaction(jobs: Jobs, orders: Table, transaction: Any) -> None:
+    given = _given(transaction)
+    jobs.enqueue("charge", business_key="order:1", **given)
+    transaction.rollback()
+    first = jobs.enqueue("charge", business_key="order:1", **given)
+    again = jobs.enqueue("charge", business_key="order:1", **given)
+    transaction.commit()
+    assert (first.existing, again.existing, again.id, count(jobs)) == (False, True, first.id, 1)
+    assert jobs.enqueue("charge", business_key="order:1").id == first.id
+
+
+@HOLDERS
+def test_a_business_key_that_is_refused_leaves_nothing_behind(jobs: Jobs, orders: Table, transaction: Any) -> None:
+    taken = jobs.enqueue("charge", business_key="order:2")
+    transaction.execute(insert(orders).values(number=1))
+    items: list[Item] = [
+        ("charge", 1, {"business_key": "order:1"}),
+        ("charge", 2, {"business_key": "order:2", "on_conflict": "reject"}),
+    ]
+    with pytest.raises(errors.KeyConflict, match=taken.id):
+        jobs.enqueue_many(items, **_given(transaction))
+    transaction.commit()
+    assert (_number(jobs, orders), count(jobs)) == (1, 1)
+    assert not jobs.enqueue("charge", business_key="order:1").existing
+
+
 def test_a_nested_transaction_takes_back_only_its_own(jobs: Jobs, orders: Table) -> None:
     with Session(jobs.storage.engine) as session:
         session.execute(insert(orders).values(number=1))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -50,6 +52,47 @@ class _Message(NamedTuple):
     arguments: tuple[object, ...]
 
 
+class Records:
+    """The records of one batch, which one thread makes: what they share is found out once."""
+
+    def __init__(self) -> None:
+        self._first: logging.LogRecord | None = None
+
+    def make(self, message: _Message, raised: ExcInfo | None, extra: dict[str, Any]) -> logging.LogRecord:
+        """A record of the attempts' logger."""
+        if self._first is not None:
+            return self._like_first(message, raised, extra)
+        common = (log.name, message.level, __file__, 0, message.text, message.arguments, raised)
+        if type(log).makeRecord is not logging.Logger.makeRecord:
+            return log.makeRecord(*common, extra=extra)
+        # The logger would compare each of the fields with those that records have, of which they are none.
+        record = log.makeRecord(*common)
+        if type(record) is logging.LogRecord and logging.getLogRecordFactory() is logging.LogRecord:
+            self._first = copy(record)
+        record.__dict__.update(extra)
+        return record
+
+    def _like_first(self, message: _Message, raised: ExcInfo | None, extra: dict[str, Any]) -> logging.LogRecord:
+        """Thread, process and place are those of the first record; to look for them again takes a third of the time."""
+        first = self._first
+        assert first is not None
+        created = time.time()
+        record = logging.LogRecord.__new__(logging.LogRecord)
+        record.__dict__ = {
+            **first.__dict__,
+            "msg": message.text,
+            "args": message.arguments,
+            "levelno": message.level,
+            "levelname": logging.getLevelName(message.level),
+            "exc_info": raised,
+            "created": created,
+            "msecs": float(int(created % 1 * 1000)),
+            "relativeCreated": first.relativeCreated + (created - first.created) * 1000,
+            **extra,
+        }
+        return record
+
+
 class AttemptLog:
     """Logs in a thread of its own, because a mail handler may take seconds."""
 
@@ -76,8 +119,9 @@ class AttemptLog:
             ended = [one for one in ended if one.settlement.decision.attempt is not AttemptStatus.SUCCEEDED]
         wanted = [one for one in ended if self._wanted(one)]
         if wait:
+            records = Records()
             for one in wanted:
-                self._write(one)
+                self._write(one, records)
         elif wanted:
             self._defer(wanted)
 
@@ -94,10 +138,11 @@ class AttemptLog:
             self._deferred.put(taken)
 
     def _write_all(self, ended: Sequence[Ended]) -> None:
+        records = Records()
         for one in ended:
             with self._counting:
                 self._waiting -= 1
-            self._write(one)
+            self._write(one, records)
 
     def _wanted(self, ended: Ended) -> bool:
         outcome = outcome_name(ended.settlement.decision)
@@ -107,18 +152,18 @@ class AttemptLog:
         outcomes = None if definition is None else _LOGGED[definition.log]
         return outcomes is None or outcome in outcomes
 
-    def _write(self, ended: Ended) -> None:
+    def _write(self, ended: Ended, records: Records) -> None:
         # A logging handler that raises must affect neither the worker nor the next record.
         try:
-            log.handle(self._record(ended))
-            with self._counting:
-                omitted, self._omitted = self._omitted, 0
-            if omitted:
+            log.handle(self._record(ended, records))
+            if self._omitted:
+                with self._counting:
+                    omitted, self._omitted = self._omitted, 0
                 log.warning("%d attempts were not logged: the logging handlers are too slow", omitted)
         except Exception:
             logging.getLogger("sloppyjobs.worker").exception("the end of job %s could not be logged", ended.job.id)
 
-    def _record(self, ended: Ended) -> logging.LogRecord:
+    def _record(self, ended: Ended, records: Records) -> logging.LogRecord:
         failure = ended.settlement.decision.failure
         outcome = outcome_name(ended.settlement.decision)
         # The message of an error is in several places of its record.
@@ -126,7 +171,7 @@ class AttemptLog:
         message = self._message(ended, outcome, error)
         dead = message.level >= logging.ERROR and failure is not None
         raised = exc_info(failure, error) if dead and failure else None
-        record = _make_record(message, raised, _extra(ended, outcome))
+        record = records.make(message, raised, _extra(ended, outcome))
         if dead and failure and failure.traceback:
             # What formatters write; the exception itself is for error reporters.
             record.exc_text = indented(self._redacted(ended.job.name, failure.traceback))
@@ -193,16 +238,6 @@ def _error(failure: Failure | None, message: str) -> str:
     return f"{one_line(failure.type)}: {message}" if failure.type else message
 
 
-def _make_record(message: _Message, raised: ExcInfo | None, extra: dict[str, Any]) -> logging.LogRecord:
-    common = (log.name, message.level, __file__, 0, message.text, message.arguments, raised)
-    if type(log).makeRecord is not logging.Logger.makeRecord:
-        return log.makeRecord(*common, extra=extra)
-    # The logger would compare each of the fields with those that records have, of which they are none.
-    record = log.makeRecord(*common)
-    record.__dict__.update(extra)
-    return record
-
-
 def _level(ended: Ended, outcome: str) -> int:
     match outcome:
         case "dead":
@@ -222,7 +257,8 @@ def _extra(ended: Ended, outcome: str) -> dict[str, Any]:
     decision, failure = settlement.decision, settlement.decision.failure
     retrying = decision.path[-1] is Status.RETRYING
     # The most important first: there are reporters that keep ten fields.
-    return fields_of(job, settlement.attempt) | {
+    return {
+        **fields_of(job, settlement.attempt),
         "outcome": outcome,
         "error_type": one_line(failure.type) if failure and failure.type else None,
         "error_code": one_line(failure.code) if failure else None,

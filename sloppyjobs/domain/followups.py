@@ -1,0 +1,17 @@
+"""What can hang on a job, as the bits of one column. Pure."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+
+
+class Followup(IntFlag):
+    """What hangs on a job: the bits of its column ``followups``."""
+
+    DEPENDANTS = 1
+    KEY = 2
+    """A business key, until the job ends."""
+    BATCH = 4
+    PERMIT = 8
+    PENDING_KEY = 16
+    """A business key, until the job starts."""

@@ -1,0 +1,213 @@
+"""Writing new jobs that have more than their own rows: business keys, with at most one live job each; places of others.
+
+Everybody takes locks in one order: rows of keys that are written anew, in the order of the keys; then rows of the jobs
+that are to be replaced, in the order of their ids. Whoever ends a job has its row, and then removes its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from datetime import datetime
+from itertools import count
+from typing import Any
+
+from msgspec.structs import replace
+from sqlalchemy import Connection, bindparam, select, update
+
+from sloppyjobs import errors
+from sloppyjobs.domain.business_keys import Holder, Verdict, in_the_way, verdict
+from sloppyjobs.domain.model import Job, NewJob
+from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.jobs import rows
+from sloppyjobs.storage.jobs.damaged_rows import read_jobs
+from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, as_existing, first_of_each_key
+from sloppyjobs.storage.jobs.keys import Keys
+from sloppyjobs.storage.jobs.lookup import possible_id, unknown
+from sloppyjobs.storage.jobs.transitions import Transitions
+from sloppyjobs.storage.ports.operators import JobState, Move, Step
+
+Replaced = Mapping[str, JobState]
+"""The jobs that are replaced, by the ids of the new ones."""
+
+
+def is_linked(new: Iterable[NewJob]) -> bool:
+    """Whether any of the jobs has a business key, is to take the place of another, or expires."""
+    return any(
+        job.terms.business_key is not None or job.terms.supersedes is not None or job.terms.expires is not None
+        for job in new
+    )
+
+
+class LinkedInsert:
+    """Insertion of jobs of which some have more than rows of their own: a business key, a place to take, an expiry."""
+
+    def __init__(self, database: Database, inserts: Insert, keys: Keys, transitions: Transitions) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.inserts = inserts
+        self.keys = keys
+        self.transitions = transitions
+
+    def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
+        """Write the jobs, all or none; a job whose key is taken is answered as its ``on_conflict`` says."""
+        if connection is not None:
+            self.dialect.refuse_caller(connection)
+        self.database.ensure_schema(connection)
+        runs = count()
+
+        def work(c: Connection) -> list[Job]:
+            self.dialect.ensure_begun(c)
+            # A caller may go on after a refusal; then no key may be left behind without its job.
+            with nullcontext() if connection is None else c.begin_nested():
+                return self._insert_all(c, new, rerun=next(runs) > 0)
+
+        return self.database.write(work, connection)
+
+    def _insert_all(self, connection: Connection, new: Sequence[NewJob], *, rerun: bool) -> list[Job]:
+        now = self.database.now(connection)
+        answers: dict[str, Job] = {}
+        if rerun:
+            # An earlier run of this transaction may have been committed, although nobody was told.
+            ours = {job.id for job in new}
+            answers = {job.id: job for job in self.inserts.holders(connection, new, ids=True) if job.id in ours}
+        for part in _with_distinct_keys(job for job in new if job.id not in answers):
+            answers |= self._insert_part(connection, part, now)
+        return [answers[job.id] for job in new]
+
+    def _insert_part(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> dict[str, Job]:
+        """Jobs of which no two have the same business key."""
+        known = {job.idempotency_key: job for job in self.inserts.holders(connection, new, ids=False)}
+        answers = {
+            job.id: as_existing(known[job.terms.idempotency_key])
+            for job in new
+            if job.terms.idempotency_key is not None and job.terms.idempotency_key in known
+        }
+        wanted = [job for job in new if job.id not in answers]
+        replaced = self._hold_replaced(connection, wanted)
+        kept, taken_from = self._take_keys(connection, first_of_each_key(wanted), now)
+        answers |= self._existing(connection, kept)
+        replaced |= taken_from
+        fresh = [_superseding(job, replaced) for job in wanted if job.id not in answers]
+        written = self.inserts.insert_all(connection, fresh, rerun=False) if fresh else []
+        answers |= {job.id: found for job, found in zip(fresh, written, strict=True)}
+        missed = [job.id for job, found in zip(fresh, written, strict=True) if found.id != job.id]
+        if missed:
+            # Somebody was faster with an idempotency key, whose job is the answer.
+            self.keys.give_up(connection, missed)
+        written_ids = {job.id for job in written}
+        superseded = {new_id: state for new_id, state in replaced.items() if new_id in written_ids}
+        if superseded:
+            self._supersede(connection, superseded, now)
+        return answers
+
+    def _hold_replaced(self, connection: Connection, new: Sequence[NewJob]) -> dict[str, JobState]:
+        """The jobs that these name as those whose places they take, locked; ``InvalidTransition`` for one that runs."""
+        named = {job.id: possible_id(job.terms.supersedes) for job in new if job.terms.supersedes is not None}
+        states = self.transitions.lock_states(connection, list(named.values())) if named else {}
+        for job_id in named.values():
+            state = states.get(job_id)
+            if state is None:
+                raise unknown(job_id)
+            if state.status is Status.PROCESSING or state.status in FINISHED:
+                raise errors.InvalidTransition(
+                    f"job {job_id} is {state.status} and cannot be replaced; enqueue another one", status=state.status
+                )
+        return {new_id: states[job_id] for new_id, job_id in named.items()}
+
+    def _take_keys(
+        self, connection: Connection, new: Sequence[NewJob], now: datetime
+    ) -> tuple[dict[str, str], dict[str, JobState]]:
+        """Take the keys of these jobs. Those that others keep are answered by the ids of their jobs."""
+        pending = {job.terms.business_key: job for job in new if job.terms.business_key is not None}
+        kept: dict[str, str] = {}
+        replaced: dict[str, JobState] = {}
+        for _ in range(INSERT_TRIES):
+            if not pending:
+                return kept, replaced
+            held = self.keys.holders(connection, sorted(pending))
+            absent = [job for key, job in pending.items() if key not in held]
+            if absent and not self.keys.reserve(connection, absent, now):
+                # Somebody was faster with one of them, and has committed by now.
+                continue
+            pending = {key: job for key, job in pending.items() if key in held}
+            contested: dict[str, Holder] = {}
+            for key, holder in held.items():
+                job = pending[key]
+                match verdict(holder, job.terms.on_conflict, now):
+                    case Verdict.RETURN:
+                        kept[job.id] = holder.job_id
+                        del pending[key]
+                    case Verdict.REJECT:
+                        raise errors.KeyConflict(in_the_way(holder, job.terms.on_conflict), job_id=holder.job_id)
+                    case _:
+                        contested[key] = holder
+            for job, state in self._hand_over(connection, contested, pending, now):
+                pending = {key: other for key, other in pending.items() if other is not job}
+                if state is not None:
+                    replaced[job.id] = state
+        raise errors.JobsError(
+            f"the business key {min(pending)!r} is taken by a job that this transaction cannot see: roll back and run "
+            "the transaction again"
+        )
+
+    def _hand_over(
+        self, connection: Connection, contested: Mapping[str, Holder], new: Mapping[str, NewJob], now: datetime
+    ) -> Iterator[tuple[NewJob, JobState | None]]:
+        """Give these keys to the new jobs, if that is still right when the rows of their holders are locked.
+
+        With the job whose key it was, where that is to be replaced.
+        """
+        if not contested:
+            return
+        states = self.transitions.lock_states(connection, [holder.job_id for holder in contested.values()])
+        for key, holder in sorted(contested.items()):
+            state = states.get(holder.job_id)
+            if state is None:
+                seen = holder._replace(status=None)
+            else:
+                seen = holder._replace(status=state.status, attempts=state.attempt_count)
+            found = verdict(seen, new[key].terms.on_conflict, now)
+            taken = found in (Verdict.FREE, Verdict.REPLACE)
+            if taken and self.keys.hand_over(connection, holder, new[key], now):
+                yield new[key], state if found is Verdict.REPLACE else None
+
+    def _existing(self, connection: Connection, kept: Mapping[str, str]) -> dict[str, Job]:
+        """The jobs that keep their keys, for each of the new ones."""
+        if not kept:
+            return {}
+        jobs = self.tables.jobs
+        query = select(*rows.columns(jobs, rows.JOB_FIELDS)).where(jobs.c.id.in_(sorted(set(kept.values()))))
+        found = {job.id: as_existing(job) for job in read_jobs(self.dialect, connection, query)}
+        # One that was purged in this very moment has given up its key.
+        return {new_id: found[holder] for new_id, holder in kept.items()}
+
+    def _supersede(self, connection: Connection, replaced: Replaced, now: datetime) -> None:
+        """Cancel the jobs whose places were taken, and say by which."""
+        moves: list[Move] = [(state, Step(Status.CANCELLED, "superseded")) for state in replaced.values()]
+        self.transitions.write_moves(connection, moves, now, actor=None, message="another job has taken its place")
+        jobs = self.tables.jobs
+        mark: Any = update(jobs).where(jobs.c.id == bindparam("old")).values(superseded_by=bindparam("new"))
+        connection.execute(mark, [{"old": state.id, "new": new_id} for new_id, state in replaced.items()])
+
+
+def _with_distinct_keys(new: Iterable[NewJob]) -> Iterator[list[NewJob]]:
+    """The jobs in parts in which no two have the same key: each part sees what the one before has written."""
+    parts: list[list[NewJob]] = []
+    seen: dict[str, int] = {}
+    for job in new:
+        key = job.terms.business_key
+        place = 0 if key is None else seen.get(key, 0)
+        if key is not None:
+            seen[key] = place + 1
+        if place == len(parts):
+            parts.append([])
+        parts[place].append(job)
+    return iter(parts)
+
+
+def _superseding(new: NewJob, replaced: Replaced) -> NewJob:
+    state = replaced.get(new.id)
+    return new if state is None else replace(new, terms=replace(new.terms, supersedes=state.id))
