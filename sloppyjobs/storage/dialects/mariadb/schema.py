@@ -33,12 +33,16 @@ class ByteString(String):
 
 @compiles(ByteString, *NAMES)
 def _byte_string(kind: ByteString, compiler: Any, **_options: Any) -> str:
-    return f"VARCHAR({kind.length}) CHARACTER SET utf8mb4 COLLATE {binary_collation(compiler.dialect)}"
+    return f"VARCHAR({kind.length}) CHARACTER SET utf8mb4 {_collate(compiler.dialect)}"
 
 
-def binary_collation(dialect: Any) -> str:
-    """The collation that compares byte by byte and does not pad with spaces."""
-    return "utf8mb4_nopad_bin" if dialect.is_mariadb else "utf8mb4_0900_bin"
+def _collate(dialect: Any) -> str:
+    if dialect.is_mariadb:
+        return "COLLATE utf8mb4_nopad_bin"
+    if getattr(dialect, "server_version_info", None):
+        return "COLLATE utf8mb4_0900_bin"
+    # Printed without a connection: each server executes the comment that is written for it.
+    return "/*!80000 COLLATE utf8mb4_0900_bin */ /*M! COLLATE utf8mb4_nopad_bin */"
 
 
 class MariaDbTypes(ColumnTypes):
@@ -122,6 +126,10 @@ class MariaDbStyle(TableStyle):
     def in_list(self, status: Status) -> str:
         """One index lists the jobs of every status, but running ones are listed by their leases."""
         return self.status_in("processing") if status is Status.PROCESSING else f"status = '{status.value}'"
+
+    def is_false(self, column: str) -> str:
+        """As the server writes it down."""
+        return f"{column} = 0"
 
     @property
     def enabled(self) -> str:
