@@ -94,12 +94,13 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
     jobs.fail(jobs.claim("w1")[0], ValueError("no"))
     with empty.database.writing() as connection:
         for statement in (
+            "DROP TABLE sloppy_job_expiries",
             "DROP TABLE sloppy_job_keys",
             "DROP INDEX ix_sloppy_jobs_business_key",
             *(
                 f"ALTER TABLE sloppy_{table} DROP COLUMN {column}"
                 for table in ("jobs", "job_archive")
-                for column in ("business_key", "superseded_by", "supersedes")
+                for column in ("business_key", "superseded_by", "supersedes", "expires_at")
             ),
             "DROP TABLE sloppy_job_form_keys",
             "DROP TABLE sloppy_job_retry_members",

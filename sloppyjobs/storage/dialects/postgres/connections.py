@@ -5,7 +5,8 @@ A network that swallows everything looks like a server that thinks. Three means,
 - TCP keepalives and ``tcp_user_timeout``: the system ends a connection whose packets nobody acknowledges.
 - An answer timeout: a statement that gets no sign of life is given up, and its connection closed. It also ends
   connections to a proxy that acknowledges everything and passes on nothing.
-- Connections are not kept when one of them has failed, because what ended it mostly ended the others too.
+- Connections are not kept when one of them has failed, because what ended it mostly ended the others too; nor when the
+  URL asks for a server that can be written to, and one of them has said that it cannot any more.
 """
 
 from __future__ import annotations
@@ -74,9 +75,16 @@ def watched(engine: Engine, seconds: float | None) -> None:
         nonlocal generation
         generation += 1
 
+    writable = engine.url.query.get("target_session_attrs") in ("read-write", "primary")
+
     def returned(driver: Any, record: Any) -> None:
+        if driver is None:
+            return
+        if writable and says_read_only(driver):
+            # Nothing but a write would fail there, and who only reads would see the past for ever.
+            engine.dispose()
         # It was in use while the others were closed; nobody would ever use it again.
-        if driver is None or record.info.get("sloppyjobs_generation") == generation:
+        if record.info.get("sloppyjobs_generation") == generation:
             return
         # A forked child leaves alone what is its parent's.
         if record.info.get("sloppyjobs_process") == os.getpid():
@@ -95,6 +103,12 @@ def parameters_of(driver: Any) -> dict[str, Any]:
     if hasattr(info, "get_parameters"):
         return dict(info.get_parameters())
     return dict(getattr(info, "dsn_parameters", None) or {})
+
+
+def says_read_only(driver: Any) -> bool:
+    """Whether the server has reported, with its latest answer, that it can only be read; from version 14 on it does."""
+    status = getattr(getattr(driver, "info", None), "parameter_status", None)
+    return status is not None and "on" in (status("default_transaction_read_only"), status("in_hot_standby"))
 
 
 def is_local(driver: Any) -> bool:
