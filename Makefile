@@ -9,7 +9,7 @@ OLDEST := .venv-oldest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test beside-unit test-oldest lint format types unit browser mariadb frontend docs screenshots compare clean
+.PHONY: help setup run check test beside-unit test-oldest lint format types unit browser mariadb frontend docs screenshots compare cluster clean
 
 # Many tests wait, for processes, leases and lost answers: four share two cores without getting in each other's way.
 # In ``make test`` the oldest set runs beside the newest.
@@ -95,6 +95,10 @@ screenshots: $(STAMP) browser ## pictures of the pages for docs/screenshots; ALL
 BASE ?= main
 compare: $(STAMP) browser ## which pages look different from those of BASE=main; PAGES="jobs queues" for these alone
 	$(BIN)/python tests/web/compare_screenshots.py $(BASE) $(PAGES)
+
+cluster: $(STAMP) ## databases with several servers on loopback, broken under load; PARTS="standby pooler"
+	sh cluster/ensure_servers.sh
+	$(BIN)/python -m cluster $(PARTS)
 
 clean: ## remove what the other commands made
 	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis site var

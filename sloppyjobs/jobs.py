@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
@@ -53,6 +53,7 @@ class Jobs(Defining, AsyncJobs):
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
     its ports. Applications that share a database and declare schedules each give their name as ``application``.
+    ``principal`` is asked, at each enqueue that names none, on whose behalf it is; None where that is nobody's.
     """
 
     def __init__(
@@ -61,16 +62,18 @@ class Jobs(Defining, AsyncJobs):
         *,
         payload_limit: int = payload.DEFAULT_LIMIT,
         application: str | None = None,
+        principal: Callable[[], str | None] | None = None,
     ) -> None:
         # Whatever has the ports is a store, whoever wrote it.
         if isinstance(target, str | URL | Engine) or not isinstance(target, EnqueuePort):
             self._storage: Store = from_url(target)
         else:
             self._storage = target
-        self._set_up(payload_limit, application)
+        self._set_up(payload_limit, application, principal)
 
-    def _set_up(self, payload_limit: int, application: str | None) -> None:
+    def _set_up(self, payload_limit: int, application: str | None, principal: Callable[[], str | None] | None) -> None:
         """Everything but the storage, which may be known later."""
+        self._principal = principal
         self._payload_limit = options.whole("payload_limit", payload_limit, least=1)
         self.definitions = Definitions()
         self._internals = Internals(Ids(lambda: time.time_ns() // 1_000_000), Hooks(), [], self._find_jobs)
@@ -248,7 +251,7 @@ class Jobs(Defining, AsyncJobs):
         return job
 
     def _new_jobs(self) -> NewJobs:
-        return NewJobs(self.definitions, self._payload_limit)
+        return NewJobs(self.definitions, self._payload_limit, self._principal)
 
     def _insert(self, new: Sequence[NewJob], session: Any, connection: CallerConnection | None) -> list[Job]:
         caller = self._connection_of(session, connection)

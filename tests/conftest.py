@@ -20,8 +20,8 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, settings
 from kept_database import KeptDatabases, Server
 from mariadb_server import KeptMariaDbs, MariaDbServer, program, shared_server
+from shared_pages import share_routes, share_templates
 from shared_statements import share_statements
-from shared_templates import share_templates
 from sqlalchemy import create_engine, make_url
 from start_order import slow_first
 
@@ -63,6 +63,7 @@ settings.load_profile("sloppyjobs")
 pytest.register_assert_rewrite("sloppyjobs.testing.conformance")
 share_statements()
 share_templates()
+share_routes()
 
 if "mix_stderr" in inspect.signature(CliRunner).parameters:
     # Before click 8.2 the two streams came either apart or as one, and not both ways at once.
