@@ -38,7 +38,7 @@ def run(server: str, jobs: int, rounds: int, peers: tuple[str, ...]) -> list[Rep
 
 
 def _measured(title: str, systems: dict[str, Measurement], rounds: int) -> Report:
-    report = Report(title, ("kind", "jobs/s", "lowest-highest", "x plain", "x pgqueuer", "client CPU us/job", "server"))
+    report = Report(title, ("kind", "jobs/s", "lowest-highest", "x plain", "x pgqueuer", "client us/job", "server us/job"))
     results = alternate(systems, rounds, report)
     rates = {name: middle(found, "per_second") for name, found in results.items()}
     for name, found in results.items():
@@ -46,6 +46,7 @@ def _measured(title: str, systems: dict[str, Measurement], rounds: int) -> Repor
         times = ratio(rates[name], best(rates, "pgqueuer"))
         client, server = (middle_if_known(found, key) for key in ("cpu_us_per_job", "server_us_per_job"))
         report.add(name, rates[name], spread(found, "per_second"), to_plain, times, client, server)
+    report.note("us/job are microseconds of CPU, of the client and of all processes of the server")
     report.note("'x plain' is the median of the ratios within each round; 'x pgqueuer' is against its faster driver")
     report.note(f"medians of {rounds} alternating rounds")
     return report
