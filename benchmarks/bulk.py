@@ -38,7 +38,9 @@ def run(server: str, jobs: int, rounds: int, peers: tuple[str, ...]) -> list[Rep
 
 
 def _measured(title: str, systems: dict[str, Measurement], rounds: int) -> Report:
-    report = Report(title, ("kind", "jobs/s", "lowest-highest", "x plain", "x pgqueuer", "client us/job", "server us/job"))
+    report = Report(
+        title, ("kind", "jobs/s", "lowest-highest", "x plain", "x pgqueuer", "client us/job", "server us/job")
+    )
     results = alternate(systems, rounds, report)
     rates = {name: middle(found, "per_second") for name, found in results.items()}
     for name, found in results.items():
