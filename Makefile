@@ -9,10 +9,11 @@ OLDEST := .venv-oldest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test test-oldest lint format types unit browser frontend docs screenshots compare clean
+.PHONY: help setup run check test beside-unit test-oldest lint format types unit browser mariadb frontend docs screenshots compare cluster clean
 
 # Many tests wait, for processes, leases and lost answers: four share two cores without getting in each other's way.
-PYTEST_OPTIONS := -n 4 --dist worksteal
+# In ``make test`` the oldest set runs beside the newest.
+PYTEST_OPTIONS := --dist worksteal
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +21,7 @@ help: ## list the commands
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,postgres]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,postgres,mysql]'
 	touch $(STAMP)
 
 setup: $(STAMP) ## create .venv with everything the project needs
@@ -32,10 +33,12 @@ check: $(STAMP) ## the inner loop: lint, types, and the tests of units and of co
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types
 	$(BIN)/pytest -n 2 --dist worksteal --sqlite-only -m "not slow" tests/unit tests/conformance
 
-test: $(STAMP) ## everything that must pass: lint, types, layers, tests with the newest and oldest set
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=target types lint $(OLDEST)/.installed browser
-	@$(MAKE) --no-print-directory unit
-	@$(MAKE) --no-print-directory test-oldest
+# All at once, so that no core is idle while something is installed, or while one of them waits or comes to its end.
+test: ## everything that must pass: lint, types, layers, tests with the newest and oldest set
+	@$(MAKE) --no-print-directory --jobs 4 unit beside-unit
+
+beside-unit: $(STAMP) $(OLDEST)/.installed # what each of them prints is shown when it is done
+	@$(MAKE) --no-print-directory --output-sync=target types lint test-oldest
 
 lint: $(STAMP) ## ruff and the import layers
 	$(BIN)/ruff check .
@@ -49,11 +52,15 @@ format: $(STAMP) ## rewrite the code in the project's format
 types: $(STAMP) ## mypy, strict
 	$(BIN)/mypy
 
-unit: $(STAMP) browser ## the tests, on SQLite and on a real PostgreSQL
-	$(BIN)/pytest $(PYTEST_OPTIONS)
+unit: $(STAMP) browser mariadb ## the tests, on SQLite, on a real PostgreSQL and on a real MariaDB
+	$(BIN)/pytest -n 4 $(PYTEST_OPTIONS)
 
 browser: # what the browser tests need, where it is missing
 	sh tests/web/ensure_browser.sh
+
+# After the browser: both are installed by apt, which does one thing at a time.
+mariadb: browser # the server that the tests on MariaDB start, where it is missing
+	sh tests/ensure_mariadb.sh
 
 # Without what only the newest set is for: linters, types, a browser, documentation, the time that regular expressions
 # take, and stores that no library shares.
@@ -64,15 +71,15 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest-constraints.txt constraints.tx
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python tests/oldest_set.py > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt \
-		-e '.[postgres,otel]' $(OLDEST_TOOLS)
+		-e '.[postgres,mysql,otel]' $(OLDEST_TOOLS)
 	touch $@
 
 test-oldest: $(OLDEST)/.installed ## what depends on other libraries, with the oldest versions of them that are supported
-	$(OLDEST)/bin/python -m pytest $(PYTEST_OPTIONS) -p no:cacheprovider \
+	$(OLDEST)/bin/python -m pytest -n 2 $(PYTEST_OPTIONS) -p no:cacheprovider \
 		tests/unit tests/flask tests/drivers tests/conformance tests/examples/test_blog.py \
 		--ignore tests/unit/test_layers.py --ignore tests/unit/test_redact.py --ignore tests/unit/test_redact_time.py \
 		--ignore tests/conformance/test_plain.py --ignore tests/conformance/test_unlocked.py \
-		--ignore tests/conformance/test_memory.py -k "not pg8000"
+		--ignore tests/conformance/test_memory.py -k "not pg8000 and not mariadb"
 
 frontend: ## htmx for the pages and axe for their tests, from npm
 	npm ci --ignore-scripts --no-audit --no-fund
@@ -88,6 +95,10 @@ screenshots: $(STAMP) browser ## pictures of the pages for docs/screenshots; ALL
 BASE ?= main
 compare: $(STAMP) browser ## which pages look different from those of BASE=main; PAGES="jobs queues" for these alone
 	$(BIN)/python tests/web/compare_screenshots.py $(BASE) $(PAGES)
+
+cluster: $(STAMP) ## databases with several servers on loopback, broken under load; PARTS="standby pooler"
+	sh cluster/ensure_servers.sh
+	$(BIN)/python -m cluster $(PARTS)
 
 clean: ## remove what the other commands made
 	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis site var

@@ -16,8 +16,8 @@ _NAMES = {
     "domain.states": "AttemptStatus Status",
     "enqueue.definitions": "Cancel Definition RetryLater Snooze",
     "enqueue.option_types": "EnqueueOptions",
-    "errors": "DriverMissing DuplicateJob HandlerFailed InvalidOption InvalidPayload InvalidSchedule InvalidTransition"
-    " JobAborted JobsError JobTimeout KeyConflict LeaseExpired LockConflict ReadTimeout SchemaMissing"
+    "errors": "DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload InvalidSchedule"
+    " InvalidTransition JobAborted JobsError JobTimeout KeyConflict LeaseExpired LockConflict ReadTimeout SchemaMissing"
     " SchemaVersionMismatch StaleLease StorageUnavailable UnknownJob UnknownQueue UnknownSchedule WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",

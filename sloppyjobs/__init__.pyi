@@ -17,6 +17,7 @@ from sloppyjobs.enqueue.definitions import Snooze as Snooze
 from sloppyjobs.enqueue.option_types import EnqueueOptions as EnqueueOptions
 from sloppyjobs.errors import DriverMissing as DriverMissing
 from sloppyjobs.errors import DuplicateJob as DuplicateJob
+from sloppyjobs.errors import Expired as Expired
 from sloppyjobs.errors import HandlerFailed as HandlerFailed
 from sloppyjobs.errors import InvalidOption as InvalidOption
 from sloppyjobs.errors import InvalidPayload as InvalidPayload

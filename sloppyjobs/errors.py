@@ -123,6 +123,12 @@ class InvalidTransition(JobsError):
         self.command = command
 
 
+class Expired(JobsError):
+    """The job had not started when it expired. The code is stored with it; nobody raises this."""
+
+    code = PREFIX + "EXPIRED"
+
+
 class KeyConflict(JobsError):
     """A live job has the business key. ``job_id`` is the id of that job."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
@@ -12,9 +12,10 @@ from msgspec import structs
 from sqlalchemy import URL, Connection, Engine
 
 from sloppyjobs.domain import failures, options, payload
+from sloppyjobs.domain.expiry import EXPIRED, expired
 from sloppyjobs.domain.model import Claim, Ended, Job, NewJob, Settlement
 from sloppyjobs.domain.retry import Retry
-from sloppyjobs.domain.states import Failed, Outcome, Succeeded, decide
+from sloppyjobs.domain.states import Cancelled, Failed, Outcome, Succeeded, decide
 from sloppyjobs.enqueue.asynchronous import AsyncJobs
 from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
@@ -52,6 +53,7 @@ class Jobs(Defining, AsyncJobs):
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
     its ports. Applications that share a database and declare schedules each give their name as ``application``.
+    ``principal`` is asked, at each enqueue that names none, on whose behalf it is; None where that is nobody's.
     """
 
     def __init__(
@@ -60,16 +62,18 @@ class Jobs(Defining, AsyncJobs):
         *,
         payload_limit: int = payload.DEFAULT_LIMIT,
         application: str | None = None,
+        principal: Callable[[], str | None] | None = None,
     ) -> None:
         # Whatever has the ports is a store, whoever wrote it.
         if isinstance(target, str | URL | Engine) or not isinstance(target, EnqueuePort):
             self._storage: Store = from_url(target)
         else:
             self._storage = target
-        self._set_up(payload_limit, application)
+        self._set_up(payload_limit, application, principal)
 
-    def _set_up(self, payload_limit: int, application: str | None) -> None:
+    def _set_up(self, payload_limit: int, application: str | None, principal: Callable[[], str | None] | None) -> None:
         """Everything but the storage, which may be known later."""
+        self._principal = principal
         self._payload_limit = options.whole("payload_limit", payload_limit, least=1)
         self.definitions = Definitions()
         self._internals = Internals(Ids(lambda: time.time_ns() // 1_000_000), Hooks(), [], self._find_jobs)
@@ -146,6 +150,7 @@ class Jobs(Defining, AsyncJobs):
         correlation_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         principal: str | None = None,
+        expires: Duration | None = None,
         business_key: str | None = None,
         on_conflict: Literal["return", "reject", "replace"] | None = None,
         unique: Literal["live", "pending"] | None = None,
@@ -158,7 +163,8 @@ class Jobs(Defining, AsyncJobs):
         A job whose ``idempotency_key`` is taken is not written; the one that has the key is returned, with
         ``existing`` set. So is one whose ``business_key`` a live job has, unless ``on_conflict`` says "reject"
         (``KeyConflict``) or "replace"; ``unique="pending"`` gives the key up when the job starts, and ``unique_for``
-        keeps it for that long even if the job ends sooner. Raises, before anything is written, ``UnknownJob``,
+        keeps it for that long even if the job ends sooner. A job that ``expires`` is cancelled unless it has started
+        within so many seconds. Raises, before anything is written, ``UnknownJob``,
         ``InvalidPayload`` or ``InvalidOption``.
         """
         given = {
@@ -173,6 +179,7 @@ class Jobs(Defining, AsyncJobs):
             "correlation_id": correlation_id,
             "metadata": metadata,
             "principal": principal,
+            "expires": expires,
             "business_key": business_key,
             "on_conflict": on_conflict,
             "unique": unique,
@@ -244,7 +251,7 @@ class Jobs(Defining, AsyncJobs):
         return job
 
     def _new_jobs(self) -> NewJobs:
-        return NewJobs(self.definitions, self._payload_limit)
+        return NewJobs(self.definitions, self._payload_limit, self._principal)
 
     def _insert(self, new: Sequence[NewJob], session: Any, connection: CallerConnection | None) -> list[Job]:
         caller = self._connection_of(session, connection)
@@ -319,7 +326,10 @@ class Jobs(Defining, AsyncJobs):
         limit: int = 1,
         lease: Duration = 30,
     ) -> list[Claim]:
-        """Take up to ``limit`` due jobs for ``lease`` seconds; an empty list when none is due. Damaged ones die."""
+        """Take up to ``limit`` due jobs for ``lease`` seconds; an empty list when none is due.
+
+        Damaged ones die, and those that have expired are cancelled.
+        """
         request = ClaimRequest(
             options.text("worker_id", worker_id),
             options.names("queues", queues),
@@ -330,12 +340,14 @@ class Jobs(Defining, AsyncJobs):
         lost = self.storage.sweep().lost
         if lost:
             self._settlement_hooks().lost(lost, wait=True)
-        # Retried where all were damaged: an empty list would say that nothing is due.
+        # Retried where all were damaged or had expired: an empty list would say that nothing is due.
         while claims := self.storage.claim(request):
             for claim in claims:
                 if claim.job.damage is not None:
                     self._settle(claim, Failed(failures.from_damage(claim.job.damage), 0.0, retryable=False))
-            if whole := [claim for claim in claims if claim.job.damage is None]:
+                elif expired(claim):
+                    self._settle(claim, Cancelled(EXPIRED.message, EXPIRED))
+            if whole := [claim for claim in claims if claim.job.damage is None and not expired(claim)]:
                 return whole
         return []
 

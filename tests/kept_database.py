@@ -6,6 +6,8 @@ import itertools
 import os
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import psycopg
@@ -77,6 +79,16 @@ class Server:
     def drop(self, name: str) -> None:
         """Drop a database, whoever is connected to it."""
         self.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+    @contextmanager
+    def empty_database(self) -> Iterator[str]:
+        """The URL of a database without our tables, which is dropped at the end."""
+        name = self.new_name()
+        self.execute(f'CREATE DATABASE "{name}"')
+        try:
+            yield self.url_of(name)
+        finally:
+            self.drop(name)
 
     def disconnect(self, name: str) -> bool:
         """End whoever is connected to a database, without waiting for it; whether somebody was."""

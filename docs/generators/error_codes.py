@@ -51,6 +51,7 @@ ADVICE = {
     "StorageUnavailable": "Try again when the database is back. Where `maybe_done` is true, look first whether the work"
     " was done, or repeat it with the same `idempotency_key`.",
     "InvalidTransition": "Look at the job again: it has moved on since.",
+    "Expired": "Nothing: the job was not to be run late. Give it more time with a longer `expires`, or add workers.",
     "KeyConflict": "Wait for the job that has the key, or cancel it; or enqueue with another `on_conflict`.",
     "LockConflict": "Try later, or leave the work to whoever holds the lock.",
     "HandlerFailed": "Read the traceback, repair the cause, and retry.",

@@ -60,6 +60,7 @@ JOB = {
     "business_key": "At most one live job has it.",
     "superseded_by": "The job that took its place.",
     "supersedes": "The job whose place it took.",
+    "expires_at": "When it is cancelled unless it has started.",
     "error_code": "The [code](errors.md) of the last failure.",
     "error_type": "The exception's class.",
     "error_frame": "The application's module and function in which it was raised.",
@@ -206,6 +207,10 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             "reserved_until": "Until when nobody else gets it, even if the job ends sooner.",
             "created_at": "When it was taken.",
         },
+    ),
+    "expiries": (
+        "One row for each job that expires, until that time has come.",
+        {"job_id": "The job.", "expires_at": "When."},
     ),
     "logs": (
         "What handlers logged, a bounded number of lines for each job.",

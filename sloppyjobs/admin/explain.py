@@ -106,9 +106,11 @@ def _by_whom(verb: str, job: Job, facts: Facts) -> Sentence:
     """``Cancelled by ada at …: superseded.``"""
     last, moment = facts.last_event, job.finished_at
     actor = reason = None
+    if last is not None and last.event_type == "superseded" and job.superseded_by is not None:
+        return (f"{verb} at ", At(last.created_at), f": job {job.superseded_by} has taken its place.")
     if last is not None and last.event_type == job.status.value:
         actor, reason, moment = last.actor, last.message, last.created_at
-    if actor is None and _by_handler(job, facts):
+    if actor is None and job.error_code != errors.Expired.code and _by_handler(job, facts):
         actor = "its handler"
     by = f"{verb} by {actor}" if actor else verb
     when: Sentence = (" at ", At(moment)) if moment else ()

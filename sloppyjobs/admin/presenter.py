@@ -168,6 +168,7 @@ _SHOWN_AS_IS = (
     "finished_at",
     "superseded_by",
     "supersedes",
+    "expires_at",
 )
 _SHOWN_REDACTED = (
     "idempotency_key",

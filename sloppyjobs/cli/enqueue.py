@@ -29,6 +29,7 @@ _SHOWN = ("id", "name", "queue", "status", "priority", "run_at", "created_at", "
 @click.option("--idempotency-key", metavar="TEXT", help="With a key that is taken, the job that has it is answered.")
 @click.option("--business-key", metavar="TEXT", help="With a key that a live job has, that job is answered.")
 @click.option("--on-conflict", type=click.Choice(ON_CONFLICT), help="What to do where the business key is taken.")
+@click.option("--expires", type=Span(), help="Cancelled unless it has started so long from now.")
 @click.option("--max-attempts", type=click.IntRange(1), help="How often it is tried.")
 @click.option("--timeout", type=Span(), help="How long an attempt may take.")
 @click.option("--correlation-id", metavar="TEXT", help="To find it together with others.")

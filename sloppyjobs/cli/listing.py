@@ -159,6 +159,7 @@ def _job_fields(job: JobView, now: datetime) -> Iterator[tuple[str, str | None]]
     yield "timeout", None if job.timeout is None else output.duration(job.timeout)
     yield "created", output.stamp(job.created_at, now)
     yield "run at", output.stamp(job.run_at, now)
+    yield "expires", output.stamp(job.expires_at, now) if job.attempt_count == 0 else None
     yield "finished", output.stamp(job.finished_at, now)
     yield "held by", None if job.locked_by is None else output.plain(job.locked_by)
     yield "until", output.stamp(job.locked_until, now)

@@ -65,6 +65,8 @@ class JobFacts(msgspec.Struct, frozen=True, gc=False):
     """The id of the job that took the place of this one."""
     supersedes: str | None = None
     """The id of the job whose place this one took."""
+    expires_at: datetime | None = None
+    """When it is cancelled unless it has started."""
 
 
 class Job(JobFacts, Generic[R], frozen=True, gc=False):
@@ -106,6 +108,8 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     unique: str = "live"
     unique_for: float | None = None
     supersedes: str | None = None
+    expires: float | None = None
+    expires_at: datetime | None = None
 
     @property
     def followups(self) -> int | None:

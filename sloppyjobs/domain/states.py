@@ -121,9 +121,10 @@ class Snoozed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cancelled(msgspec.Struct, frozen=True, gc=False):
-    """The handler found that the job is not wanted any more."""
+    """The handler found that the job is not wanted any more; or it had expired, as ``failure`` says."""
 
     reason: str
+    failure: Failure | None = None
 
 
 Outcome = Succeeded | Failed | Lost | Released | Snoozed | Cancelled
@@ -170,8 +171,8 @@ def decide(attempt: int, max_attempts: int, outcome: Outcome) -> Decision:
                 delay=delay,
                 failure=Failure(errors.SNOOZED, f"the handler asked to be called again in {delay:g} s"),
             )
-        case Cancelled(reason):
-            return Decision((Status.CANCELLED,), AttemptStatus.CANCELLED, message=reason)
+        case Cancelled(reason, failure):
+            return Decision((Status.CANCELLED,), AttemptStatus.CANCELLED, message=reason, failure=failure)
 
 
 # The name of the event that records an edge. An operator's commands name their own.

@@ -19,11 +19,14 @@ Shape = tuple[str, tuple[str, ...]]
 
 
 def terms_of(
-    known: Mapping[str, Definition], names: Sequence[str], items: Sequence[tuple[Any, ...]]
+    known: Mapping[str, Definition], names: Sequence[str], items: Sequence[tuple[Any, ...]], host: Fields
 ) -> Iterable[Terms] | None:
-    """The terms of each item, in order; None where options must be read one by one. Raises for some."""
+    """The terms of each item, in order; None where options must be read one by one. Raises for some.
+
+    ``host`` are terms that the application decides for all.
+    """
     if max(map(len, items)) < 3:
-        by_name = {name: Terms(**default_terms(found)) for name, found in known.items()}
+        by_name = {name: Terms(**{**default_terms(found), **host}) for name, found in known.items()}
         return map(by_name.__getitem__, names)
     given = [item[2] if len(item) == 3 else {} for item in items]
     if set(map(type, given)) != {dict}:
@@ -31,13 +34,13 @@ def terms_of(
     shapes = list(zip(names, map(tuple, given), strict=True))
     different = dict.fromkeys(shapes)
     if len(different) == 1:
-        return _terms_of_shape(known, shapes[0], given)
+        return _terms_of_shape(known, shapes[0], given, host)
     positions: dict[Shape, list[int]] = {shape: [] for shape in different}
     for position, shape in enumerate(shapes):
         positions[shape].append(position)
     terms: list[Any] = [None] * len(items)
     for shape, own in positions.items():
-        found = _terms_of_shape(known, shape, [given[position] for position in own])
+        found = _terms_of_shape(known, shape, [given[position] for position in own], host)
         if found is None:
             return None
         for position, one in zip(own, found, strict=True):
@@ -46,14 +49,16 @@ def terms_of(
 
 
 def _terms_of_shape(
-    known: Mapping[str, Definition], shape: Shape, given: list[dict[str, Any]]
+    known: Mapping[str, Definition], shape: Shape, given: list[dict[str, Any]], host: Fields
 ) -> Iterable[Terms] | None:
     """The terms of jobs of one name that give the same options."""
     name, chosen = shape
     if not OPTIONS.keys() >= set(chosen):
         return None
     refuse_together(chosen)
-    fields = default_terms(known[name])
+    fields = {**default_terms(known[name]), **host}
+    if "delay" in chosen and ("expires" in chosen or fields["expires"] is not None):
+        return None
     defaults, columns = dict(fields), dict[str, Sequence[Any]]()
     for option in OPTIONS:
         if option in chosen:

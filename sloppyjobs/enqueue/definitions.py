@@ -48,6 +48,7 @@ class Defaults(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     isolation: Isolation | None
     log: LogPolicy
+    expires: float | timedelta | None
 
 
 class Settings(Defaults, total=False):
@@ -100,6 +101,7 @@ class Definition(Generic[P, R]):
         metadata: Mapping[str, Any] | None = None,
         isolation: Isolation | None = None,
         log: LogPolicy = "all",
+        expires: float | timedelta | None = None,
     ) -> None:
         self.name = options.text("name", name)
         self.queue = options.queue("queue", queue)
@@ -107,6 +109,7 @@ class Definition(Generic[P, R]):
         self.retry = _policy(retry)
         self.timeout = None if timeout is None else options.seconds("timeout", timeout, zero=False)
         self.priority = options.whole("priority", priority)
+        self.expires = None if expires is None else options.seconds("expires", expires, zero=False)
         self.redact = _keys(redact)
         self.metadata = payload.encode(dict(metadata), what="metadata") if metadata else None
         _check_arguments(name, handler)
@@ -270,4 +273,5 @@ def default_terms(definition: Definition) -> dict[str, Any]:
         "retry_policy": definition.retry_json,
         "timeout": definition.timeout,
         "metadata": definition.metadata,
+        "expires": definition.expires,
     }

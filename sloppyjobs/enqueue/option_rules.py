@@ -91,6 +91,7 @@ OPTIONS: dict[str, Option] = {
     "correlation_id": _key("correlation_id"),
     "metadata": Option(_metadata, _metadata_of_many),
     "principal": _key("principal"),
+    "expires": _checked("expires", lambda option, value: options.seconds(option, value, zero=False)),
     "business_key": _key("business_key"),
     "on_conflict": _checked("on_conflict", lambda option, value: options.one_of(option, value, ON_CONFLICT)),
     "unique": _checked("unique", lambda option, value: options.one_of(option, value, UNIQUE)),

@@ -26,6 +26,7 @@ class _Terms(TypedDict, total=False):
     correlation_id: str | None
     metadata: Mapping[str, Any] | None
     principal: str | None
+    expires: Duration | None
     business_key: str | None
     on_conflict: Literal["return", "reject", "replace"] | None
     unique: Literal["live", "pending"] | None

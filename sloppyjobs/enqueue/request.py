@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -18,9 +18,17 @@ from sloppyjobs.enqueue.option_rules import OPTIONS, refuse_together
 class NewJobs:
     """Makes jobs by their definitions. Raises ``UnknownJob``, ``InvalidPayload`` or ``InvalidOption``."""
 
-    def __init__(self, definitions: Definitions, payload_limit: int) -> None:
+    def __init__(
+        self, definitions: Definitions, payload_limit: int, principal: Callable[[], str | None] | None = None
+    ) -> None:
         self._definitions = definitions
         self._limit = payload_limit
+        self._principal = principal
+
+    def _host_terms(self) -> dict[str, Any]:
+        """The terms that the application decides for all of its jobs: on whose behalf they are."""
+        who = None if self._principal is None else self._principal()
+        return {} if who is None else {"principal": options.key("principal", who)}
 
     def many(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob]:
         """Jobs from items; those that ask for the same share their terms. Errors name the item's position."""
@@ -39,7 +47,7 @@ class NewJobs:
             return None
         try:
             texts = self._texts(known, names, [item[1] if len(item) > 1 else None for item in items])
-            terms = bulk_terms.terms_of(known, names, items)
+            terms = bulk_terms.terms_of(known, names, items, self._host_terms())
         except errors.JobsError:
             return None
         return None if terms is None else list(map(NewJob, ids, texts, terms))
@@ -72,11 +80,13 @@ class NewJobs:
     def make(self, name: str, value: Any, id: str, given: Mapping[str, Any]) -> NewJob:
         """A job of that name with the given options; those that are None take the definition's."""
         definition = self._definitions.require(name)
-        fields = default_terms(definition)
+        fields = default_terms(definition) | self._host_terms()
         chosen = [option for option in OPTIONS if given.get(option) is not None]
         refuse_together(chosen)
         for option in chosen:
             fields |= OPTIONS[option].read(given[option], fields)
+        if (expires := fields["expires"]) is not None and expires <= (fields.get("delay") or 0):
+            raise options.refuse("expires", expires, f"must be later than the delay of {fields['delay']:g} s")
         if definition.input is not None:
             value = payload.validate_input(value, definition.input, limit=self._limit)
         return NewJob(id, payload.encode(value, limit=self._limit), Terms(**fields))

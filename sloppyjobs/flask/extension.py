@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flask import Flask, current_app, has_app_context
@@ -12,6 +13,7 @@ from sloppyjobs.domain import options, payload
 from sloppyjobs.flask.binding import NAME, AppJobs, Binding
 from sloppyjobs.flask.commands import FlaskCommands
 from sloppyjobs.flask.embedded import enabled_settings
+from sloppyjobs.flask.principal import signed_in_user
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.ports import CallerConnection, Store
 
@@ -23,7 +25,8 @@ class SloppyJobs(Jobs):
     """A ``Jobs`` that binds late: define and declare at once, ``init_app`` when there is an application.
 
     Inside an application context it works on that application's database; outside, on that of the one application it
-    was initialised with. Anything that needs the database raises ``JobsError`` while it has none.
+    was initialised with. Anything that needs the database raises ``JobsError`` while it has none. What is enqueued in a
+    request is on behalf of Flask-Login's user, where the application has Flask-Login, or of whom ``principal`` names.
     """
 
     def __init__(
@@ -33,11 +36,12 @@ class SloppyJobs(Jobs):
         *,
         payload_limit: int = payload.DEFAULT_LIMIT,
         application: str | None = None,
+        principal: Callable[[], str | None] | None = None,
     ) -> None:
         self._applications = 0
         # Of several none is kept: an application that a test has made may go when the test ends.
         self._only_app: Flask | None = None
-        self._set_up(payload_limit, application)
+        self._set_up(payload_limit, application, signed_in_user if principal is None else principal)
         if app is not None:
             self.init_app(app, db)
 

@@ -62,6 +62,7 @@ class JobDefaults(msgspec.Struct, frozen=True, kw_only=True):
     retry_policy: str | None = None
     timeout: float | None = None
     metadata: str | None = None
+    expires: float | None = None
 
     @classmethod
     def of(cls, definition: Definition) -> JobDefaults:

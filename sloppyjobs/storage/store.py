@@ -21,12 +21,13 @@ from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.doctor import Doctor
 from sloppyjobs.storage.inspection import SqlInspection
 from sloppyjobs.storage.jobs.commands import Commands
+from sloppyjobs.storage.jobs.expiries import Expiries
 from sloppyjobs.storage.jobs.followups import Followups
 from sloppyjobs.storage.jobs.held_rows import HeldRows
-from sloppyjobs.storage.jobs.keyed_insert import KeyedInsert, concerns_others
 from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.leases import Leases
+from sloppyjobs.storage.jobs.linked_insert import LinkedInsert, is_linked
 from sloppyjobs.storage.jobs.logs import JobLogs
 from sloppyjobs.storage.jobs.lookup import JobLookup
 from sloppyjobs.storage.jobs.settle import Settle
@@ -81,13 +82,13 @@ class SqlStore:
         self.settlement = Settle(database, held_rows, followups, self.unanswered)
         self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered)
         self.leases = Leases(database, held_rows)
-        self.sweeper = Sweeper(database, self.settlement, followups)
         self.lookup = JobLookup(database)
         self.deaths = Deaths(database)
         self.transitions = Transitions(database, self.deaths, followups)
+        self.sweeper = Sweeper(database, self.settlement, followups, Expiries(database, self.transitions))
         self.keys = Keys(database)
         self.keys.follow(followups)
-        self.keyed_inserts = KeyedInsert(database, self.inserts, self.keys, self.transitions)
+        self.linked_inserts = LinkedInsert(database, self.inserts, self.keys, self.transitions)
         self.commands = Commands(database, self.transitions, self.lookup)
         self.callers = Callers(self)
         self.locks = Locks(database)
@@ -201,7 +202,7 @@ class SqlStore:
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
-        inserts = self.keyed_inserts if concerns_others(new) else self.inserts
+        inserts = self.linked_inserts if is_linked(new) else self.inserts
         return inserts.insert_jobs(new, connection)
 
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:

@@ -12,6 +12,7 @@ import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.domain import failures, options, payload
+from sloppyjobs.domain.expiry import EXPIRED
 from sloppyjobs.domain.model import DEFAULT_RETRY, Claim
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Snoozed, Succeeded
@@ -95,6 +96,11 @@ def invalid_payload(error: errors.InvalidPayload) -> Outcome:
 def unreadable(damage: str) -> Outcome:
     """A damaged row stays damaged: dead at once, until somebody repairs and retries it."""
     return Failed(failures.from_damage(damage), 0.0, retryable=False)
+
+
+def not_started() -> Outcome:
+    """The job had expired before it could start."""
+    return Cancelled(EXPIRED.message, EXPIRED)
 
 
 def interpret_return(task: Task, value: Any) -> Outcome:

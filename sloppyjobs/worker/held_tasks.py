@@ -108,6 +108,11 @@ class HeldTasks:
         log.error("job %s cannot be run, because its row is damaged: %s", task.claim.id, damage)
         self.finish(task, executor.unreadable(damage))
 
+    def expire_unstarted(self, task: Task) -> None:
+        """A job that had expired when it was claimed ends without having run."""
+        task.withdraw()
+        self.finish(task, executor.not_started())
+
     # Timeouts
 
     def deadlines(self) -> list[float]:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+from sloppyjobs.domain.expiry import expired
 from sloppyjobs.domain.model import Claim, Ended, Settlement
 from sloppyjobs.domain.states import AttemptStatus, Decision, Released, Status
 from sloppyjobs.enqueue.definitions import Definitions
@@ -233,6 +234,8 @@ class WorkerLoop:
             self.tasks.add(task)
             if claim.job.damage is not None:
                 self.tasks.refuse(task, claim.job.damage)
+            elif expired(claim):
+                self.tasks.expire_unstarted(task)
             else:
                 by_isolation.setdefault(task.definition.isolation, []).append(task)
         for isolation, tasks in by_isolation.items():

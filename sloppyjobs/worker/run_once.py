@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 
+from sloppyjobs.domain.expiry import expired
 from sloppyjobs.domain.model import Claim, Ended
 from sloppyjobs.domain.states import Outcome
 from sloppyjobs.storage.ports.claims import ClaimRequest
@@ -58,6 +59,8 @@ def _run(loop: WorkerLoop, task: Task) -> Outcome:
     job = task.claim.job
     if job.damage is not None:
         return executor.unreadable(job.damage)
+    if expired(task.claim):
+        return executor.not_started()
     if task.definition.isolation == "thread" and job.timeout is None:
         task.begin()
         return executor.run(task)

@@ -12,6 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from proxy import FaultyProxy, server_address
 
+from sloppyjobs import Jobs
+from sloppyjobs.testing import history
+
 
 @pytest.fixture
 def proxy(postgres_url: str) -> Iterator[FaultyProxy]:
@@ -24,3 +27,16 @@ def proxy(postgres_url: str) -> Iterator[FaultyProxy]:
 def proxied_url(proxy: FaultyProxy, postgres_url: str) -> str:
     """The test's database, through the proxy."""
     return proxy.url(postgres_url)
+
+
+@pytest.fixture(autouse=True)
+def sound(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever was lost on the way: the tables keep every promise when the test ends."""
+    if "postgres_url" not in request.fixturenames:
+        yield
+        return
+    url = request.getfixturevalue("postgres_url")
+    yield
+    jobs = Jobs(url)
+    history.assert_sound(jobs)
+    jobs.storage.close()

@@ -124,6 +124,38 @@ def test_a_worker_goes_on_with_new_connections(jobs: Jobs, fenced: Fence) -> Non
         assert worker.stop(timeout=60)
 
 
+def test_who_only_reads_leaves_a_server_that_the_url_did_not_ask_for(url: str, fenced: Fence) -> None:
+    """Reading never fails there, so a page would show the past for ever."""
+    jobs = Jobs(make_url(url).update_query_dict({"target_session_attrs": "read-write"}))
+    jobs.declare("greet")
+    job = jobs.enqueue("greet")
+    held = [jobs.storage.engine.connect() for _ in range(3)]
+    for connection in held:
+        connection.exec_driver_sql("SELECT 1")
+        connection.close()
+    fenced()
+    # Whichever connection is used first hears of it with its answer.
+    assert jobs.get(job.id).status == "queued"
+    held = [jobs.storage.engine.connect() for _ in range(3)]
+    for connection in held:
+        assert connection.exec_driver_sql("SHOW default_transaction_read_only").scalar_one() == "off"
+        connection.close()
+    jobs.storage.close()
+
+
+def test_a_reader_of_a_replica_stays_there(url: str, fenced: Fence) -> None:
+    jobs = Jobs(url)
+    jobs.declare("greet")
+    job = jobs.enqueue("greet")
+    jobs.get(job.id)
+    fenced()
+    for _ in range(2):
+        assert jobs.get(job.id).status == "queued"
+        with jobs.storage.engine.connect() as connection:
+            assert connection.exec_driver_sql("SHOW default_transaction_read_only").scalar_one() == "on"
+    jobs.storage.close()
+
+
 def test_listening_goes_on_with_a_new_connection(url: str, fenced: Fence) -> None:
     jobs = Jobs(url)
     jobs.declare("greet")

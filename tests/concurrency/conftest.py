@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+from sloppyjobs import Jobs
+from sloppyjobs.testing import history
 
 Crowd = Callable[..., list[Any]]
 
@@ -25,3 +28,16 @@ def crowd(request: pytest.FixtureRequest) -> Crowd:
         return results
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def sound(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever the processes did to each other: the tables keep every promise when the test ends."""
+    if "database_url" not in request.fixturenames:
+        yield
+        return
+    url = request.getfixturevalue("database_url")
+    yield
+    jobs = Jobs(url)
+    history.assert_sound(jobs)
+    jobs.storage.close()

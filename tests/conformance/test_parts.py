@@ -11,7 +11,7 @@ import pytest
 from sloppyjobs.testing import conformance
 
 FILES = sorted(Path(str(conformance.__file__)).parent.glob("*.py"))
-PARTS = ("admin", "claim", "enqueue", "leases", "locks", "retention", "run", "schedules", "settle", "sql", "unique")
+PARTS = ("admin", "claim", "enqueue", "leases", "locks", "retention", "run", "schedules", "settle", "sql", "control")
 INSIDE = re.compile(r"sqlalchemy|storage\.(tables|engine|read|write|writing|dialect)\b|setattr\(\"sloppyjobs\.storage")
 
 

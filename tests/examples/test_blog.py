@@ -8,11 +8,13 @@ import subprocess
 import sys
 import urllib.error
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from browsing import SECONDS, Browser, wait_for
 from free_ports import free_port
+from kept_database import Server, url_by
 
 BLOG = Path(__file__).parents[2] / "examples" / "blog"
 POSTS = 230
@@ -20,18 +22,26 @@ POSTS = 230
 Flask = Callable[..., str]
 
 
-@pytest.fixture(params=["sqlite", "psycopg", "psycopg2"])
-def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
-    """An empty database of the blog's, by each driver."""
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path}/blog.db"
-    else:
-        server: str = request.getfixturevalue("empty_postgres_url")
-        url = server.replace("postgresql://", f"postgresql+{request.param}://")
-    return {**os.environ, "DATABASE_URL": url, "FLASK_APP": "blog", "BLOG_EXPORTS": str(tmp_path)}
+@pytest.fixture(scope="module", params=["sqlite", "psycopg", "psycopg2"])
+def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """An empty database of the blog's, by each driver. The tests share it, since they sign in as different users."""
+    folder = tmp_path_factory.mktemp("blog")
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            url = f"sqlite:///{folder}/blog.db"
+        else:
+            server: Server = request.getfixturevalue("server")
+            url = url_by(request.param, stack.enter_context(server.empty_database()))
+        yield {**os.environ, "DATABASE_URL": url, "FLASK_APP": "blog", "BLOG_EXPORTS": str(folder)}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def folder(environment: dict[str, str]) -> Path:
+    """Where the blog's files are."""
+    return Path(environment["BLOG_EXPORTS"])
+
+
+@pytest.fixture(scope="module")
 def flask(environment: dict[str, str]) -> Flask:
     """Runs a command of the application; what it printed."""
 
@@ -44,37 +54,38 @@ def flask(environment: dict[str, str]) -> Flask:
     return run
 
 
-@pytest.fixture
-def migrations(flask: Flask, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def migrations(flask: Flask, folder: Path) -> Path:
     """The blog's own migrations, made after the tables of the jobs were there."""
-    folder = tmp_path / "migrations"
+    made = folder / "migrations"
     flask("jobs", "init")
     for step in (["init"], ["migrate", "-m", "the blog"], ["upgrade"]):
-        flask("db", step[0], "--directory", str(folder), *step[1:])
+        flask("db", step[0], "--directory", str(made), *step[1:])
     flask("seed", "--posts", str(POSTS))
-    return folder
+    return made
 
 
-@pytest.fixture
-def browser(environment: dict[str, str], migrations: Path, tmp_path: Path) -> Iterator[Browser]:
+@pytest.fixture(scope="module")
+def address(environment: dict[str, str], migrations: Path, folder: Path) -> Iterator[str]:
+    """Where the blog is served, beside its worker."""
     port = free_port()
     command = [sys.executable, "-m", "flask"]
-    with (tmp_path / "worker.log").open("w") as log:
+    with (folder / "worker.log").open("w") as log:
         processes = [
             subprocess.Popen([*command, "run", "--port", str(port)], cwd=BLOG, env=environment),
             subprocess.Popen([*command, "jobs", "worker"], cwd=BLOG, env=environment, stderr=log),
         ]
-    browser = Browser(f"http://127.0.0.1:{port}")
+    found = f"http://127.0.0.1:{port}"
 
     def served() -> str | None:
         try:
-            return browser.get("/")
+            return Browser(found).get("/")
         except OSError:
             return None
 
     try:
         wait_for(served)
-        yield browser
+        yield found
     finally:
         for process in processes:
             process.terminate()
@@ -82,8 +93,16 @@ def browser(environment: dict[str, str], migrations: Path, tmp_path: Path) -> It
             process.wait(SECONDS)
 
 
+@pytest.fixture
+def browser(address: str) -> Browser:
+    """A browser in which nobody has signed in, on the blog's first page."""
+    made = Browser(address)
+    made.get("/")
+    return made
+
+
 @pytest.mark.slow
-def test_an_export_is_asked_for_watched_and_fetched(browser: Browser, migrations: Path, tmp_path: Path) -> None:
+def test_an_export_is_asked_for_watched_and_fetched(browser: Browser, migrations: Path, folder: Path) -> None:
     [revision] = (migrations / "versions").glob("*.py")
     assert "create_table('user'" in revision.read_text()
     assert "sloppy_" not in revision.read_text()
@@ -100,7 +119,7 @@ def test_an_export_is_asked_for_watched_and_fetched(browser: Browser, migrations
     browser.post("/exports", form="docx")
     failed = browser.url
     wait_for(lambda: "failed" in browser.get(failed))
-    wait_for(lambda: "KeyError" in (tmp_path / "worker.log").read_text())
+    wait_for(lambda: "KeyError" in (folder / "worker.log").read_text())
 
     page = browser.get("/admin/jobs/dead")
     assert "export-posts" in page

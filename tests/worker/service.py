@@ -1,6 +1,7 @@
 """An application whose worker runs in a process of its own: ``python service.py URL NOTES [--options]``.
 
-Handlers append lines to the file NOTES, outside the database, so that tests know what really ran.
+Handlers append lines to the file NOTES, outside the database, so that tests know what really ran. The history is
+written beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sloppyjobs import Jobs, Retry
+from sloppyjobs.testing import history
 
 parser = argparse.ArgumentParser()
 parser.add_argument("url")
@@ -24,6 +26,7 @@ parser.add_argument("--lease", type=float, default=30)
 settings = parser.parse_args()
 NOTES: Path = settings.notes
 jobs = Jobs(settings.url)
+history.record_handlers(jobs, history.Log(NOTES.with_suffix(".history")))
 
 
 def note(*words: object) -> None:

@@ -16,6 +16,7 @@ from sqlalchemy import select
 
 from sloppyjobs import Jobs
 from sloppyjobs.domain.states import Status
+from sloppyjobs.testing import history
 from sloppyjobs.worker.signals import SAME_SIGNAL_SECONDS
 
 SERVICE = Path(__file__).with_name("service.py")
@@ -57,10 +58,17 @@ def launch(database_url: str, notes: Path, tmp_path: Path) -> Iterator[Launch]:
 
 
 @pytest.fixture
-def service_jobs(jobs: Jobs) -> Jobs:
+def service_jobs(jobs: Jobs, notes: Path) -> Iterator[Jobs]:
+    """Whatever was killed: every promise was kept when the test ends."""
     for name in ("hold", "crash", "quick"):
         jobs.declare(name)
-    return jobs
+    yield jobs
+    history.assert_sound(jobs, history.Log(notes.with_suffix(".history")))
+
+
+@pytest.fixture
+def client(service_jobs: Jobs, notes: Path) -> history.Client:
+    return history.Client(service_jobs, history.Log(notes.with_suffix(".history")))
 
 
 def lines(notes: Path, word: str) -> list[list[str]]:
@@ -80,10 +88,10 @@ def worker_states(jobs: Jobs) -> set[str]:
 
 
 def test_a_job_whose_worker_is_killed_is_run_again_by_another(
-    service_jobs: Jobs, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
+    service_jobs: Jobs, client: history.Client, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
 ) -> None:
     go_on = tmp_path / "go on"
-    job = service_jobs.enqueue("hold", {"until": str(go_on)}, max_attempts=3)
+    job = client.enqueue("hold", {"until": str(go_on)}, max_attempts=3)
     first = launch(lease=1)
     eventually(lambda: lines(notes, "begin"))
     first.kill()
@@ -96,10 +104,10 @@ def test_a_job_whose_worker_is_killed_is_run_again_by_another(
 
 
 def test_a_worker_that_sleeps_past_its_lease_settles_nothing(
-    service_jobs: Jobs, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
+    service_jobs: Jobs, client: history.Client, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
 ) -> None:
     go_on = tmp_path / "go on"
-    job = service_jobs.enqueue("hold", {"until": str(go_on)}, max_attempts=3)
+    job = client.enqueue("hold", {"until": str(go_on)}, max_attempts=3)
     sleeper = launch(lease=1)
     eventually(lambda: lines(notes, "begin"))
     sleeper.send_signal(signal.SIGSTOP)
@@ -117,15 +125,15 @@ def test_a_worker_that_sleeps_past_its_lease_settles_nothing(
 
 
 def test_sigterm_lets_a_running_job_finish(
-    service_jobs: Jobs, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
+    service_jobs: Jobs, client: history.Client, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
 ) -> None:
     go_on = tmp_path / "go on"
-    job = service_jobs.enqueue("hold", {"until": str(go_on)})
+    job = client.enqueue("hold", {"until": str(go_on)})
     child = launch()
     eventually(lambda: lines(notes, "begin"))
     child.send_signal(signal.SIGTERM)
     eventually(lambda: worker_states(service_jobs) == {"draining"})
-    waiting = service_jobs.enqueue("quick")
+    waiting = client.enqueue("quick")
     go_on.touch()
     assert child.wait(30) == 0
     assert service_jobs.get(job.id).result == 1
@@ -133,9 +141,9 @@ def test_sigterm_lets_a_running_job_finish(
 
 
 def test_sigterm_gives_back_what_does_not_finish(
-    service_jobs: Jobs, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
+    service_jobs: Jobs, client: history.Client, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
 ) -> None:
-    job = service_jobs.enqueue("hold", {"until": str(tmp_path / "never")}, max_attempts=1)
+    job = client.enqueue("hold", {"until": str(tmp_path / "never")}, max_attempts=1)
     child = launch(shutdown_timeout=0.5)
     eventually(lambda: lines(notes, "begin"))
     child.send_signal(signal.SIGTERM)
@@ -145,15 +153,15 @@ def test_sigterm_gives_back_what_does_not_finish(
 
 
 def test_a_supervisor_starts_a_crashed_worker_again_and_the_poison_job_dies(
-    service_jobs: Jobs, launch: Launch, notes: Path, eventually: Eventually
+    service_jobs: Jobs, client: history.Client, launch: Launch, notes: Path, eventually: Eventually
 ) -> None:
-    poison = service_jobs.enqueue("crash", max_attempts=2)
+    poison = client.enqueue("crash", max_attempts=2)
     parent = launch(processes=2, lease=1)
     done = service_jobs.wait(poison.id, timeout=40)
     assert (done.status, done.error_code) == (Status.DEAD, "SLOPPY_E_JOBS_LEASE_EXPIRED")
     assert attempts(service_jobs, poison.id) == [(1, "lost"), (2, "lost")]
     assert len(lines(notes, "crash")) == 2
-    others = [service_jobs.enqueue("quick") for _ in range(5)]
+    others = [client.enqueue("quick") for _ in range(5)]
     for other in others:
         assert service_jobs.wait(other.id, timeout=20).status is Status.SUCCEEDED
     parent.send_signal(signal.SIGTERM)
@@ -162,11 +170,17 @@ def test_a_supervisor_starts_a_crashed_worker_again_and_the_poison_job_dies(
 
 @pytest.mark.parametrize("told", ["the supervisor", "every process"])
 def test_supervised_workers_let_a_running_job_finish(
-    told: str, service_jobs: Jobs, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
+    told: str,
+    service_jobs: Jobs,
+    client: history.Client,
+    launch: Launch,
+    notes: Path,
+    tmp_path: Path,
+    eventually: Eventually,
 ) -> None:
     """A terminal and systemd tell every process, and the supervisor tells its own once more: that is one signal."""
     go_on = tmp_path / "go on"
-    job = service_jobs.enqueue("hold", {"until": str(go_on)})
+    job = client.enqueue("hold", {"until": str(go_on)})
     parent = launch(processes=2)
     (begun,) = eventually(lambda: lines(notes, "begin"))
     if told == "every process":
@@ -183,9 +197,9 @@ def test_supervised_workers_let_a_running_job_finish(
 
 
 def test_a_second_signal_makes_supervised_workers_give_back_at_once(
-    service_jobs: Jobs, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
+    service_jobs: Jobs, client: history.Client, launch: Launch, notes: Path, tmp_path: Path, eventually: Eventually
 ) -> None:
-    job = service_jobs.enqueue("hold", {"until": str(tmp_path / "never")})
+    job = client.enqueue("hold", {"until": str(tmp_path / "never")})
     parent = launch(processes=1, shutdown_timeout=600)
     eventually(lambda: lines(notes, "begin"))
     parent.send_signal(signal.SIGTERM)
@@ -197,10 +211,10 @@ def test_a_second_signal_makes_supervised_workers_give_back_at_once(
 
 
 def test_workers_leave_when_their_supervisor_is_killed(
-    service_jobs: Jobs, launch: Launch, notes: Path, eventually: Eventually
+    service_jobs: Jobs, client: history.Client, launch: Launch, notes: Path, eventually: Eventually
 ) -> None:
     parent = launch(processes=2)
-    service_jobs.wait(service_jobs.enqueue("quick").id, timeout=20)
+    service_jobs.wait(client.enqueue("quick").id, timeout=20)
     parent.kill()
     parent.wait()
     workers = service_jobs.storage.tables.workers

@@ -8,7 +8,7 @@ this worker lacks cost anything. Inside and across lanes the order is priority, 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -129,7 +129,7 @@ class Claims:
         until = self.database.to_driver(now + timedelta(seconds=request.lease))
         values = {"ids": self.dialect.list_param(chosen), "worker": request.worker_id, "now": moment, "until": until}
         # Only the update decides: where rows are not locked when they are read, others may take them meanwhile.
-        if self.database.prepared("take jobs", self._take_jobs).run(cursor, values) != len(chosen):
+        if self.take(cursor, values) != len(chosen):
             unopened = {
                 row[0] for row in self.database.prepared("unopened jobs", self._unopened_jobs).rows(cursor, values)
             }
@@ -139,6 +139,10 @@ class Claims:
         claims = self._taken(connection, request.worker_id, chosen)
         self.open_attempts(cursor, request.worker_id, [(claim.id, claim.attempt) for claim in claims], moment)
         return claims
+
+    def take(self, cursor: Any, values: Mapping[str, Any]) -> int:
+        """Take those of the jobs that are still queued; the number of them."""
+        return self.database.prepared("take jobs", self._take_jobs).run(cursor, values)
 
     def _taken(self, connection: Connection, worker_id: str, ids: Sequence[str]) -> list[Claim]:
         """The claims of jobs that have just become ours, in this order."""

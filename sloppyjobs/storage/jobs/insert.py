@@ -19,6 +19,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
+from sloppyjobs.storage.jobs.expiries import expiring, with_instants, write_expiries
 from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT, NewRows
 
 CHUNK = 1000
@@ -57,7 +58,16 @@ class Insert:
             if rerun or keyed(chunk):
                 written += self.insert_or_find(connection, chunk, moment, rerun=rerun).answers(chunk)
             else:
-                written += self.insert_rows(connection, chunk, moment)
+                written += self.insert_new(connection, chunk, moment)
+        return written
+
+    def insert_new(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
+        """Write jobs that are known to be new, and when they expire."""
+        if not expiring(new):
+            return self.insert_rows(connection, new, now)
+        placed = with_instants(new, now)
+        written = self.insert_rows(connection, placed, now)
+        write_expiries(self.database, connection, placed)
         return written
 
     def insert_or_find(
@@ -80,7 +90,7 @@ class Insert:
                 return Written([], found)
             try:
                 with connection.begin_nested(), self.database.translating(connection):
-                    return Written(self.insert_rows(connection, fresh, now), found)
+                    return Written(self.insert_new(connection, fresh, now), found)
             except DBAPIError as error:
                 if not self.dialect.is_duplicate(error):
                     raise

@@ -16,6 +16,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows, settlement_sql
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
+from sloppyjobs.storage.jobs.expiries import Expiries
 from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
 from sloppyjobs.storage.jobs.lanes import status_in
 from sloppyjobs.storage.jobs.settle import Settle
@@ -29,34 +30,40 @@ _INSTANT = Instant()
 class Sweeper:
     """Expired leases and due times, a bounded number at a time."""
 
-    def __init__(self, database: Database, settlement: Settle, followups: Followups) -> None:
+    def __init__(self, database: Database, settlement: Settle, followups: Followups, expiries: Expiries) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.settlement = settlement
         self.followups = followups
+        self.expiries = expiries
 
     def sweep(self, limit: int = SWEEP_LIMIT) -> Sweep:
-        """Return jobs with expired leases to the queue, then promote what has become due. Looks before it writes."""
+        """Return jobs with expired leases to the queue, cancel what has expired, promote what has become due.
+
+        Looks before it writes.
+        """
         self.database.ensure_schema()
-        lease_ends, due, now = self.database.read(self._soonest)
+        lease_ends, due, expires, now = self.database.read(self._soonest)
         lost: Sequence[Ended] = ()
         promoted = 0
         if lease_ends is not None and lease_ends < now:
             lost = self._expire_leases(limit)
+        if expires is not None and expires <= now:
+            self.expiries.cancel_expired(limit)
         if due is not None and due <= now:
             promoted = self.database.write(lambda c: self.promote(c, limit))
-        upcoming = [moment for moment in (lease_ends, due) if moment is not None]
+        upcoming = [moment for moment in (lease_ends, due, expires) if moment is not None]
         soonest = min(upcoming, default=None)
         next_in = None if soonest is None else max(0.0, (soonest - now).total_seconds())
         return Sweep(len(lost), promoted, next_in, lost)
 
-    def _soonest(self, connection: Connection) -> tuple[datetime | None, datetime | None, datetime]:
+    def _soonest(self, connection: Connection) -> tuple[datetime | None, datetime | None, datetime | None, datetime]:
         query = self.database.prepared("soonest", self._soonest_statement)
         *heads, now = query.rows(cursor_of(connection), {})[0]
         # The head of an index may be a damaged row, which must not stop the sweep of all others.
-        lease_ends, due = (_INSTANT.process_result_value(head, self.database.engine.dialect) for head in heads)
-        return lease_ends, due, self.database.by_clock(now)
+        lease_ends, due, expires = (_INSTANT.process_result_value(head, self.database.engine.dialect) for head in heads)
+        return lease_ends, due, expires, self.database.by_clock(now)
 
     def _expire_leases(self, limit: int) -> list[Ended]:
         """Settle the attempts whose leases have expired; also those of a run that was committed unheard."""
@@ -109,13 +116,14 @@ class Sweeper:
         return len(due)
 
     def _soonest_statement(self) -> Select[Any]:
-        """The end of the first lease and the first due time, which are the heads of two indexes; and the clock."""
-        c = self.tables.jobs.c
+        """The end of the first lease, the first due time and the first expiry, the heads of indexes; and the clock."""
+        c, rows = self.tables.jobs.c, self.tables.expiries.c
         leases = select(as_stored(c.locked_until)).where(status_in(self.tables, "processing")).order_by(c.locked_until)
         due = (
             select(as_stored(c.run_at)).where(status_in(self.tables, "scheduled", "retrying")).order_by(c.run_at, c.id)
         )
-        heads = [query.limit(literal_column("1")).scalar_subquery() for query in (leases, due)]
+        expires = select(as_stored(rows.expires_at)).order_by(rows.expires_at, rows.job_id)
+        heads = [query.limit(literal_column("1")).scalar_subquery() for query in (leases, due, expires)]
         return select(*heads, self.database.clock_column())
 
 

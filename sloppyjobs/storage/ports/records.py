@@ -46,6 +46,7 @@ class JobRecord(NamedTuple):
     business_key: str | None = None
     superseded_by: str | None = None
     supersedes: str | None = None
+    expires_at: datetime | None = None
 
 
 class AttemptRecord(NamedTuple):

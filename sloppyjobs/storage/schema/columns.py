@@ -127,6 +127,7 @@ JOB_COLUMNS = (
     JobColumn("business_key", KeyText, new="business_key", claimed=True),
     JobColumn("superseded_by", ByteText),
     JobColumn("supersedes", ByteText, new="supersedes"),
+    JobColumn("expires_at", Instant, new="expires_at", claimed=True),
 )
 
 ATTEMPT_COLUMNS = (

@@ -95,6 +95,17 @@ def keys(prefix: str, metadata: MetaData) -> None:
     Index(f"ix_{prefix}job_keys_reserved", keys.c.reserved_until, keys.c.key)
 
 
+def expiries(prefix: str, metadata: MetaData) -> None:
+    """When jobs expire that have not started."""
+    expiries = Table(
+        f"{prefix}job_expiries",
+        metadata,
+        Column("job_id", ByteText, primary_key=True),
+        Column("expires_at", Instant, nullable=False),
+    )
+    Index(f"ix_{prefix}job_expiries_at", expiries.c.expires_at, expiries.c.job_id)
+
+
 def logs(prefix: str, metadata: MetaData) -> None:
     """What handlers logged."""
     logs = Table(

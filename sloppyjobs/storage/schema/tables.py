@@ -21,6 +21,7 @@ _BUILDERS = (
     service_tables.locks,
     service_tables.audit,
     job_tables.keys,
+    job_tables.expiries,
     job_tables.logs,
     job_tables.archive,
     service_tables.throttles,
@@ -121,6 +122,11 @@ class Tables:
     def keys(self) -> Table:
         """Business keys that are taken, and by which job."""
         return self._table("job_keys")
+
+    @property
+    def expiries(self) -> Table:
+        """When jobs expire that have not started."""
+        return self._table("job_expiries")
 
     @property
     def logs(self) -> Table:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
-from sloppyjobs.domain.states import INITIAL, Status, allowed
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.ports.records import AttemptRecord, EventRecord, JobRecord
+from sloppyjobs.testing import history
+
+ALWAYS = ("I3", "I4", "I5", "I6")
+"""The invariants that hold at any time and by any clock, also one that a test sets back."""
 
 
 def count(jobs: Jobs, what: str = "jobs") -> int:
@@ -57,31 +57,6 @@ def check_every_history(jobs: Jobs) -> None:
 
     Rows that a test wrote by hand have no events, and are passed over.
     """
-    inspection = jobs.storage.inspection
-    by_job: dict[str, tuple[list[EventRecord], list[AttemptRecord]]] = defaultdict(lambda: ([], []))
-    for event in inspection.events():
-        by_job[event.job_id][0].append(event)
-    for attempt in inspection.attempts():
-        by_job[attempt.job_id][1].append(attempt)
-    for job in inspection.jobs():
-        if by_job[job.id][0]:
-            _check_history(job, *by_job[job.id])
-
-
-def _check_history(job: JobRecord, events: Sequence[EventRecord], attempted: Sequence[AttemptRecord]) -> None:
-    assert events[0].from_status is None
-    assert Status(events[0].to_status) in INITIAL
-    for before, after in pairwise(events):
-        assert before.to_status == after.from_status, f"the events of {job.id} do not join"
-        assert allowed(Status(before.to_status), Status(after.to_status)), f"an illegal edge: {after}"
-    claims = [event.attempt_number for event in events if event.to_status == "processing"]
-    folded = (events[-1].to_status, len(claims), events[-1].created_at)
-    assert (job.status, job.attempt_count, job.updated_at) == folded, f"folding the events of {job.id} differs"
-    numbers = [attempt.attempt_number for attempt in attempted]
-    assert numbers == claims == list(range(1, job.attempt_count + 1))
-    assert job.attempt_count <= job.max_attempts
-    running = job.status == "processing"
-    open_ones = [attempt.attempt_number for attempt in attempted if attempt.status == "running"]
-    assert open_ones == ([job.attempt_count] if running else [])
-    assert (job.locked_by is not None, job.locked_until is not None) == (running, running)
-    assert (job.finished_at is not None) == (job.status in {"succeeded", "dead", "cancelled", "deleted"})
+    found = history.violations(history.Evidence(history.Tables.of_jobs(jobs.storage.inspection)), ALWAYS)
+    if found:
+        raise AssertionError(history.report(found))

@@ -5,7 +5,8 @@ A network that swallows everything looks like a server that thinks. Three means,
 - TCP keepalives and ``tcp_user_timeout``: the system ends a connection whose packets nobody acknowledges.
 - An answer timeout: a statement that gets no sign of life is given up, and its connection closed. It also ends
   connections to a proxy that acknowledges everything and passes on nothing.
-- Connections are not kept when one of them has failed, because what ended it mostly ended the others too.
+- Connections are not kept when one of them has failed, because what ended it mostly ended the others too; nor when the
+  URL asks for a server that can be written to, and one of them has said that it cannot any more.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sqlalchemy import URL, Engine, event
 
 from sloppyjobs.storage.answer_timeout import in_force
 from sloppyjobs.storage.dialects.postgres.drivers import driver_name, sqlstate
+from sloppyjobs.storage.failed_connections import close_with_failed
 
 READ_ONLY = "25006"
 """The SQLSTATE of a write on a server that can only be read."""
@@ -57,36 +59,17 @@ def connect_args(url: URL) -> dict[str, int]:
 
 def watched(engine: Engine, seconds: float | None) -> None:
     """Let the connections that this engine opens from now on give up a silent server; None: only the TCP means."""
-    generation = 0
 
-    def connected(driver: Any, record: Any) -> None:
-        record.info["sloppyjobs_generation"] = generation
-        record.info["sloppyjobs_process"] = os.getpid()
+    def connected(driver: Any, _record: Any) -> None:
         _keep_alive(driver)
         if seconds is not None and _is_psycopg(driver):
             _bound_answers(driver, seconds)
 
-    def invalidated(_driver: Any, record: Any, error: BaseException | None) -> None:
-        if error is not None and record.info.get("sloppyjobs_generation") == generation:
-            engine.dispose()
-
-    def disposed(_engine: Engine) -> None:
-        nonlocal generation
-        generation += 1
-
-    def returned(driver: Any, record: Any) -> None:
-        # It was in use while the others were closed; nobody would ever use it again.
-        if driver is None or record.info.get("sloppyjobs_generation") == generation:
-            return
-        # A forked child leaves alone what is its parent's.
-        if record.info.get("sloppyjobs_process") == os.getpid():
-            record.invalidate()
-
     # Before the listeners that are there already, some of which execute statements.
     event.listen(engine, "connect", connected, insert=True)
-    event.listen(engine, "invalidate", invalidated)
-    event.listen(engine, "checkin", returned)
-    event.listen(engine, "engine_disposed", disposed)
+    writable = engine.url.query.get("target_session_attrs") in ("read-write", "primary")
+    # Nothing but a write would fail there, and who only reads would see the past for ever.
+    close_with_failed(engine, says_read_only if writable else None)
 
 
 def parameters_of(driver: Any) -> dict[str, Any]:
@@ -95,6 +78,12 @@ def parameters_of(driver: Any) -> dict[str, Any]:
     if hasattr(info, "get_parameters"):
         return dict(info.get_parameters())
     return dict(getattr(info, "dsn_parameters", None) or {})
+
+
+def says_read_only(driver: Any) -> bool:
+    """Whether the server has reported, with its latest answer, that it can only be read; from version 14 on it does."""
+    status = getattr(getattr(driver, "info", None), "parameter_status", None)
+    return status is not None and "on" in (status("default_transaction_read_only"), status("in_hot_standby"))
 
 
 def is_local(driver: Any) -> bool:

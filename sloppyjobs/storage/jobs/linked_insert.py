@@ -1,4 +1,4 @@
-"""Writing new jobs that have a business key: at most one live job for each key.
+"""Writing new jobs that have more than their own rows: business keys, with at most one live job each; places of others.
 
 Everybody takes locks in one order: rows of keys that are written anew, in the order of the keys; then rows of the jobs
 that are to be replaced, in the order of their ids. Whoever ends a job has its row, and then removes its key.
@@ -32,13 +32,16 @@ Replaced = Mapping[str, JobState]
 """The jobs that are replaced, by the ids of the new ones."""
 
 
-def concerns_others(new: Iterable[NewJob]) -> bool:
-    """Whether any of the jobs has a business key, or is to take the place of another."""
-    return any(job.terms.business_key is not None or job.terms.supersedes is not None for job in new)
+def is_linked(new: Iterable[NewJob]) -> bool:
+    """Whether any of the jobs has a business key, is to take the place of another, or expires."""
+    return any(
+        job.terms.business_key is not None or job.terms.supersedes is not None or job.terms.expires is not None
+        for job in new
+    )
 
 
-class KeyedInsert:
-    """Insertion of jobs of which some have a business key."""
+class LinkedInsert:
+    """Insertion of jobs of which some have more than rows of their own: a business key, a place to take, an expiry."""
 
     def __init__(self, database: Database, inserts: Insert, keys: Keys, transitions: Transitions) -> None:
         self.database = database

@@ -1,0 +1,133 @@
+"""What the invariants are checked against: the log, and the tables as they are in the end.
+
+The tables are read through the store's ports, so every store can be checked that has them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import TypeVar
+
+import msgspec
+
+from sloppyjobs.storage.ports import Store
+from sloppyjobs.storage.ports.inspection import Inspection
+from sloppyjobs.storage.ports.records import AttemptRecord, EventRecord, JobRecord
+from sloppyjobs.storage.ports.schedules import StoredSchedule
+from sloppyjobs.testing.history.entries import Ended, Entry, Started
+from sloppyjobs.testing.history.log import METADATA_KEY
+
+E = TypeVar("E", bound=Entry)
+R = TypeVar("R", AttemptRecord, EventRecord)
+
+SCHEDULES_A_PAGE = 500
+
+Fence = tuple[str, int]
+"""A job's id and the number of an attempt."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The rows as they are in the end."""
+
+    jobs: Mapping[str, JobRecord]
+    attempts: Mapping[str, Sequence[AttemptRecord]]
+    """By job, in the order of their numbers."""
+    events: Mapping[str, Sequence[EventRecord]]
+    """By job, oldest first."""
+    archived: Mapping[str, JobRecord] = field(default_factory=dict)
+    schedules: Sequence[StoredSchedule] = ()
+    paused_queues: frozenset[str] = frozenset()
+
+    @classmethod
+    def of_jobs(cls, inspection: Inspection) -> Tables:
+        """Jobs, attempts and events, for stores that have no more."""
+        return cls(
+            {job.id: job for job in inspection.jobs()},
+            _by_job(inspection.attempts()),
+            _by_job(inspection.events()),
+        )
+
+    @classmethod
+    def of(cls, store: Store) -> Tables:
+        """Everything that is checked."""
+        inspection = store.inspection
+        read = cls.of_jobs(inspection)
+        archived = {one.job.id: one.job for one in inspection.archive()}
+        paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
+        return cls(read.jobs, read.attempts, read.events, archived, list(_schedules(store)), paused)
+
+    def known(self) -> Iterator[JobRecord]:
+        """Every job, archived ones too."""
+        yield from self.jobs.values()
+        yield from (job for id, job in self.archived.items() if id not in self.jobs)
+
+    def has(self, job_id: str) -> bool:
+        """Whether the job is there, or in the archive."""
+        return job_id in self.jobs or job_id in self.archived
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The log and the tables, and how they are to be compared."""
+
+    tables: Tables
+    entries: Sequence[Entry] = ()
+    now: datetime | None = None
+    """The instant by the store's clock at which the tables were read; None: jobs may be unfinished."""
+    clock_skew: timedelta = timedelta()
+    """How much the clocks differ by which the store's instants were taken."""
+
+    def of_kind(self, kind: type[E]) -> Iterator[E]:
+        """The log's entries of one kind, in order."""
+        return (entry for entry in self.entries if isinstance(entry, kind))
+
+    @cached_property
+    def jobs_by_token(self) -> Mapping[str, Sequence[str]]:
+        """The ids of the jobs that carry a client's token."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for job in self.tables.known():
+            token = _token(job.metadata)
+            if token is not None:
+                found[token].append(job.id)
+        return found
+
+    @cached_property
+    def handlers(self) -> Mapping[str, Sequence[Started | Ended]]:
+        """By job, what its handlers wrote, in order."""
+        found: dict[str, list[Started | Ended]] = defaultdict(list)
+        for entry in self.entries:
+            if isinstance(entry, Started | Ended):
+                found[entry.job_id].append(entry)
+        return found
+
+
+def _by_job(rows: Iterable[R]) -> dict[str, list[R]]:
+    found: dict[str, list[R]] = defaultdict(list)
+    for row in rows:
+        found[row.job_id].append(row)
+    return found
+
+
+def _token(metadata: str | None) -> str | None:
+    if metadata is None or f'"{METADATA_KEY}"' not in metadata:
+        return None
+    try:
+        return msgspec.json.decode(metadata, type=_Marked).token
+    except msgspec.MsgspecError:
+        return None
+
+
+class _Marked(msgspec.Struct):
+    token: str | None = msgspec.field(default=None, name=METADATA_KEY)
+
+
+def _schedules(store: Store) -> Iterator[StoredSchedule]:
+    after: str | None = None
+    while page := store.schedules.page(SCHEDULES_A_PAGE, after):
+        yield from page
+        after = page[-1].name

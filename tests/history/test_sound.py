@@ -1,0 +1,124 @@
+"""A run in which every promise was kept has no violation."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from sloppyjobs import FakeClock, InvalidPayload, Jobs
+from sloppyjobs.testing import drain
+from sloppyjobs.testing.history import Client, Log, assert_sound, check
+
+
+def test_jobs_of_every_kind(client: Client, jobs: Jobs, log: Log) -> None:
+    client.enqueue("greet", {"to": "ada"}, metadata={"team": "growth"})
+    first = client.enqueue("greet", idempotency_key="once")
+    assert client.enqueue("greet", idempotency_key="once").id == first.id
+    client.enqueue_many([("flaky", {}), ("broken", {}, {"priority": 5}), ("greet-later", {})])
+    client.enqueue("greet", delay=0.01)
+    client.enqueue("greet", delay=3600)
+    with pytest.raises(InvalidPayload):
+        client.enqueue("greet", float("nan"))
+    worker = jobs.create_worker(poll_interval=0.05, maintenance=False)
+    worker.start()
+    assert_sound(jobs, log, within=60)
+    assert worker.stop(60)
+    assert_sound(jobs, log)
+
+
+def test_transactions_that_commit_and_that_do_not(client: Client, jobs: Jobs, log: Log) -> None:
+    with jobs.storage.engine.connect() as connection:
+        kept = client.enqueue("greet", connection=connection)
+        connection.commit()
+        log.committed(kept)
+        dropped = client.enqueue_many([("greet", {}), ("greet", {})], connection=connection)
+        connection.rollback()
+        for job in dropped:
+            log.rolled_back(job)
+    drain(jobs)
+    assert_sound(jobs, log, within=0)
+
+
+def test_an_existing_job_that_is_found_in_a_transaction_which_is_rolled_back(
+    client: Client, jobs: Jobs, log: Log
+) -> None:
+    client.enqueue("greet", idempotency_key="once")
+    with jobs.storage.engine.connect() as connection:
+        found = client.enqueue("greet", idempotency_key="once", connection=connection)
+        connection.rollback()
+        log.rolled_back(found)
+    drain(jobs)
+    assert_sound(jobs, log, within=0)
+
+
+def test_what_operators_do(client: Client, jobs: Jobs, log: Log) -> None:
+    dead, later, paused = client.enqueue("broken"), client.enqueue("greet", delay=3600), client.enqueue("greet")
+    client.enqueue("greet", delay=3600)
+    jobs.admin.pause(paused.id)
+    jobs.admin.run_now(later.id)
+    jobs.admin.cancel(client.enqueue("greet").id)
+    drain(jobs)
+    jobs.admin.retry(dead.id)
+    drain(jobs)
+    assert jobs.get(dead.id).attempt_count == 6
+    jobs.admin.delete(dead.id)
+    client.enqueue("greet", queue="held")
+    jobs.admin.pause_queue("held")
+    assert_sound(jobs, log, within=0)
+
+
+def test_the_claim_protocol_with_a_lost_lease(
+    timed_client: Client, timed_jobs: Jobs, log: Log, jobs_clock: FakeClock
+) -> None:
+    timed_client.enqueue("greet")
+    (zombie,) = timed_jobs.claim("w1", lease=30)
+    jobs_clock.advance(31)
+    (claim,) = timed_jobs.claim("w2")
+    assert not timed_client.complete(zombie)
+    assert timed_client.complete(claim)
+    timed_client.enqueue("broken", max_attempts=1)
+    assert timed_client.fail(timed_jobs.claim("w2")[0], "no")
+    assert_sound(timed_jobs, log, within=0)
+
+
+@pytest.mark.parametrize("misfire", ["run-once", "catch-up-limited", "ignore"])
+def test_schedules_by_every_policy(
+    misfire: str, timed_client: Client, timed_jobs: Jobs, log: Log, jobs_clock: FakeClock
+) -> None:
+    timed_client.recurring("often", "greet", every=10, misfire=misfire, catch_up_limit=3)
+    timed_client.recurring("hourly", "greet", cron="5 * * * *", misfire=misfire, catch_up_limit=3)
+    timed_client.recurring("once", "greet", at=jobs_clock.now() + timedelta(seconds=30))
+    for seconds in (10, 10, 3600, 5, 200_000, 10):
+        jobs_clock.advance(seconds)
+        drain(timed_jobs)
+    timed_jobs.admin.trigger_recurring("hourly")
+    timed_jobs.admin.pause_recurring("hourly")
+    jobs_clock.advance(20_000)
+    timed_jobs.admin.resume_recurring("hourly")
+    jobs_clock.advance(3600)
+    drain(timed_jobs)
+    assert_sound(timed_jobs, log, within=0)
+
+
+def test_locks_that_are_released_extended_and_left(client: Client, jobs: Jobs, log: Log) -> None:
+    first, second = client.locks("first"), client.locks("second")
+    assert first.acquire("nightly", ttl=30)
+    assert not second.acquire("nightly")
+    assert first.extend("nightly", ttl=60)
+    assert first.release("nightly")
+    assert second.acquire("nightly", ttl=0.05)
+    while not first.acquire("nightly"):
+        pass
+    assert_sound(jobs, log)
+
+
+def test_archived_jobs_are_not_lost(timed_client: Client, timed_jobs: Jobs, log: Log, jobs_clock: FakeClock) -> None:
+    timed_client.enqueue("greet", idempotency_key="once")
+    drain(timed_jobs)
+    jobs_clock.advance(timedelta(days=400))
+    timed_jobs.admin.cleanup()
+    jobs_clock.advance(timedelta(days=400))
+    timed_jobs.admin.purge(archive=True)
+    assert not timed_jobs.storage.inspection.jobs()
+    assert check(timed_jobs, log) == []

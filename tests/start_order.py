@@ -1,0 +1,73 @@
+"""The order in which the processes of a test run start the tests.
+
+pytest-xdist gives each process an equal share of the list, one after the other, and a process that has nothing left
+takes tests from the end of another's share. So each share begins with files of slow tests, and ends with quick ones:
+the last that is running never takes long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+SLOWEST = (
+    "packaging/test_wheel.py",
+    "examples/test_blog.py",
+    "web/test_browser.py",
+    "flask/test_processes.py",
+    "typing/test_user_code.py",
+    "web/test_widths_browser.py",
+    "docs/test_pages.py",
+    "docs/test_site.py",
+    "flask/test_migrations.py",
+    "web/test_live_browser.py",
+    "chaos/test_black_holes.py",
+    "concurrency/test_recurring.py",
+    "unit/test_admin_plans.py",
+    "unit/test_worker_plans.py",
+    "unit/test_redact_time.py",
+    "worker/test_killing.py",
+)
+"""Files whose tests take longest: many processes, a browser, or a wait."""
+SLOW_FOLDERS = ("flask", "examples", "web", "worker", "chaos", "concurrency", "docs")
+"""Where most of the other tests do such things too."""
+
+Item = pytest.Item
+
+
+def slow_first(items: Sequence[Item], processes: int) -> list[Item]:
+    """The same tests: the files of slow ones dealt out to the shares, and each share filled up with quick ones."""
+    files: dict[Path, list[Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    ranked = sorted(files, key=_rank)
+    slow = [path for path in ranked if _rank(path) < len(SLOWEST) + len(SLOW_FOLDERS)]
+    shares: list[list[Item]] = [[] for _ in range(processes)]
+    for place, path in enumerate(slow):
+        shares[place % processes].extend(files[path])
+    quick = [item for path in ranked[len(slow) :] for item in files[path]]
+    return _filled_up(shares, quick)
+
+
+def _filled_up(shares: Iterable[list[Item]], quick: list[Item]) -> list[Item]:
+    """The shares one after the other, each as long as the next, as far as the quick tests suffice."""
+    shares = list(shares)
+    left = sum(map(len, shares)) + len(quick)
+    ordered: list[Item] = []
+    for place, share in enumerate(shares):
+        size = left // (len(shares) - place)
+        wanted = max(0, size - len(share))
+        ordered += [*share, *quick[:wanted]]
+        del quick[:wanted]
+        left -= size
+    return ordered + quick
+
+
+def _rank(path: Path) -> int:
+    name = f"{path.parent.name}/{path.name}"
+    if name in SLOWEST:
+        return SLOWEST.index(name)
+    folder = path.parent.name
+    return len(SLOWEST) + (SLOW_FOLDERS.index(folder) if folder in SLOW_FOLDERS else len(SLOW_FOLDERS))
