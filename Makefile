@@ -9,7 +9,7 @@ OLDEST := .venv-oldest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test beside-unit test-oldest lint format types unit browser frontend docs screenshots compare cluster clean
+.PHONY: help setup run check test beside-unit test-oldest lint format types unit browser mariadb frontend docs screenshots compare cluster clean
 
 # Many tests wait, for processes, leases and lost answers: four share two cores without getting in each other's way.
 # In ``make test``, which runs the oldest set beside the newest, two more.
@@ -22,7 +22,7 @@ help: ## list the commands
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,postgres]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,postgres,mysql]'
 	touch $(STAMP)
 
 setup: $(STAMP) ## create .venv with everything the project needs
@@ -53,11 +53,15 @@ format: $(STAMP) ## rewrite the code in the project's format
 types: $(STAMP) ## mypy, strict
 	$(BIN)/mypy
 
-unit: $(STAMP) browser ## the tests, on SQLite and on a real PostgreSQL
+unit: $(STAMP) browser mariadb ## the tests, on SQLite, on a real PostgreSQL and on a real MariaDB
 	$(BIN)/pytest -n 4 $(PYTEST_OPTIONS)
 
 browser: # what the browser tests need, where it is missing
 	sh tests/web/ensure_browser.sh
+
+# After the browser: both are installed by apt, which does one thing at a time.
+mariadb: browser # the server that the tests on MariaDB start, where it is missing
+	sh tests/ensure_mariadb.sh
 
 # Without what only the newest set is for: linters, types, a browser, documentation, the time that regular expressions
 # take, and stores that no library shares.
@@ -68,7 +72,7 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest-constraints.txt constraints.tx
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python tests/oldest_set.py > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt \
-		-e '.[postgres,otel]' $(OLDEST_TOOLS)
+		-e '.[postgres,mysql,otel]' $(OLDEST_TOOLS)
 	touch $@
 
 test-oldest: $(OLDEST)/.installed ## what depends on other libraries, with the oldest versions of them that are supported
@@ -76,7 +80,7 @@ test-oldest: $(OLDEST)/.installed ## what depends on other libraries, with the o
 		tests/unit tests/flask tests/drivers tests/conformance tests/examples/test_blog.py \
 		--ignore tests/unit/test_layers.py --ignore tests/unit/test_redact.py --ignore tests/unit/test_redact_time.py \
 		--ignore tests/conformance/test_plain.py --ignore tests/conformance/test_unlocked.py \
-		--ignore tests/conformance/test_memory.py -k "not pg8000"
+		--ignore tests/conformance/test_memory.py -k "not pg8000 and not mariadb"
 
 frontend: ## htmx for the pages and axe for their tests, from npm
 	npm ci --ignore-scripts --no-audit --no-fund

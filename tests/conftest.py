@@ -1,4 +1,4 @@
-"""Databases for the tests: a SQLite file, and a real PostgreSQL that comes from a wheel."""
+"""Databases for the tests: a SQLite file, a real PostgreSQL that comes from a wheel, a real MariaDB from Debian."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, settings
 from kept_database import KeptDatabases, Server
+from mariadb_server import KeptMariaDbs, MariaDbServer, program, shared_server
 from shared_pages import share_routes, share_templates
 from shared_statements import share_statements
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, make_url
 from start_order import slow_first
 
 from sloppyjobs import storage
@@ -29,6 +30,8 @@ from sloppyjobs.storage.clock import Clock
 
 POSTGRES = {"postgres", "psycopg", "psycopg2", "pg8000"}
 """The parameters of tests that run on PostgreSQL."""
+MARIADB = {"mariadb", "mysqlclient"}
+"""The parameters of tests that run on MariaDB."""
 
 # The tests start many processes. Where no bytecode may be written, each compiles all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -70,13 +73,13 @@ if "mix_stderr" in inspect.signature(CliRunner).parameters:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of the inner loop."""
-    parser.addoption("--sqlite-only", action="store_true", help="leave out what needs a PostgreSQL server")
+    parser.addoption("--sqlite-only", action="store_true", help="leave out what needs a database server")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what was not asked for, and begin with what takes long."""
     if config.getoption("sqlite_only"):
-        left_out = [item for item in items if _needs_postgres(item)]
+        left_out = [item for item in items if _needs_server(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
     processes = getattr(config, "workerinput", {}).get("workercount", 1)
@@ -90,11 +93,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _needs_postgres(item: pytest.Item) -> bool:
+def _needs_server(item: pytest.Item) -> bool:
     parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
     asked_for = {value for value in parameters if isinstance(value, str)}
-    named = not asked_for.isdisjoint(POSTGRES) or any(value.startswith("postgres-") for value in asked_for)
-    return named or "postgres_server" in getattr(item, "fixturenames", ())
+    named = not asked_for.isdisjoint(POSTGRES | MARIADB) or any(value.startswith("postgres-") for value in asked_for)
+    return named or not {"postgres_server", "mariadb_server"}.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -163,6 +166,59 @@ def empty_postgres_url(server: Server) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def mariadb_server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[MariaDbServer]:
+    """A MariaDB server for this test run: the one of the URL that is given, or one that all its processes share."""
+    url = os.environ.get("SLOPPYJOBS_TEST_MARIADB_URL")
+    if not url:
+        missing = [name for name in ("mariadbd", "mariadb-install-db") if program(name) is None]
+        if missing:
+            why = f"no {' and no '.join(missing)}: run tests/ensure_mariadb.sh, or set SLOPPYJOBS_TEST_MARIADB_URL"
+            if os.environ.get("CI") == "true":
+                pytest.fail(why)
+            pytest.skip(why)
+        alone = worker_id == "master"
+        folder = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
+        url = shared_server(folder, os.getpid() if alone else os.getppid(), _in_memory())
+    made = MariaDbServer(url)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def kept_mariadbs(mariadb_server: MariaDbServer) -> Iterator[KeptMariaDbs]:
+    """Databases with the schema in place."""
+    with mariadb_server.database() as url:
+        prepared = storage.mariadb(url)
+        prepared.init()
+        prepared.close()
+        with KeptMariaDbs(mariadb_server, str(make_url(url).database)) as kept:
+            yield kept
+
+
+@pytest.fixture
+def mariadb_url(mariadb_server: MariaDbServer, kept_mariadbs: KeptMariaDbs) -> Iterator[str]:
+    """The URL of a MariaDB database of the test's own, with the schema in place."""
+    name = kept_mariadbs.take()
+    yield mariadb_server.url_of(name)
+    kept_mariadbs.give_back(name)
+
+
+@pytest.fixture
+def new_mariadb_url(mariadb_server: MariaDbServer, kept_mariadbs: KeptMariaDbs) -> Iterator[str]:
+    """As ``mariadb_url``, for tests that start processes: a database that no other test gets."""
+    name = kept_mariadbs.make()
+    yield mariadb_server.url_of(name)
+    mariadb_server.drop(name)
+
+
+@pytest.fixture
+def empty_mariadb_url(mariadb_server: MariaDbServer) -> Iterator[str]:
+    """The URL of a MariaDB database without our tables."""
+    with mariadb_server.database() as url:
+        yield url
+
+
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
     """The URL of a SQLite file that does not exist yet."""
@@ -192,7 +248,10 @@ def ready_sqlite_url(prepare_sqlite: Callable[[Path], str], tmp_path: Path) -> s
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """The URL of an initialised database; the test runs once on each kind."""
+    """The URL of an initialised database; the test runs once on each kind.
+
+    Tests of the conformance suite, and some others, run on MariaDB too; the rest depends on no further database.
+    """
     url: str = request.getfixturevalue("postgres_url" if request.param == "postgres" else "ready_sqlite_url")
     return url
 

@@ -17,6 +17,8 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from sloppyjobs.storage.dialect import Dialect
+from sloppyjobs.storage.dialects.mariadb.dialect import MariaDbDialect
+from sloppyjobs.storage.dialects.mariadb.schema import MariaDbStyle, MariaDbTypes
 from sloppyjobs.storage.dialects.postgres.dialect import PostgresDialect
 from sloppyjobs.storage.dialects.postgres.schema import PostgresStyle, PostgresTypes
 from sloppyjobs.storage.dialects.sqlite.dialect import SqliteDialect
@@ -80,15 +82,32 @@ class Member(NamedTuple):
     """What it is, in short; None where it is abstract."""
 
 
+class Described(NamedTuple):
+    """A database with a column in each table of the page."""
+
+    title: str
+    package: str
+    dialect: type[Dialect]
+    types: type[ColumnTypes]
+    style: type[TableStyle]
+
+
+DATABASES = (
+    Described("SQLite", "sqlite", SqliteDialect, SqliteTypes, SqliteStyle),
+    Described("PostgreSQL", "postgres", PostgresDialect, PostgresTypes, PostgresStyle),
+    Described("MariaDB, MySQL", "mariadb", MariaDbDialect, MariaDbTypes, MariaDbStyle),
+)
+
+
 def document() -> str:
     """The page."""
     members = _members(Dialect)
     must = {name: member for name, member in members.items() if member.form is None}
     may = {name: member for name, member in members.items() if member.form is not None}
-    dialects = [_overrides(SqliteDialect, Dialect), _overrides(PostgresDialect, Dialect)]
-    types = [_overrides(SqliteTypes, ColumnTypes), _overrides(PostgresTypes, ColumnTypes)]
-    styles = [_overrides(SqliteStyle, TableStyle), _overrides(PostgresStyle, TableStyle)]
-    operations = [_replaced("sqlite"), _replaced("postgres")]
+    dialects = [_overrides(one.dialect, Dialect) for one in DATABASES]
+    types = [_overrides(one.types, ColumnTypes) for one in DATABASES]
+    styles = [_overrides(one.style, TableStyle) for one in DATABASES]
+    operations = [_replaced(one.package) for one in DATABASES]
     parts = [
         (MUST, _table(must, dialects, with_default=False)),
         (MAY, _table(may, dialects)),
@@ -104,7 +123,7 @@ Own = dict[str, str]
 
 
 def _table(members: dict[str, Member], databases: list[Own], *, with_default: bool = True) -> Iterator[str]:
-    heads = ["name", "what it says", *(["default"] if with_default else []), "SQLite", "PostgreSQL"]
+    heads = ["name", "what it says", *(["default"] if with_default else []), *(one.title for one in DATABASES)]
     yield _row(heads)
     yield "|---" * len(heads) + "|"
     for name, member in members.items():

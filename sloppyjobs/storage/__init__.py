@@ -1,4 +1,4 @@
-"""Where jobs are kept: ``sqlite``, ``postgres`` and ``from_url`` make a storage for ``Jobs``."""
+"""Where jobs are kept: ``sqlite``, ``postgres``, ``mariadb`` and ``from_url`` make a storage for ``Jobs``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sloppyjobs.storage.clock import Clock, FakeClock
 from sloppyjobs.storage.dialects import DIALECTS
 from sloppyjobs.storage.store import SqlStore
 
-__all__ = ["BACKENDS", "Clock", "FakeClock", "SqlStore", "from_url", "offline", "postgres", "sqlite"]
+__all__ = ["BACKENDS", "Clock", "FakeClock", "SqlStore", "from_url", "mariadb", "offline", "postgres", "sqlite"]
 
 Target = str | URL | Engine
 
@@ -34,6 +34,17 @@ def postgres(target: Target, **options: Any) -> SqlStore:
     psycopg 3 only.
     """
     from sloppyjobs.storage.dialects.postgres.store import open_store  # noqa: PLC0415
+
+    return open_store(urls.checked(target), **options)
+
+
+def mariadb(target: Target, **options: Any) -> SqlStore:
+    """Jobs in MariaDB 10.6 or newer, or MySQL 8.0 or newer: ``clock``, ``prefix``, ``answer_timeout``.
+
+    ``answer_timeout`` is for how many seconds a statement on a connection of the library's own making waits for a sign
+    of life (10; None: for ever) before the connection is given up; by PyMySQL only.
+    """
+    from sloppyjobs.storage.dialects.mariadb.store import open_store  # noqa: PLC0415
 
     return open_store(urls.checked(target), **options)
 

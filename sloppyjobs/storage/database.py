@@ -103,6 +103,7 @@ class Database:
         """Raise unless the tables have exactly the version of this code. Asked of the database once."""
         if self.schema_checked:
             return
+        self.read(self.dialect.refuse_server, connection)
         version.refuse(self.engine.url, self.schema_version(connection))
         self.schema_checked = True
 

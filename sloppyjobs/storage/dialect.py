@@ -156,6 +156,9 @@ class Dialect(ABC):
     def attach(self, engine: Engine, *, ours: bool) -> None:  # noqa: B027
         """Connections will come from this engine, which is of our making or the application's."""
 
+    def refuse_server(self, connection: Connection) -> None:  # noqa: B027
+        """Raise ``InvalidOption``, saying what to change, for a server that cannot keep jobs. Asked once."""
+
     def prepare_database(self, engine: Engine) -> None:  # noqa: B027
         """Set what the database itself needs before there are tables."""
 
@@ -229,6 +232,9 @@ class Dialect(ABC):
     """How tables and their indexes are made."""
     recursive_minimum: ClassVar[bool] = False
     """Whether a step of a recursive query may select the least value beyond the last; else each step is a query."""
+
+    orders_by_fixed: ClassVar[bool] = True
+    """Whether queries order also by columns of an index that their conditions hold fixed, for planners to see it."""
 
     def beyond(
         self, columns: Sequence[ColumnElement[Any]], values: Sequence[Any], *, descending: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlalchemy import Connection, Engine, Executable
 from sqlalchemy.exc import DBAPIError
@@ -18,9 +18,11 @@ class Prepared:
 
     __slots__ = ("_fixed", "_names", "sql")
 
+    renders_limits: ClassVar[bool] = True
+    """Some dialects of SQLAlchemy write limits that are numbers into the text, but only when they are asked to."""
+
     def __init__(self, statement: Executable, engine: Engine) -> None:
-        # Some dialects of SQLAlchemy write limits that are numbers into the text, but only when they are asked to.
-        options = {"render_postcompile": True}
+        options = {"render_postcompile": self.renders_limits}
         compiled = statement.compile(dialect=engine.dialect, compile_kwargs=options)  # type: ignore[attr-defined]
         self.sql: str = compiled.string
         self._names: Sequence[str] | None = compiled.positiontup

@@ -21,13 +21,17 @@ def init(url: str, number: int, begin: Callable[[], object]) -> int:
     return version
 
 
+EMPTY = {"sqlite": "sqlite_url", "postgres": "empty_postgres_url", "mariadb": "empty_mariadb_url"}
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def empty_url(request: pytest.FixtureRequest) -> str:
     """The URL of a database without our tables."""
-    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "empty_postgres_url")
+    url: str = request.getfixturevalue(EMPTY[request.param])
     return url
 
 
+@pytest.mark.parametrize("empty_url", EMPTY, indirect=True)
 def test_eight_processes_that_start_at_once_create_the_tables_once(empty_url: str, crowd: Any) -> None:
     assert crowd("init", empty_url) == [VERSION] * 8
     jobs = Jobs(empty_url)

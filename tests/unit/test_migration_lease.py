@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,15 +20,13 @@ from sloppyjobs.storage.schema.version import VERSION
 WAIT = 60.0
 
 
-@pytest.fixture(params=["postgres"])
-def make_empty(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], SqlStore]]:
+@pytest.fixture(params=["mariadb"])
+def make_empty(empty_mariadb_url: str) -> Iterator[Callable[[], SqlStore]]:
     """Makes storages over a database without our tables, that migrate under a lease."""
-    url = request.getfixturevalue(f"empty_{request.param}_url")
     made: list[SqlStore] = []
 
     def make() -> SqlStore:
-        made.append(storage.from_url(url))
-        monkeypatch.setattr(type(made[-1].dialect), "transactional_ddl", False)
+        made.append(storage.from_url(empty_mariadb_url))
         return made[-1]
 
     yield make
@@ -98,3 +97,32 @@ def test_who_has_lost_the_lease_takes_no_further_step(
         with pytest.raises(Conflict):
             lease.ensure_held()
     assert _lock(second).owner == "another"
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_a_migration_that_was_cut_off_after_any_step_is_finished_by_the_next(
+    make_empty: Callable[[], SqlStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run is cut off one step later than the one before, until one of them comes to the end."""
+    store, allowed, runs = make_empty(), 0, 0
+    ensure_held = MigrationLease.ensure_held
+    done = threading.local()
+
+    def cut_off(lease: MigrationLease) -> None:
+        ensure_held(lease)
+        done.steps += 1
+        if done.steps > allowed:
+            raise Killed
+
+    monkeypatch.setattr(MigrationLease, "ensure_held", cut_off)
+    while store.schema_version() != VERSION:
+        done.steps, runs = 0, runs + 1
+        allowed += 1
+        try:
+            store.init()
+        except Killed:
+            continue
+    assert runs > 10

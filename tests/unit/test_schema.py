@@ -8,25 +8,31 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
+import pymysql
 import pytest
 import sqlglot
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from pymysql.constants import CLIENT
 from sqlalchemy import create_engine, inspect, make_url, select, text
 
 from sloppyjobs import DriverMissing, InvalidOption, Jobs, SchemaMissing, SchemaVersionMismatch, storage
 from sloppyjobs.internals import internals
 from sloppyjobs.storage import SqlStore
+from sloppyjobs.storage.schema import migrate
 from sloppyjobs.storage.schema import version as schema_version
 from sloppyjobs.storage.schema.version import VERSION
 
 SEEDED = ("job_schema", "jobs", "job_attempts", "recurring_jobs", "job_workers", "job_locks", "job_events")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+EMPTY = {"sqlite": "sqlite_url", "postgres": "empty_postgres_url", "mariadb": "empty_mariadb_url"}
+
+
+@pytest.fixture(params=EMPTY)
 def empty_url(request: pytest.FixtureRequest) -> str:
     """The URL of a database without our tables; the test runs once on each kind."""
-    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "empty_postgres_url")
+    url: str = request.getfixturevalue(EMPTY[request.param])
     return url
 
 
@@ -59,6 +65,12 @@ def apply_by_hand(made: SqlStore) -> None:
         with sqlite3.connect(str(url.database)) as connection:
             connection.executescript(made.ddl())
         connection.close()
+    elif made.dialect.name == "mysql":
+        place = {"host": url.host, "port": url.port, "user": url.username, "database": url.database}
+        with pymysql.connect(**place, client_flag=CLIENT.MULTI_STATEMENTS) as server, server.cursor() as cursor:
+            cursor.execute(made.ddl())
+            while cursor.nextset():
+                pass
     else:
         plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
         with psycopg.connect(plain, autocommit=True) as server:
@@ -92,15 +104,18 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
     jobs.declare("greet")
     job = jobs.enqueue("greet", max_attempts=1)
     jobs.fail(jobs.claim("w1")[0], ValueError("no"))
+    on_mariadb = empty.dialect.name == "mysql"
+    of_jobs, marked = (" ON sloppy_jobs", "is_dead, ") if on_mariadb else ("", "")
     with empty.database.writing() as connection:
         for statement in (
+            "DROP TABLE sloppy_job_tags",
             "DROP TABLE sloppy_job_expiries",
             "DROP TABLE sloppy_job_keys",
-            "DROP INDEX ix_sloppy_jobs_business_key",
+            f"DROP INDEX ix_sloppy_jobs_business_key{of_jobs}",
             *(
                 f"ALTER TABLE sloppy_{table} DROP COLUMN {column}"
                 for table in ("jobs", "job_archive")
-                for column in ("business_key", "superseded_by", "supersedes", "expires_at")
+                for column in ("business_key", "superseded_by", "supersedes", "expires_at", "tags")
             ),
             "DROP TABLE sloppy_job_form_keys",
             "DROP TABLE sloppy_job_retry_members",
@@ -109,13 +124,13 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
             "ALTER TABLE sloppy_job_queues DROP COLUMN paused_by",
             "ALTER TABLE sloppy_job_queues DROP COLUMN pause_reason",
             "DROP TABLE sloppy_job_throttles",
-            "DROP INDEX ix_sloppy_jobs_dead",
+            f"DROP INDEX ix_sloppy_jobs_dead{of_jobs}",
             "ALTER TABLE sloppy_jobs DROP COLUMN followups",
             "ALTER TABLE sloppy_job_archive DROP COLUMN followups",
             "ALTER TABLE sloppy_jobs DROP COLUMN progress_fields",
             "ALTER TABLE sloppy_job_archive DROP COLUMN progress_fields",
-            "CREATE INDEX ix_sloppy_jobs_dead ON sloppy_jobs (error_type, error_frame, created_at, id)"
-            " WHERE status = 'dead'",
+            f"CREATE INDEX ix_sloppy_jobs_dead ON sloppy_jobs ({marked}error_type, error_frame, created_at, id)"
+            + ("" if on_mariadb else " WHERE status = 'dead'"),
             "UPDATE sloppy_job_schema SET version_num = '0004'",
         ):
             connection.exec_driver_sql(statement)
@@ -124,6 +139,24 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
     assert differences(empty) == []
     assert jobs.get(job.id).progress_fields == {}
     assert [(one.name, one.count.value) for one in jobs.admin.dead_groups()] == [("greet", 1)]
+
+
+def test_rows_of_every_version_are_there_after_the_upgrades(empty: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = "id, name, queue, status, priority, run_at, created_at, updated_at, attempt_count, max_attempts, payload"
+    for version in range(1, VERSION):
+        monkeypatch.setattr(migrate, "VERSION", version)
+        monkeypatch.setattr(migrate, "HEAD", f"{version:04}")
+        assert empty.init() == empty.schema_version() == version
+        values = {"id": f"job_{version}", "now": "2030-01-01 12:00:00.000000"}
+        with empty.database.writing() as connection:
+            row = ":id, 'greet', 'default', 'queued', 0, :now, :now, :now, 0, 3, '1'"
+            connection.execute(text(f"INSERT INTO sloppy_jobs ({columns}) VALUES ({row})"), values)
+    monkeypatch.undo()
+    assert empty.init() == VERSION
+    assert differences(empty) == []
+    jobs = Jobs(empty)
+    jobs.define("greet", lambda ctx, payload: payload)
+    assert [jobs.get(f"job_{version}").status for version in range(1, VERSION)] == ["queued"] * (VERSION - 1)
 
 
 def test_what_is_applied_by_hand_is_what_init_makes(empty: SqlStore) -> None:
@@ -140,7 +173,8 @@ def test_what_is_applied_by_hand_is_what_init_makes(empty: SqlStore) -> None:
 
 
 def test_the_printed_statements_can_be_parsed(empty: SqlStore) -> None:
-    statements = sqlglot.parse(empty.ddl(), dialect="sqlite" if empty.dialect.name == "sqlite" else "postgres")
+    names = {"sqlite": "sqlite", "postgresql": "postgres", "mysql": "mysql"}
+    statements = sqlglot.parse(empty.ddl(), dialect=names[empty.dialect.name])
     made = [statement for statement in statements if statement is not None and statement.key == "create"]
     assert len(made) >= len(empty.tables.metadata.tables) + 1
 

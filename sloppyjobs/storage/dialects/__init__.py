@@ -53,6 +53,7 @@ DIALECTS = (
         aliases=("postgres",),
         async_drivers=("psycopg",),
     ),
+    Registered("mysql", "mariadb", "mysql://user@host:3306/database", aliases=("mariadb",)),
 )
 
 

@@ -8,7 +8,7 @@ this worker lacks cost anything. Inside and across lanes the order is priority, 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -86,7 +86,10 @@ class Claims:
         def work(connection: Connection, rerun: bool) -> tuple[set[str], list[Claim] | None]:
             accepted = self.settlement.settle_in(connection, settlements) if settlements else set()
             claims = self.claimed_before(connection, asked) if asked and (lost or rerun) else []
-            return accepted, claims or (self._claim(connection, asked, lanes) if asked and lanes else [])
+            found = lanes
+            if asked and settlements and self.promote_due(connection):
+                found = self._lanes_for(connection, asked)
+            return accepted, claims or (self._claim(connection, asked, found) if asked and found else [])
 
         return self.settlement.settling(settlements, work, asked)
 
@@ -129,7 +132,7 @@ class Claims:
         until = self.database.to_driver(now + timedelta(seconds=request.lease))
         values = {"ids": self.dialect.list_param(chosen), "worker": request.worker_id, "now": moment, "until": until}
         # Only the update decides: where rows are not locked when they are read, others may take them meanwhile.
-        if self.database.prepared("take jobs", self._take_jobs).run(cursor, values) != len(chosen):
+        if self.take(cursor, values) != len(chosen):
             unopened = {
                 row[0] for row in self.database.prepared("unopened jobs", self._unopened_jobs).rows(cursor, values)
             }
@@ -140,6 +143,10 @@ class Claims:
         self.open_attempts(cursor, request.worker_id, [(claim.id, claim.attempt) for claim in claims], moment)
         return claims
 
+    def take(self, cursor: Any, values: Mapping[str, Any]) -> int:
+        """Take those of the jobs that are still queued; the number of them."""
+        return self.database.prepared("take jobs", self._take_jobs).run(cursor, values)
+
     def _taken(self, connection: Connection, worker_id: str, ids: Sequence[str]) -> list[Claim]:
         """The claims of jobs that have just become ours, in this order."""
         query = self.database.prepared("claimed rows", self._claimed_rows)
@@ -149,6 +156,10 @@ class Claims:
             return rows.claims([by_id[id] for id in ids], worker_id, self.database.from_driver)
 
         return read_claims(self.dialect, connection, ids, worker_id, read)
+
+    def promote_due(self, connection: Connection) -> bool:  # noqa: ARG002
+        """Queue what has become due, and say whether anything was. Nothing here: that is the sweep's."""
+        return False
 
     def open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
         """The attempt and the event of every job that was taken."""

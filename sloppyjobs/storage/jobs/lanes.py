@@ -46,7 +46,7 @@ class Lanes:
 
     def heads_statement(self) -> Prepared:
         """The statement that finds the first jobs of a lane, in the order of the claim."""
-        return self.database.prepared("heads of lane", self._heads_of_lane)
+        return self.database.prepared("heads of lane", self.heads_query)
 
     def _queues_with_jobs(self, cursor: Any) -> Iterator[str]:
         step = self.database.prepared("next queue", self._next_queue)
@@ -87,7 +87,8 @@ class Lanes:
         c = self.tables.queues.c
         return select(c.name, c.paused_until).where(c.paused_at.is_not(None))
 
-    def _heads_of_lane(self) -> Select[Any]:
+    def heads_query(self) -> Select[Any]:
+        """The same as a query, which locks what it finds."""
         c = self.tables.jobs.c
         query = select(-c.priority, c.run_at, c.created_at, c.id).where(
             self._queued,

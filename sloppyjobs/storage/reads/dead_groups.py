@@ -156,7 +156,8 @@ class DeadGroups:
 
     def _dead(self, query: Select[Any], where: Sequence[ColumnElement[bool]], *, newest: bool) -> Select[Any]:
         c = self.tables.jobs.c
-        order = (c.error_type, c.error_frame, c.name, c.created_at, c.id)
+        fixed = (c.error_type, c.error_frame, c.name) if self.database.dialect.orders_by_fixed else ()
+        order = (*fixed, c.created_at, c.id)
         query = query.where(status_in(self.tables, "dead"), *where)
         return query.order_by(*(column.desc() if newest else column for column in order))
 

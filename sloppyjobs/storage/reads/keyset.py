@@ -125,7 +125,7 @@ def scan_after(dialect: Dialect, query: Select[Any], scan: Scan, after: Key | No
     query = query.where(*scan.where)
     if after is not None:
         query = query.where(dialect.beyond(scan.keys, after, descending=descending))
-    columns = (*scan.prefix, *scan.keys)
+    columns = (*scan.prefix, *scan.keys) if dialect.orders_by_fixed else scan.keys
     return query.order_by(*(column.desc() if descending else column for column in columns))
 
 

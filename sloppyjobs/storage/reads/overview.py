@@ -123,7 +123,7 @@ class Overview:
         queries = [
             select(c.run_at.label("moment"))
             .where(status_in(self.tables, "queued"), c.queue == name)
-            .order_by(c.queue, c.name, c.priority.desc(), c.run_at)
+            .order_by(*self._in_lanes())
             for name in names
         ]
         return {
@@ -139,8 +139,14 @@ class Overview:
         for queue, name in places:
             where = [] if name is None else [c.name == name]
             lane = select(c.run_at.label("moment")).where(status_in(self.tables, "queued"), c.queue == queue, *where)
-            queries.append(lane.order_by(c.queue, c.name, c.priority.desc(), c.run_at))
+            queries.append(lane.order_by(*self._in_lanes(named=name is not None)))
         return [QueueLoad(*load) for load in self.counts.in_shares(connection, queries, DEPTHS)] if queries else []
+
+    def _in_lanes(self, *, named: bool = False) -> tuple[ColumnElement[Any], ...]:
+        """The order of the claim index in a queue, or in a lane of it."""
+        c = self.tables.jobs.c
+        order: tuple[ColumnElement[Any], ...] = (c.queue, c.name, c.priority.desc(), c.run_at)
+        return order if self.database.dialect.orders_by_fixed else order[2 if named else 1 :]
 
     @bounded_read
     def running_by(self, connection: Connection, by: str) -> dict[str, int]:
@@ -246,11 +252,11 @@ class Overview:
         t = self.tables
         jobs, queues, attempts, events = t.jobs, t.queues, t.attempts, t.events
         latest = select(func.max(events.c.id)).where(events.c.job_id == job.id).scalar_subquery()
-        tried = and_(attempts.c.job_id == job.id, attempts.c.attempt_number == job.attempt_count)
+        tried = and_(attempts.c.job_id == jobs.c.id, attempts.c.attempt_number == job.attempt_count)
         joined = (
-            jobs.outerjoin(queues, queues.c.name == job.queue)
+            jobs.outerjoin(queues, queues.c.name == jobs.c.queue)
             .outerjoin(attempts, tried)
-            .outerjoin(events, and_(events.c.job_id == job.id, events.c.id == latest))
+            .outerjoin(events, and_(events.c.job_id == jobs.c.id, events.c.id == latest))
         )
         query = select(
             queues.c.paused_at,

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
+HEAD = "head"
+"""Alembic's word for the newest version."""
+
 # Alembic's `op` is a module-wide proxy: one migration at a time in a process.
 _one_at_a_time = threading.Lock()
 
@@ -45,6 +48,7 @@ class Migrations:
     def init(self) -> int:
         """Create the tables or bring them up to date; safe to repeat and to race. Returns the version."""
         with _one_at_a_time, answer_timeout(at_least=NO_LIMIT):
+            self.database.read(self.dialect.refuse_server)
             self.database.retry(lambda: self.dialect.prepare_database(self.database.engine))
             version = self.database.retry(self._migrate)
         self.database.schema_checked = True
@@ -111,13 +115,15 @@ class Migrations:
             )
             if printed is not None:
                 # Alembic writes the version table itself here, and knows nothing of the time beside its column.
-                environment.get_context()._version.append_column(Column("updated_at", Instant))
+                table = environment.get_context()._version
+                table.append_column(Column("updated_at", Instant))
+                table.kwargs.update(self.tables.style.table_options)
             with environment.begin_transaction():
                 environment.run_migrations()
 
 
 def _environment(kind: type[Any], config: Config, script: ScriptDirectory, *, as_sql: bool) -> Any:
     def upgrade(revision: Any, _context: Any) -> Any:
-        return script._upgrade_revs("head", revision)
+        return script._upgrade_revs(HEAD, revision)
 
-    return kind(config, script, fn=upgrade, as_sql=as_sql, starting_rev=None, destination_rev="head")
+    return kind(config, script, fn=upgrade, as_sql=as_sql, starting_rev=None, destination_rev=HEAD)

@@ -40,6 +40,17 @@ ON_POSTGRES = {
     "created_at, far in the future": "created_at = '20000-01-01'",
     "timeout, not a number": "timeout_seconds = 'NaN'",
 }
+ON_MARIADB = {
+    "created_at, no day": "created_at = '0000-00-00'",
+    "run_at, no day": "run_at = '0000-00-00'",
+    "occurrence_at, no day": "occurrence_at = '0000-00-00 00:00:00'",
+}
+NEVER = {
+    "sqlite": ("''", "'soon'"),
+    "postgresql": ("'-infinity'", "'infinity'"),
+    "mysql": ("'1000-01-01'", "'9999-12-31 23:59:59.999999'"),
+}
+"""Instants long ago and never, that nobody would write."""
 
 
 @pytest.fixture
@@ -50,8 +61,16 @@ def damaged_jobs(make_storage: MakeStorage, clock: FakeClock) -> Jobs:
 
 def kinds_of(jobs: Jobs) -> dict[str, str]:
     """The kinds of damage that this database lets somebody do."""
-    more = {"sqlite": ON_SQLITE, "postgresql": ON_POSTGRES}
-    return ANYWHERE | more.get(sql_storage(jobs).dialect.name, {})
+    more = {"sqlite": ON_SQLITE, "postgresql": ON_POSTGRES, "mysql": ON_MARIADB}
+    kind = sql_storage(jobs)
+    # MySQL refuses a day that does not exist, unless its mode was changed.
+    refused = kind.dialect.name == "mysql" and not getattr(kind.engine.dialect, "is_mariadb", False)
+    return ANYWHERE | ({} if refused else more.get(kind.dialect.name, {}))
+
+
+def never(jobs: Jobs) -> tuple[str, str]:
+    """Instants long ago and never."""
+    return NEVER.get(sql_storage(jobs).dialect.name, ("'-infinity'", "'infinity'"))
 
 
 def harm(jobs: Jobs, job_id: str, change: str) -> None:
@@ -131,10 +150,8 @@ def test_a_damaged_row_does_not_keep_the_leases_of_others_from_expiring(damaged_
 def test_a_due_time_that_cannot_be_read_stops_no_sweep(damaged_jobs: Jobs, clock: FakeClock) -> None:
     damaged_jobs.declare("note")
     early, late, other = (damaged_jobs.enqueue("note", delay=60) for _ in range(3))
-    never = {"sqlite": ("run_at = ''", "run_at = 'soon'")}
-    changes = never.get(sql_storage(damaged_jobs).dialect.name, ("run_at = '-infinity'", "run_at = 'infinity'"))
-    for job, change in zip((early, late), changes, strict=True):
-        harm(damaged_jobs, job.id, change)
+    for job, instant in zip((early, late), never(damaged_jobs), strict=True):
+        harm(damaged_jobs, job.id, f"run_at = {instant}")
     assert damaged_jobs.storage.sweep().promoted == 1
     clock.advance(61)
     assert damaged_jobs.storage.sweep().promoted == 1
@@ -147,8 +164,7 @@ def test_a_lease_end_that_cannot_be_read_stops_no_sweep(damaged_jobs: Jobs, cloc
     damaged_jobs.declare("note")
     held, other = damaged_jobs.enqueue_many([("note", None)] * 2)
     assert len(damaged_jobs.claim("w1", limit=2, lease=30)) == 2
-    never = {"sqlite": "locked_until = 'soon'"}
-    harm(damaged_jobs, held.id, never.get(sql_storage(damaged_jobs).dialect.name, "locked_until = 'infinity'"))
+    harm(damaged_jobs, held.id, f"locked_until = {never(damaged_jobs)[1]}")
     clock.advance(31)
     assert damaged_jobs.storage.sweep().expired == 1
     assert [damaged_jobs.get(job.id).status for job in (held, other)] == ["processing", "queued"]

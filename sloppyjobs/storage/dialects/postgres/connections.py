@@ -23,6 +23,7 @@ from sqlalchemy import URL, Engine, event
 
 from sloppyjobs.storage.answer_timeout import in_force
 from sloppyjobs.storage.dialects.postgres.drivers import driver_name, sqlstate
+from sloppyjobs.storage.failed_connections import close_with_failed
 
 READ_ONLY = "25006"
 """The SQLSTATE of a write on a server that can only be read."""
@@ -58,43 +59,17 @@ def connect_args(url: URL) -> dict[str, int]:
 
 def watched(engine: Engine, seconds: float | None) -> None:
     """Let the connections that this engine opens from now on give up a silent server; None: only the TCP means."""
-    generation = 0
 
-    def connected(driver: Any, record: Any) -> None:
-        record.info["sloppyjobs_generation"] = generation
-        record.info["sloppyjobs_process"] = os.getpid()
+    def connected(driver: Any, _record: Any) -> None:
         _keep_alive(driver)
         if seconds is not None and _is_psycopg(driver):
             _bound_answers(driver, seconds)
 
-    def invalidated(_driver: Any, record: Any, error: BaseException | None) -> None:
-        if error is not None and record.info.get("sloppyjobs_generation") == generation:
-            engine.dispose()
-
-    def disposed(_engine: Engine) -> None:
-        nonlocal generation
-        generation += 1
-
-    writable = engine.url.query.get("target_session_attrs") in ("read-write", "primary")
-
-    def returned(driver: Any, record: Any) -> None:
-        if driver is None:
-            return
-        if writable and says_read_only(driver):
-            # Nothing but a write would fail there, and who only reads would see the past for ever.
-            engine.dispose()
-        # It was in use while the others were closed; nobody would ever use it again.
-        if record.info.get("sloppyjobs_generation") == generation:
-            return
-        # A forked child leaves alone what is its parent's.
-        if record.info.get("sloppyjobs_process") == os.getpid():
-            record.invalidate()
-
     # Before the listeners that are there already, some of which execute statements.
     event.listen(engine, "connect", connected, insert=True)
-    event.listen(engine, "invalidate", invalidated)
-    event.listen(engine, "checkin", returned)
-    event.listen(engine, "engine_disposed", disposed)
+    writable = engine.url.query.get("target_session_attrs") in ("read-write", "primary")
+    # Nothing but a write would fail there, and who only reads would see the past for ever.
+    close_with_failed(engine, says_read_only if writable else None)
 
 
 def parameters_of(driver: Any) -> dict[str, Any]:
