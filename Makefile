@@ -97,7 +97,7 @@ BASE ?= main
 compare: $(STAMP) browser ## which pages look different from those of BASE=main; PAGES="jobs queues" for these alone
 	$(BIN)/python tests/web/compare_screenshots.py $(BASE) $(PAGES)
 
-cluster: $(STAMP) ## databases with several servers on loopback, broken under load; PARTS="standby pooler"
+cluster: $(STAMP) ## databases with several servers on loopback, broken under load; PARTS="standby pooler galera"
 	sh cluster/ensure_servers.sh
 	$(BIN)/python -m cluster $(PARTS)
 
