@@ -115,6 +115,12 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     """As JSON, as they are stored."""
 
     @property
+    def linked(self) -> bool:
+        """Whether the job has rows besides its own, or takes the place of another."""
+        own = self.business_key is None and self.tags is None and self.expires is None and self.supersedes is None
+        return not own
+
+    @property
     def followups(self) -> int | None:
         """What hangs on the job from the start; None for a plain one."""
         if self.business_key is None:

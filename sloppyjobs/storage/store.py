@@ -27,7 +27,7 @@ from sloppyjobs.storage.jobs.held_rows import HeldRows
 from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.leases import Leases
-from sloppyjobs.storage.jobs.linked_insert import LinkedInsert, is_linked
+from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
 from sloppyjobs.storage.jobs.logs import JobLogs
 from sloppyjobs.storage.jobs.lookup import JobLookup
 from sloppyjobs.storage.jobs.settle import Settle
@@ -202,8 +202,9 @@ class SqlStore:
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
-        inserts = self.linked_inserts if is_linked(new) else self.inserts
-        return inserts.insert_jobs(new, connection)
+        # Jobs of one call mostly share their terms.
+        linked = any(terms.linked for terms in {id(job.terms): job.terms for job in new}.values())
+        return (self.linked_inserts if linked else self.inserts).insert_jobs(new, connection)
 
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:
         """The job with this id, or ``UnknownJob``."""

@@ -32,15 +32,6 @@ Replaced = Mapping[str, JobState]
 """The jobs that are replaced, by the ids of the new ones."""
 
 
-def is_linked(new: Iterable[NewJob]) -> bool:
-    """Whether any of the jobs has a business key or tags, is to take the place of another, or expires."""
-    terms = {id(job.terms): job.terms for job in new}
-    return any(
-        one.business_key is not None or one.tags is not None or one.supersedes is not None or one.expires is not None
-        for one in terms.values()
-    )
-
-
 class LinkedInsert:
     """Insertion of jobs of which some have more than rows of their own: a business key, a place to take, an expiry."""
 
