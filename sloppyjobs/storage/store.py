@@ -21,6 +21,7 @@ from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.doctor import Doctor
 from sloppyjobs.storage.inspection import SqlInspection
 from sloppyjobs.storage.jobs.commands import Commands
+from sloppyjobs.storage.jobs.dependencies import Dependencies
 from sloppyjobs.storage.jobs.expiries import Expiries
 from sloppyjobs.storage.jobs.followups import Followups
 from sloppyjobs.storage.jobs.held_rows import HeldRows
@@ -88,7 +89,9 @@ class SqlStore:
         self.sweeper = Sweeper(database, self.settlement, followups, Expiries(database, self.transitions))
         self.keys = Keys(database)
         self.keys.follow(followups)
-        self.linked_inserts = LinkedInsert(database, self.inserts, self.keys, self.transitions)
+        self.dependencies = Dependencies(database, self.transitions)
+        self.dependencies.follow(followups)
+        self.linked_inserts = LinkedInsert(database, self.inserts, self.keys, self.transitions, self.dependencies)
         self.commands = Commands(database, self.transitions, self.lookup)
         self.callers = Callers(self)
         self.locks = Locks(database)
