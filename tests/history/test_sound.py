@@ -10,6 +10,14 @@ from sloppyjobs import FakeClock, InvalidPayload, Jobs
 from sloppyjobs.testing import drain
 from sloppyjobs.testing.history import Client, Log, assert_sound, check
 
+DATABASES = {"sqlite": "ready_sqlite_url", "postgres": "postgres_url", "mariadb": "mariadb_url"}
+
+
+@pytest.fixture(params=DATABASES)
+def database_url(request: pytest.FixtureRequest) -> str:
+    url: str = request.getfixturevalue(DATABASES[request.param])
+    return url
+
 
 def test_jobs_of_every_kind(client: Client, jobs: Jobs, log: Log) -> None:
     client.enqueue("greet", {"to": "ada"}, metadata={"team": "growth"})
