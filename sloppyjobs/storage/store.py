@@ -106,7 +106,7 @@ class SqlStore:
         self.audit = Audit(database, self.commands, keyset, self.inserts)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
-        self.cleanup = Cleanup(database, self.retention)
+        self.cleanup = Cleanup(database, self.retention, self.dependencies)
         self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(
             database,
