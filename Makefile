@@ -12,8 +12,9 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup run check test beside-unit test-oldest lint format types unit browser mariadb frontend docs screenshots compare cluster clean
 
 # Many tests wait, for processes, leases and lost answers: four share two cores without getting in each other's way.
-# In ``make test`` the oldest set runs beside the newest.
+# In ``make test``, which runs the oldest set beside the newest, two more.
 PYTEST_OPTIONS := --dist worksteal
+OLDEST_PROCESSES := 4
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +39,7 @@ test: ## everything that must pass: lint, types, layers, tests with the newest a
 	@$(MAKE) --no-print-directory --jobs 4 unit beside-unit
 
 beside-unit: $(STAMP) $(OLDEST)/.installed # what each of them prints is shown when it is done
-	@$(MAKE) --no-print-directory --output-sync=target types lint test-oldest
+	@$(MAKE) --no-print-directory --output-sync=target OLDEST_PROCESSES=2 types lint test-oldest
 
 lint: $(STAMP) ## ruff and the import layers
 	$(BIN)/ruff check .
@@ -75,7 +76,7 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest-constraints.txt constraints.tx
 	touch $@
 
 test-oldest: $(OLDEST)/.installed ## what depends on other libraries, with the oldest versions of them that are supported
-	$(OLDEST)/bin/python -m pytest -n 2 $(PYTEST_OPTIONS) -p no:cacheprovider \
+	$(OLDEST)/bin/python -m pytest -n $(OLDEST_PROCESSES) $(PYTEST_OPTIONS) -p no:cacheprovider \
 		tests/unit tests/flask tests/drivers tests/conformance tests/examples/test_blog.py \
 		--ignore tests/unit/test_layers.py --ignore tests/unit/test_redact.py --ignore tests/unit/test_redact_time.py \
 		--ignore tests/conformance/test_plain.py --ignore tests/conformance/test_unlocked.py \
@@ -96,7 +97,7 @@ BASE ?= main
 compare: $(STAMP) browser ## which pages look different from those of BASE=main; PAGES="jobs queues" for these alone
 	$(BIN)/python tests/web/compare_screenshots.py $(BASE) $(PAGES)
 
-cluster: $(STAMP) ## databases with several servers on loopback, broken under load; PARTS="standby pooler"
+cluster: $(STAMP) ## databases with several servers on loopback, broken under load; PARTS="standby pooler galera"
 	sh cluster/ensure_servers.sh
 	$(BIN)/python -m cluster $(PARTS)
 

@@ -68,7 +68,7 @@ def claim_values(room: int) -> dict[str, Any]:
 
 def drain(url: str, jobs: int, threads: int = THREADS, batch: int = BATCH) -> dict[str, Any]:
     """Claim, run and settle everything; with no threads the loop runs the handlers itself."""
-    watch = Stopwatch(jobs)
+    watch = Stopwatch(jobs, url)
     loop = _inline if threads == 0 else _threaded
     worker = threading.Thread(target=loop, args=(url, jobs, watch, threads, batch), daemon=True)
     worker.start()

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks import databases, enqueue, ours, sqlite
-from benchmarks.report import Report, best, middle, ratio, spread
+from benchmarks.report import Report, best, middle, middle_if_known, ratio, spread
 from benchmarks.rounds import Measurement, Results, alternate, chosen
 
 CALLS = (1000, 5000)
@@ -38,13 +38,17 @@ def run(server: str, jobs: int, rounds: int, peers: tuple[str, ...]) -> list[Rep
 
 
 def _measured(title: str, systems: dict[str, Measurement], rounds: int) -> Report:
-    report = Report(title, ("kind", "jobs/s", "lowest-highest", "x plain", "x pgqueuer"))
+    report = Report(
+        title, ("kind", "jobs/s", "lowest-highest", "x plain", "x pgqueuer", "client us/job", "server us/job")
+    )
     results = alternate(systems, rounds, report)
     rates = {name: middle(found, "per_second") for name, found in results.items()}
     for name, found in results.items():
         to_plain = f"{_beside(found, results):.2f}" if name.startswith("sloppyjobs") else None
         times = ratio(rates[name], best(rates, "pgqueuer"))
-        report.add(name, rates[name], spread(found, "per_second"), to_plain, times)
+        client, server = (middle_if_known(found, key) for key in ("cpu_us_per_job", "server_us_per_job"))
+        report.add(name, rates[name], spread(found, "per_second"), to_plain, times, client, server)
+    report.note("us/job are microseconds of CPU, of the client and of all processes of the server")
     report.note("'x plain' is the median of the ratios within each round; 'x pgqueuer' is against its faster driver")
     report.note(f"medians of {rounds} alternating rounds")
     return report

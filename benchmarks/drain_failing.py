@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy
 
 from benchmarks import databases, subject
-from benchmarks.report import Report, middle, ratio, spread
+from benchmarks.report import Report, middle, middle_if_known, ratio, spread
 from benchmarks.rounds import Measurement, alternate, chosen
 from benchmarks.stopwatch import Stopwatch
 from sloppyjobs import NO_RETRY, Jobs, Retry
@@ -45,7 +45,7 @@ def drain(url: str, jobs: int, share: int, ends: str) -> dict[str, Any]:
     """Run a worker until everything is settled; a retried job is run twice, and both runs count."""
     failing = sum(fails(n, share) for n in range(jobs))
     runs = jobs + (failing if ends == "retried" else 0)
-    watch = Stopwatch(runs)
+    watch = Stopwatch(runs, url)
     # Records are made and formatted as for a file; no terminal is measured.
     logging.getLogger("sloppyjobs").addHandler(logging.FileHandler(os.devnull))
     logging.getLogger("sloppyjobs").propagate = False
@@ -106,7 +106,16 @@ def run(server: str, jobs: int, rounds: int, peers: tuple[str, ...]) -> list[Rep
     """Our own on both databases, and pgqueuer."""
     report = Report(
         f"failing: {jobs:,} jobs, one worker process, 16 threads",
-        ("system", "failing", "runs/s", "lowest-highest", "of the plain drain", "x pgqueuer", "worker CPU us/run"),
+        (
+            "system",
+            "failing",
+            "runs/s",
+            "lowest-highest",
+            "of the plain drain",
+            "x pgqueuer",
+            "worker us/run",
+            "server us/run",
+        ),
     )
     report.note(databases.describe(server))
     kinds: dict[str, Any] = {
@@ -130,10 +139,12 @@ def run(server: str, jobs: int, rounds: int, peers: tuple[str, ...]) -> list[Rep
             ratio(rates[name], rates.get(f"{kind}, 0 %")),
             ratio(rates[name], rates.get(f"pgqueuer, {share}")),
             middle(found, "cpu_us_per_job"),
+            middle_if_known(found, "server_us_per_job"),
         )
     report.note("a retried job fails in its first attempt and succeeds in its second; both are runs, so runs/s are")
     report.note("attempts per second, and are compared with the attempts per second of the plain drain")
     report.note("every failure has a text of its own, and is formatted for the log and written to the null device")
+    report.note("us/run are microseconds of CPU, of the worker and of all processes of the server")
     report.note("pgqueuer deletes a job that fails, and writes its traceback to the log")
     report.note(f"medians of {rounds} alternating rounds")
     return [report]

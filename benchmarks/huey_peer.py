@@ -38,7 +38,7 @@ def prepare(path: str, jobs: int = 0) -> None:
 def drain(path: str, jobs: int, threads: int) -> dict[str, Any]:
     """Run a consumer until its table is empty."""
     huey = _huey(path)
-    watch = Stopwatch(jobs)
+    watch = Stopwatch(jobs, path)
     _task(huey, watch.handle)
     consumer = huey.create_consumer(workers=threads, periodic=False, initial_delay=0.001, max_delay=0.01)
     consumer.start()
@@ -52,7 +52,7 @@ def enqueue_single(path: str, jobs: int) -> dict[str, Any]:
     huey = _huey(path)
     task = _task(huey, lambda: None)
     task({"n": -1})
-    return rate(jobs, lambda: [task({"n": n}) for n in range(jobs)])
+    return rate(jobs, path, lambda: [task({"n": n}) for n in range(jobs)])
 
 
 def enqueue_bulk(path: str, jobs: int, call: int) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def enqueue_bulk(path: str, jobs: int, call: int) -> dict[str, Any]:
         for start in range(0, jobs, call):
             _insert_all(huey, [task.s(payload) for payload in payloads[start : start + call]])
 
-    return rate(jobs, work)
+    return rate(jobs, path, work)
 
 
 def _insert_all(huey: Any, tasks: list[Any]) -> None:

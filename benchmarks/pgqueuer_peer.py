@@ -26,7 +26,7 @@ from pgqueuer.domain.types import QueueExecutionMode
 
 from benchmarks.drain_failing import JobFailed, fails
 from benchmarks.ours import delays, pace, produce_elsewhere
-from benchmarks.stopwatch import Stopwatch, resident_mb
+from benchmarks.stopwatch import Stopwatch, Timed, resident_mb
 
 DRIVER = "asyncpg"
 BATCH = 1000
@@ -77,7 +77,7 @@ def drain(
     share: int = 0,
 ) -> dict[str, Any]:
     """Run a queue manager until its table is empty; ``share`` jobs of a hundred fail."""
-    watch = Stopwatch(jobs)
+    watch = Stopwatch(jobs, url)
     # It logs every failure with its traceback, formatted as for a file; no terminal is measured.
     logging.getLogger("pgqueuer").addHandler(logging.FileHandler(os.devnull))
     logging.getLogger("pgqueuer").propagate = False
@@ -116,11 +116,10 @@ def enqueue_single(url: str, jobs: int, driver: str = DRIVER) -> dict[str, Any]:
         async with _queries(url, driver) as queries:
             payload = json.dumps({"n": 1}).encode()
             await queries.enqueue("noop", payload)
-            began = time.perf_counter()
+            timed = Timed(jobs, url)
             for _ in range(jobs):
                 await queries.enqueue("noop", payload)
-            seconds = time.perf_counter() - began
-        return {"seconds": seconds, "per_second": jobs / seconds}
+            return timed.result()
 
     answer: dict[str, Any] = _run(work())
     return answer
@@ -133,12 +132,11 @@ def enqueue_bulk(url: str, jobs: int, call: int, driver: str = DRIVER) -> dict[s
         async with _queries(url, driver) as queries:
             payloads: list[bytes | None] = [json.dumps({"n": n}).encode() for n in range(jobs)]
             await queries.enqueue("noop", payloads[0])
-            began = time.perf_counter()
+            timed = Timed(jobs, url)
             for start in range(0, jobs, call):
                 size = min(call, jobs - start)
                 await queries.enqueue(["noop"] * size, payloads[start : start + size], [0] * size)
-            seconds = time.perf_counter() - began
-        return {"seconds": seconds, "per_second": jobs / seconds}
+            return timed.result()
 
     answer: dict[str, Any] = _run(work())
     return answer

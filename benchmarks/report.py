@@ -56,6 +56,11 @@ def middle(results: Sequence[Mapping[str, Any]], key: str) -> float:
     return median(float(result[key]) for result in results)
 
 
+def middle_if_known(results: Sequence[Mapping[str, Any]], key: str) -> float | None:
+    """As ``middle``; None where it could not be measured."""
+    return None if any(result[key] is None for result in results) else middle(results, key)
+
+
 def ratio(value: float, to: float | None) -> str | None:
     """How many times the other."""
     return None if not to else f"{value / to:.2f}"

@@ -22,6 +22,7 @@ import psycopg
 from benchmarks import databases, subject
 from benchmarks.report import Report, middle, ratio, spread
 from benchmarks.rounds import alternate
+from benchmarks.server_cpu import ServerCpu
 from sloppyjobs import Jobs
 
 PATIENCE_SECONDS = 300
@@ -40,25 +41,24 @@ def once(server: str, jobs: int, processes: int, milliseconds: float) -> dict[st
     """Fill a new database and drain it with so many worker processes."""
     with databases.fresh_postgres(server) as url, psycopg.connect(url, autocommit=True) as connection:
         subject.run("ours", "prepare", url=url)
-        admin = Jobs(url)
+        admin, server = Jobs(url), ServerCpu(url)
         admin.admin.pause_queue("default")
         written = _wal(connection)
         subject.run("ours", "prepare", url=url, jobs=jobs)
         wal_enqueue, written = _wal(connection) - written, _wal(connection)
         with _workers(url, connection, processes, milliseconds) as workers:
-            before = _cpu(_server_processes(connection)), _cpu(workers)
+            before = server.seconds(), _cpu(workers)
             admin.admin.resume_queue("default")
             _until(connection, "SELECT NOT EXISTS (SELECT FROM sloppy_jobs WHERE status IN ('queued', 'processing'))")
-            database = _server_processes(connection)
-            after = _cpu(database), _cpu(workers)
+            after = server.seconds(), _cpu(workers)
         result = _measured(connection, jobs)
         removed = _removal(admin)
         admin.storage.close()
-    cpu = [end - start for start, end in zip(before, after, strict=True)]
+    known = before[0] is not None and after[0] is not None
     return {
         **result,
-        "database_cpu": cpu[0] / result["seconds"] * 100 if database else None,
-        "workers_cpu": cpu[1] / result["seconds"] * 100,
+        "database_cpu": (after[0] - before[0]) / result["seconds"] * 100 if known else None,
+        "workers_cpu": (after[1] - before[1]) / result["seconds"] * 100,
         "wal_enqueue": wal_enqueue / jobs,
         "wal_drain": result.pop("wal_end") / jobs - written / jobs,
         "removed_per_second": removed,
@@ -113,19 +113,6 @@ def _workers(
             child.terminate()
         for child in children:
             child.wait(60)
-
-
-def _server_processes(connection: psycopg.Connection) -> list[psutil.Process]:
-    """The processes of the server; none where it runs on another machine."""
-    (pid,) = _one(connection, "SELECT pg_backend_pid()")
-    try:
-        backend = psutil.Process(pid)
-        parent = backend.parent()
-    except psutil.NoSuchProcess:
-        return []
-    if parent is None or "postgres" not in backend.name():
-        return []
-    return [parent, *parent.children()]
 
 
 def _cpu(processes: Sequence[psutil.Process]) -> float:

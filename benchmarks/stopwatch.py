@@ -6,6 +6,7 @@ at only after the last handler has run, so the watching costs the watched nothin
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import threading
@@ -15,15 +16,19 @@ from typing import Any
 
 import psutil
 
+from benchmarks.server_cpu import ServerCpu
+
 POLL_SECONDS = 0.002
 PATIENCE_SECONDS = 300
 
 
 class Stopwatch:
-    """Counts handler calls, and measures from the first of them to the last settlement."""
+    """Counts handler calls, and measures from the first of them to the last settlement; the server from now on."""
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, url: str) -> None:
         self._jobs = jobs
+        self._server = ServerCpu(url)
+        self._server_began = self._server.seconds()
         self._calls = itertools.count(1)
         self._all_ran = threading.Event()
         self._process = psutil.Process(os.getpid())
@@ -53,6 +58,7 @@ class Stopwatch:
             "seconds": seconds,
             "per_second": self._jobs / seconds,
             "cpu_us_per_job": cpu / self._jobs * 1e6,
+            "server_us_per_job": self._server.microseconds_since(self._server_began, self._jobs),
             "rss_mb": resident_mb(self._process),
         }
 
@@ -62,9 +68,31 @@ def resident_mb(process: psutil.Process | None = None) -> float:
     return (process or psutil.Process(os.getpid())).memory_info().rss / 1e6
 
 
-def rate(jobs: int, work: Callable[[], object]) -> dict[str, Any]:
+class Timed:
+    """Measures from its making until it is asked how fast so many jobs went, and whose CPU they took."""
+
+    def __init__(self, jobs: int, url: str) -> None:
+        self._jobs = jobs
+        self._server = ServerCpu(url)
+        self._server_began = self._server.seconds()
+        # All that the benchmark itself has made for later calls is not looked through again in each of them.
+        gc.collect()
+        gc.freeze()
+        self._began, self._cpu_began = time.perf_counter(), time.process_time()
+
+    def result(self) -> dict[str, Any]:
+        """The rate, and the CPU of this process and of the server."""
+        seconds, cpu = time.perf_counter() - self._began, time.process_time() - self._cpu_began
+        return {
+            "seconds": seconds,
+            "per_second": self._jobs / seconds,
+            "cpu_us_per_job": cpu / self._jobs * 1e6,
+            "server_us_per_job": self._server.microseconds_since(self._server_began, self._jobs),
+        }
+
+
+def rate(jobs: int, url: str, work: Callable[[], object]) -> dict[str, Any]:
     """How many jobs per second ``work`` gets through."""
-    began = time.perf_counter()
+    timed = Timed(jobs, url)
     work()
-    seconds = time.perf_counter() - began
-    return {"seconds": seconds, "per_second": jobs / seconds}
+    return timed.result()

@@ -18,7 +18,7 @@ from cluster.ports import free_ports
 from cluster.processes import Failed
 from cluster.progress import say
 
-PARTS = {"standby": "cluster.standby", "pooler": "cluster.pooler"}
+PARTS = {"standby": "cluster.standby", "pooler": "cluster.pooler", "galera": "cluster.multi_primary"}
 PORTS = 16
 
 

@@ -3,6 +3,9 @@
 set -eu
 
 missing=""
+[ -x /usr/sbin/mariadbd ] || missing="$missing mariadb-server"
+[ -f /usr/lib/galera/libgalera_smm.so ] || missing="$missing galera-4"
+command -v rsync >/dev/null 2>&1 || missing="$missing rsync"
 [ -x /usr/sbin/pgbouncer ] || missing="$missing pgbouncer"
 
 if [ -n "$missing" ]; then

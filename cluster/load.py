@@ -59,10 +59,25 @@ class Load:
         self._running[name] = start(command, log=self.folder / f"{name}.log", folder=ROOT)
 
     def kill_worker(self, number: int) -> None:
-        """Kill a worker (-9), and start another in its place."""
-        kill_tree(self._running.pop(f"worker-{number}"))
+        """Kill a worker (-9) that is running handlers, and start another in its place."""
+        worker = self._running.pop(f"worker-{number}")
+
+        def stopped_at_work() -> int:
+            worker.send_signal(signal.SIGSTOP)
+            held = self._running_handlers(worker.pid)
+            if not held:
+                worker.send_signal(signal.SIGCONT)
+            return held
+
+        held = wait_for(f"worker {number} runs something", stopped_at_work)
+        kill_tree(worker)
         self._start("worker", number)
-        say(f"worker {number} is killed (-9), and another one started")
+        say(f"worker {number} is killed (-9) with {held} running, and another one started")
+
+    def _running_handlers(self, pid: int) -> int:
+        ours = [entry for entry in self.log.entries() if entry.pid == pid]
+        begun = {(entry.job_id, entry.attempt) for entry in ours if isinstance(entry, entries.Started)}
+        return len(begun - {(entry.job_id, entry.attempt) for entry in ours if isinstance(entry, entries.Ended)})
 
     def acknowledged(self) -> int:
         """How many enqueues were acknowledged so far."""

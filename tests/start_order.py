@@ -7,55 +7,62 @@ the last that is running never takes long.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-
-import pytest
+from typing import Protocol, TypeVar
 
 SLOWEST = (
-    "packaging/test_wheel.py",
-    "examples/test_blog.py",
-    "web/test_browser.py",
-    "flask/test_processes.py",
-    "typing/test_user_code.py",
-    "web/test_widths_browser.py",
-    "docs/test_pages.py",
-    "docs/test_site.py",
-    "flask/test_migrations.py",
-    "web/test_live_browser.py",
-    "chaos/test_black_holes.py",
-    "concurrency/test_recurring.py",
-    "unit/test_admin_plans.py",
-    "unit/test_worker_plans.py",
-    "unit/test_redact_time.py",
-    "worker/test_killing.py",
+    "tests/packaging/test_wheel.py",
+    "tests/examples/test_blog.py",
+    "tests/web/test_browser.py",
+    "tests/flask/test_processes.py",
+    "tests/typing/test_user_code.py",
+    "tests/web/test_widths_browser.py",
+    "tests/docs/test_pages.py",
+    "tests/docs/test_site.py",
+    "tests/flask/test_migrations.py",
+    "tests/web/test_live_browser.py",
+    "tests/chaos/test_black_holes.py",
+    "tests/concurrency/test_recurring.py",
+    "tests/unit/test_admin_plans.py",
+    "tests/unit/test_worker_plans.py",
+    "tests/unit/test_redact_time.py",
+    "tests/worker/test_killing.py",
 )
 """Files whose tests take longest: many processes, a browser, or a wait."""
 SLOW_FOLDERS = ("flask", "examples", "web", "worker", "chaos", "concurrency", "docs")
 """Where most of the other tests do such things too."""
 
-Item = pytest.Item
+
+class Item(Protocol):
+    """What a test is known by here."""
+
+    @property
+    def path(self) -> Path:
+        """The file that it is in."""
 
 
-def slow_first(items: Sequence[Item], processes: int) -> list[Item]:
+T = TypeVar("T", bound=Item)
+
+
+def slow_first(items: Sequence[T], processes: int) -> list[T]:
     """The same tests: the files of slow ones dealt out to the shares, and each share filled up with quick ones."""
-    files: dict[Path, list[Item]] = {}
+    files: dict[Path, list[T]] = {}
     for item in items:
         files.setdefault(item.path, []).append(item)
     ranked = sorted(files, key=_rank)
     slow = [path for path in ranked if _rank(path) < len(SLOWEST) + len(SLOW_FOLDERS)]
-    shares: list[list[Item]] = [[] for _ in range(processes)]
+    shares: list[list[T]] = [[] for _ in range(processes)]
     for place, path in enumerate(slow):
         shares[place % processes].extend(files[path])
     quick = [item for path in ranked[len(slow) :] for item in files[path]]
     return _filled_up(shares, quick)
 
 
-def _filled_up(shares: Iterable[list[Item]], quick: list[Item]) -> list[Item]:
+def _filled_up(shares: list[list[T]], quick: list[T]) -> list[T]:
     """The shares one after the other, each as long as the next, as far as the quick tests suffice."""
-    shares = list(shares)
     left = sum(map(len, shares)) + len(quick)
-    ordered: list[Item] = []
+    ordered: list[T] = []
     for place, share in enumerate(shares):
         size = left // (len(shares) - place)
         wanted = max(0, size - len(share))
@@ -66,7 +73,7 @@ def _filled_up(shares: Iterable[list[Item]], quick: list[Item]) -> list[Item]:
 
 
 def _rank(path: Path) -> int:
-    name = f"{path.parent.name}/{path.name}"
+    name = f"tests/{path.parent.name}/{path.name}"
     if name in SLOWEST:
         return SLOWEST.index(name)
     folder = path.parent.name

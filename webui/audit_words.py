@@ -53,6 +53,7 @@ CHOICES = {name: words.label for name, words in ACTIONS.items() if name != "stop
 _OF_MANY = ("cleanup", "purge")
 _FILTERS = {
     "name": "job type",
+    "tag": "tag",
     "error_type": "error",
     "error_frame": "raised in",
     "error_code": "error code",

@@ -19,12 +19,23 @@ _SPANS = {
     "7d": timedelta(days=7),
     "30d": timedelta(days=30),
 }
-EXACT = ("queue", "name", "worker", "schedule", "correlation_id", "idempotency_key", "business_key", "error_code")
+EXACT = (
+    "queue",
+    "name",
+    "tag",
+    "worker",
+    "schedule",
+    "correlation_id",
+    "idempotency_key",
+    "business_key",
+    "error_code",
+)
 CAUSE = ("error_type", "error_frame")
 DATES = ("created_from", "created_to")
 LABELS = {
     "queue": "Queue",
     "name": "Name",
+    "tag": "Tag",
     "worker": "Worker",
     "schedule": "Schedule",
     "correlation_id": "Correlation id",
@@ -150,5 +161,5 @@ def moment(text: str, zone: ZoneInfo) -> datetime | None:
 
 
 def _sortable_by_run_time(query: Mapping[str, Any]) -> bool:
-    keyed = any(name in query for name in ("schedule", "correlation_id", "idempotency_key", "business_key"))
+    keyed = any(name in query for name in ("schedule", "correlation_id", "idempotency_key", "business_key", "tag"))
     return query.get("status") in _TIMED and not keyed

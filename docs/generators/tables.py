@@ -61,6 +61,7 @@ JOB = {
     "superseded_by": "The job that took its place.",
     "supersedes": "The job whose place it took.",
     "expires_at": "When it is cancelled unless it has started.",
+    "tags": "Its tags, as JSON.",
     "error_code": "The [code](errors.md) of the last failure.",
     "error_type": "The exception's class.",
     "error_frame": "The application's module and function in which it was raised.",
@@ -211,6 +212,10 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
     "expiries": (
         "One row for each job that expires, until that time has come.",
         {"job_id": "The job.", "expires_at": "When."},
+    ),
+    "tags": (
+        "One row for each tag of each job, by which jobs are listed.",
+        {"tag": "The tag.", "created_at": "When the job was enqueued.", "job_id": "The job."},
     ),
     "logs": (
         "What handlers logged, a bounded number of lines for each job.",

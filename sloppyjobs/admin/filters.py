@@ -60,7 +60,7 @@ def order_of(order: object, wanted: JobQuery) -> str:
     """An order that an index can follow for this filter."""
     accepted: tuple[str, ...] = _ORDERS
     timed = TIMED.issuperset(wanted.statuses)
-    keyed = wanted.schedule or wanted.correlation_id or wanted.idempotency_key or wanted.business_key
+    keyed = wanted.schedule or wanted.correlation_id or wanted.idempotency_key or wanted.business_key or wanted.tag
     if timed and not keyed:
         accepted += _TIMED_ORDERS
     if isinstance(order, str) and order in accepted:
@@ -141,6 +141,7 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "status": _statuses,
     "queue": options.text,
     "name": options.text,
+    "tag": options.text,
     "worker": options.text,
     "schedule": options.text,
     "correlation_id": _key,

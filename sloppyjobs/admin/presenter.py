@@ -83,7 +83,8 @@ class Presenter:
     def _fields(self, job: Job) -> dict[str, Any]:
         fields = {name: getattr(job, name) for name in _SHOWN_AS_IS}
         fields |= {name: self.text(job.name, getattr(job, name)) for name in _SHOWN_REDACTED}
-        return {**fields, "actions": actions_for(job.status)}
+        tags = tuple(self.redactor(job.name).text(tag) for tag in job.tags)
+        return {**fields, "tags": tags, "actions": actions_for(job.status)}
 
     def attempt(self, name: str, attempt: Attempt) -> AttemptView:
         """An attempt with its error redacted."""

@@ -19,11 +19,11 @@ SHORT_IDS = 20_000
 _PREFIX = "job_"
 _LEAST = 4
 """Characters of an id that are enough for a search."""
-_KEYS = ("idempotency_key", "business_key", "correlation_id")
+_KEYS = ("idempotency_key", "business_key", "correlation_id", "tag")
 
 
 class FoundJobs(NamedTuple):
-    """Jobs by what was found of them: ``id``, ``idempotency_key``, ``business_key`` or ``correlation_id``."""
+    """Jobs by what was found of them: ``id``, ``idempotency_key``, ``business_key``, ``correlation_id`` or ``tag``."""
 
     by: str
     jobs: tuple[JobRow, ...]

@@ -30,6 +30,7 @@ _SHOWN = ("id", "name", "queue", "status", "priority", "run_at", "created_at", "
 @click.option("--business-key", metavar="TEXT", help="With a key that a live job has, that job is answered.")
 @click.option("--on-conflict", type=click.Choice(ON_CONFLICT), help="What to do where the business key is taken.")
 @click.option("--expires", type=Span(), help="Cancelled unless it has started so long from now.")
+@click.option("--tag", "tags", metavar="TEXT", multiple=True, help="A tag; may be repeated.")
 @click.option("--max-attempts", type=click.IntRange(1), help="How often it is tried.")
 @click.option("--timeout", type=Span(), help="How long an attempt may take.")
 @click.option("--correlation-id", metavar="TEXT", help="To find it together with others.")

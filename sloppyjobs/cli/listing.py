@@ -176,6 +176,7 @@ def _job_fields(job: JobView, now: datetime) -> Iterator[tuple[str, str | None]]
     ):
         value = getattr(job, name)
         yield name.replace("_", " "), None if value is None else output.plain(value)
+    yield "tags", ", ".join(map(output.plain, job.tags)) or None
     yield "metadata", output.plain(msgspec.json.encode(job.metadata).decode(), 1_000) if job.metadata else None
     if job.error_code is not None:
         yield "error", f"{output.plain(job.error_type or job.error_code)}: {output.plain(job.error_message, 1_000)}"

@@ -148,6 +148,7 @@ _FILTERS: tuple[tuple[str, Any, str], ...] = (
     ("status", Statuses(), "Statuses, with commas between them."),
     ("queue", str, "A queue."),
     ("name", str, "A job's name."),
+    ("tag", str, "One of its tags."),
     ("worker", str, "The worker that holds the job."),
     ("schedule", str, "The schedule that enqueued it."),
     ("correlation-id", str, "A correlation id."),

@@ -67,6 +67,7 @@ class JobFacts(msgspec.Struct, frozen=True, gc=False):
     """The id of the job whose place this one took."""
     expires_at: datetime | None = None
     """When it is cancelled unless it has started."""
+    tags: tuple[str, ...] = ()
 
 
 class Job(JobFacts, Generic[R], frozen=True, gc=False):
@@ -110,6 +111,8 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     supersedes: str | None = None
     expires: float | None = None
     expires_at: datetime | None = None
+    tags: str | None = None
+    """As JSON, as they are stored."""
 
     @property
     def followups(self) -> int | None:

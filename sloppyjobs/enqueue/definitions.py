@@ -12,6 +12,7 @@ from sloppyjobs import errors
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.model import DEFAULT_RETRY, Job
 from sloppyjobs.domain.retry import Retry
+from sloppyjobs.domain.tags import encode_tags
 from sloppyjobs.enqueue.option_types import CallOptions
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Defaults(TypedDict, total=False):
     isolation: Isolation | None
     log: LogPolicy
     expires: float | timedelta | None
+    tags: Iterable[str]
 
 
 class Settings(Defaults, total=False):
@@ -102,6 +104,7 @@ class Definition(Generic[P, R]):
         isolation: Isolation | None = None,
         log: LogPolicy = "all",
         expires: float | timedelta | None = None,
+        tags: Iterable[str] = (),
     ) -> None:
         self.name = options.text("name", name)
         self.queue = options.queue("queue", queue)
@@ -109,6 +112,7 @@ class Definition(Generic[P, R]):
         self.retry = _policy(retry)
         self.timeout = None if timeout is None else options.seconds("timeout", timeout, zero=False)
         self.priority = options.whole("priority", priority)
+        self.tags = encode_tags(tags)
         self.expires = None if expires is None else options.seconds("expires", expires, zero=False)
         self.redact = _keys(redact)
         self.metadata = payload.encode(dict(metadata), what="metadata") if metadata else None
@@ -274,4 +278,5 @@ def default_terms(definition: Definition) -> dict[str, Any]:
         "timeout": definition.timeout,
         "metadata": definition.metadata,
         "expires": definition.expires,
+        "tags": definition.tags,
     }

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.business_keys import ON_CONFLICT, UNIQUE
 from sloppyjobs.domain.retry import Retry
+from sloppyjobs.domain.tags import encode_tags
 from sloppyjobs.errors import InvalidOption
 from sloppyjobs.observe import traces
 
@@ -65,6 +66,21 @@ def _metadata_of_many(values: Sequence[Any], fields: Fields) -> Sequence[str] | 
     return None if texts is None or any(traces.TRACE in value for value in values) else texts
 
 
+def _tags(value: object, _fields: Fields) -> Fields:
+    return {"tags": encode_tags(value)}
+
+
+def _tags_of_many(values: Sequence[Any], _fields: Fields) -> Sequence[str | None] | None:
+    """Each different list of tags once."""
+    if not {tuple, list}.issuperset(map(type, values)):
+        return None
+    given = list(map(tuple, values))
+    if any(type(tag) is not str for tags in set(given) for tag in tags):
+        return None
+    known = {tags: encode_tags(tags) for tags in set(given)}
+    return [known[tags] for tags in given]
+
+
 OF_KEYS = ("on_conflict", "unique", "unique_for")
 """Options that say something of a business key."""
 
@@ -91,6 +107,7 @@ OPTIONS: dict[str, Option] = {
     "correlation_id": _key("correlation_id"),
     "metadata": Option(_metadata, _metadata_of_many),
     "principal": _key("principal"),
+    "tags": Option(_tags, _tags_of_many),
     "expires": _checked("expires", lambda option, value: options.seconds(option, value, zero=False)),
     "business_key": _key("business_key"),
     "on_conflict": _checked("on_conflict", lambda option, value: options.one_of(option, value, ON_CONFLICT)),

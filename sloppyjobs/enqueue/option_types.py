@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -26,6 +26,7 @@ class _Terms(TypedDict, total=False):
     correlation_id: str | None
     metadata: Mapping[str, Any] | None
     principal: str | None
+    tags: Iterable[str] | None
     expires: Duration | None
     business_key: str | None
     on_conflict: Literal["return", "reject", "replace"] | None

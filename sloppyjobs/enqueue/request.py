@@ -122,6 +122,7 @@ def inherited_options(old: Job, given: Mapping[str, Any]) -> dict[str, Any]:
         "correlation_id": old.correlation_id,
         "principal": old.principal,
         "metadata": old.metadata or None,
+        "tags": old.tags or None,
         "business_key": old.business_key,
     }
     if given.get("delay") is None and given.get("run_at") is None:

@@ -63,6 +63,7 @@ class JobDefaults(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     metadata: str | None = None
     expires: float | None = None
+    tags: str | None = None
 
     @classmethod
     def of(cls, definition: Definition) -> JobDefaults:

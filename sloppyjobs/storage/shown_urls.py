@@ -35,13 +35,22 @@ def parsed(target: str | URL) -> URL:
 
 def shown(url: URL) -> str:
     """The URL without its password, also where that stands in the query."""
+    redactor = Redactor()
     query = {
-        key: HIDDEN if is_secret_key(key) else value if isinstance(value, str) else ",".join(value)
+        # Several hosts stay several: what is shown can be given to a command.
+        key: HIDDEN
+        if is_secret_key(key)
+        else redactor.text(value)
+        if isinstance(value, str)
+        else _each(redactor, value)
         for key, value in url.query.items()
     }
-    redactor = Redactor()
-    plain = url.set(query={key: redactor.text(value) for key, value in query.items()})
+    plain = url.set(query=query)
     return plain.render_as_string(hide_password=True).replace("%2A%2A%2A", HIDDEN)
+
+
+def _each(redactor: Redactor, values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(redactor.text(value) for value in values)
 
 
 def without_secrets(text: str, url: URL) -> str:

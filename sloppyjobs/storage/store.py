@@ -84,7 +84,7 @@ class SqlStore:
         self.lookup = JobLookup(database)
         self.deaths = Deaths(database)
         self.transitions = Transitions(database, self.deaths, followups)
-        self.sweeper = Sweeper(database, self.settlement, followups, Expiries(database, self.transitions))
+        self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, Expiries(database, self.transitions))
         self.keys = Keys(database)
         self.keys.follow(followups)
         self.linked_inserts = LinkedInsert(database, self.inserts, self.keys, self.transitions)

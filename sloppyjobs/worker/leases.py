@@ -33,10 +33,11 @@ class Leases:
         tasks = self._loop.tasks.unfinished()
         fences = [task.fence for task in tasks]
         if now >= self._next_heartbeat:
-            self._next_heartbeat = now + settings.heartbeat
             with answer_timeout(at_most=settings.renewal_timeout):
                 still_held = set(self._storage.renew(self._loop.worker_id, fences, settings.lease))
                 self._storage.workers.heartbeat(self._info())
+            # Only then: one that failed is retried by the next step, which would have nothing else to ask.
+            self._next_heartbeat = now + settings.heartbeat
         else:
             still_held = self._storage.still_held(self._loop.worker_id, fences)
         for task in tasks:

@@ -15,17 +15,18 @@ log = logging.getLogger("sloppyjobs.worker")
 LONGEST_BACKOFF = 15.0
 
 
-def backoff(failures: int) -> float:
+def backoff(failures: int, longest: float = LONGEST_BACKOFF) -> float:
     """How many seconds to wait after so many failures in a row."""
-    seconds: float = min(LONGEST_BACKOFF, 0.1 * 2 ** min(failures, 10))
+    seconds: float = min(longest, 0.1 * 2 ** min(failures, 10))
     return seconds * (0.5 + random.random() / 2)  # noqa: S311
 
 
 class Outage:
     """Counts failures in a row, so that only the beginning and the end of an outage are logged."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, longest_backoff: float = LONGEST_BACKOFF) -> None:
         self._what = what
+        self._longest_backoff = longest_backoff
         self._failures = 0
 
     def failed(self, error: BaseException) -> float:
@@ -34,7 +35,7 @@ class Outage:
         if self._failures == 1:
             log.error("%s failed and will be tried again: %s: %s", self._what, type(error).__name__, error)
             log.debug("the first failure", exc_info=error)
-        return backoff(self._failures)
+        return backoff(self._failures, self._longest_backoff)
 
     def succeeded(self) -> None:
         """Reset the count."""
@@ -47,11 +48,17 @@ class BackgroundThread:
     """A thread that repeats ``step`` until stopped; the step returns how many seconds to wait."""
 
     def __init__(
-        self, name: str, what: str, step: Callable[[], float], close: Callable[[], None] | None = None
+        self,
+        name: str,
+        what: str,
+        step: Callable[[], float],
+        close: Callable[[], None] | None = None,
+        *,
+        longest_backoff: float = LONGEST_BACKOFF,
     ) -> None:
         self._step = step
         self._close = close
-        self._outage = Outage(what)
+        self._outage = Outage(what, longest_backoff)
         self._stopped = threading.Event()
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name=f"sloppyjobs-{name}", daemon=True)

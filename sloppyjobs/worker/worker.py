@@ -29,7 +29,7 @@ from sloppyjobs.worker.run_once import run_once
 from sloppyjobs.worker.settings import Duration, Settings
 from sloppyjobs.worker.startup import StopRequested, wait_for_database
 from sloppyjobs.worker.storage import WorkerStorage
-from sloppyjobs.worker.threads import BackgroundThread, Outage
+from sloppyjobs.worker.threads import LONGEST_BACKOFF, BackgroundThread, Outage
 
 if TYPE_CHECKING:
     from sloppyjobs.jobs import Jobs
@@ -283,7 +283,13 @@ class Worker:
             return 0.0
 
         threads = [
-            BackgroundThread("leases", "renewing the leases", Leases(loop, self.info).step),
+            # A longer pause after an outage could cost leases that would have survived it.
+            BackgroundThread(
+                "leases",
+                "renewing the leases",
+                Leases(loop, self.info).step,
+                longest_backoff=min(LONGEST_BACKOFF, self.settings.heartbeat),
+            ),
             BackgroundThread("news", "listening for new jobs", listen, watcher.close),
         ]
         tick = self._periodic.tick if self.recurring else self._periodic.retry_runs

@@ -32,11 +32,10 @@ def proxied_url(proxy: FaultyProxy, postgres_url: str) -> str:
 @pytest.fixture(autouse=True)
 def sound(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whatever was lost on the way: the tables keep every promise when the test ends."""
-    if "postgres_url" not in request.fixturenames:
-        yield
-        return
-    url = request.getfixturevalue("postgres_url")
+    names = [name for name in ("postgres_url", "mariadb_url") if name in request.fixturenames]
+    urls = [request.getfixturevalue(name) for name in names]
     yield
-    jobs = Jobs(url)
-    history.assert_sound(jobs)
-    jobs.storage.close()
+    for url in urls:
+        jobs = Jobs(url)
+        history.assert_sound(jobs)
+        jobs.storage.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster import progress
+from cluster import galera, progress
 from cluster.application import Producer
 from cluster.load import Load
 from cluster.ports import free_ports
@@ -99,3 +99,10 @@ def test_help_names_the_parts() -> None:
     )
     assert "standby" in shown.stdout
     assert "pooler" in shown.stdout
+    assert "galera" in shown.stdout
+
+
+def test_a_missing_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(galera, "PROVIDER", tmp_path / "libgalera_smm.so")
+    with pytest.raises(Failed, match=r"ensure_servers\.sh installs it on Debian"):
+        galera.Node(tmp_path, "node0", free_ports(4)).create()

@@ -64,6 +64,18 @@ def test_two_jobs_with_one_key_are_found(client: Client, jobs: Jobs, log: Log) -
     assert (violation.invariant, violation.subject) == ("I8", "key 'once'")
 
 
+def test_two_waiting_jobs_with_one_business_key_are_found(client: Client, jobs: Jobs, log: Log) -> None:
+    started = client.enqueue("greet", business_key="account:42", unique="pending")
+    jobs.claim("w1")
+    waiting = client.enqueue("greet", business_key="account:42", unique="pending")
+    other = client.enqueue("greet", business_key="account:43")
+    assert started.id != waiting.id
+    assert check(jobs, log) == []
+    jobs.storage.inspection.set_job(other.id, business_key="account:42")
+    (violation,) = check(jobs, log)
+    assert (violation.invariant, violation.subject) == ("I8", "business key 'account:42'")
+
+
 def test_a_failed_assertion_names_the_promise_the_jobs_and_the_faults(client: Client, jobs: Jobs, log: Log) -> None:
     with log.fault("primary killed"):
         job = client.enqueue("greet")

@@ -10,6 +10,14 @@ from sloppyjobs import FakeClock, InvalidPayload, Jobs
 from sloppyjobs.testing import drain
 from sloppyjobs.testing.history import Client, Log, assert_sound, check
 
+DATABASES = {"sqlite": "ready_sqlite_url", "postgres": "postgres_url", "mariadb": "mariadb_url"}
+
+
+@pytest.fixture(params=DATABASES)
+def database_url(request: pytest.FixtureRequest) -> str:
+    url: str = request.getfixturevalue(DATABASES[request.param])
+    return url
+
 
 def test_jobs_of_every_kind(client: Client, jobs: Jobs, log: Log) -> None:
     client.enqueue("greet", {"to": "ada"}, metadata={"team": "growth"})
@@ -97,6 +105,23 @@ def test_schedules_by_every_policy(
     jobs_clock.advance(20_000)
     timed_jobs.admin.resume_recurring("hourly")
     jobs_clock.advance(3600)
+    drain(timed_jobs)
+    assert_sound(timed_jobs, log, within=0)
+
+
+def test_schedules_that_are_changed_and_deleted(
+    timed_client: Client, timed_jobs: Jobs, log: Log, jobs_clock: FakeClock
+) -> None:
+    timed_client.recurring("often", "greet", every=10)
+    timed_client.recurring("seldom", "greet", every=600)
+    timed_client.recurring("gone", "greet", every=600)
+    for every, policy in ((10, "run-once"), (7, "run-once"), (7, "catch-up-limited"), (60, "ignore")):
+        timed_client.recurring("often", "greet", every=every, misfire=policy)
+        jobs_clock.advance(every * 3)
+        drain(timed_jobs)
+    timed_jobs.recurring("seldom", "greet", cron="* * * * *")  # by somebody who writes no log
+    timed_jobs.schedules.delete("gone")
+    jobs_clock.advance(600)
     drain(timed_jobs)
     assert_sound(timed_jobs, log, within=0)
 

@@ -71,6 +71,12 @@ def test_a_url_is_shown_with_everything_but_its_secrets() -> None:
     assert without_secrets(f'authentication failed: "{SECRET}"', url) == 'authentication failed: "***"'
 
 
+def test_a_url_with_several_hosts_is_shown_as_it_can_be_given() -> None:
+    url = make_url(f"postgresql+psycopg://bob:{SECRET}@/x?host=db1:5432&host=db2:5433&target_session_attrs=read-write")
+    assert make_url(shown(url)).query == url.query
+    assert SECRET not in shown(url)
+
+
 @pytest.fixture
 def leaky(tmp_path: Path) -> Jobs:
     """A dead job for each text of the table that holds a secret, in everything that it carries."""

@@ -73,7 +73,7 @@ def test_every_insert_fills_every_column_of_the_list() -> None:
     filled = f"({', '.join(JOB_INSERT)})"
     for statement in (of_postgres.insert_one, of_postgres.insert_in_known, of_postgres.insert_many, of_sqlite):
         assert filled in statement
-    values = {"timeout": 1.5, "occurrence_at": NOW, "expires_at": NOW, "unique_for": 1.0, "expires": 1.0}
+    values = {"timeout": 1.5, "occurrence_at": NOW, "expires_at": NOW, "unique_for": 1.0, "expires": 1.0, "tags": "[]"}
     texts = {field: values.get(field, field) for field in Terms.__struct_fields__}
     full = Terms(**texts | {"priority": 1, "max_attempts": 2, "run_at": None, "delay": None, "metadata": "{}"})
     copied = CopiedRows(NewRows([NewJob("job_1", "1", full)], NOW, timedelta(0)), "utf-8")

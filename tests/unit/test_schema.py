@@ -108,13 +108,14 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
     of_jobs, marked = (" ON sloppy_jobs", "is_dead, ") if on_mariadb else ("", "")
     with empty.database.writing() as connection:
         for statement in (
+            "DROP TABLE sloppy_job_tags",
             "DROP TABLE sloppy_job_expiries",
             "DROP TABLE sloppy_job_keys",
             f"DROP INDEX ix_sloppy_jobs_business_key{of_jobs}",
             *(
                 f"ALTER TABLE sloppy_{table} DROP COLUMN {column}"
                 for table in ("jobs", "job_archive")
-                for column in ("business_key", "superseded_by", "supersedes", "expires_at")
+                for column in ("business_key", "superseded_by", "supersedes", "expires_at", "tags")
             ),
             "DROP TABLE sloppy_job_form_keys",
             "DROP TABLE sloppy_job_retry_members",

@@ -56,6 +56,21 @@ def test_failures_among_successes_are_settled_too(jobs: Jobs) -> None:
     assert [jobs.get(job.id).status for job in (good, bad)] == ["succeeded", "retrying"]
 
 
+def test_a_turn_on_sqlite_takes_a_job_that_is_due_again_by_the_failure_it_settles(ready_sqlite_url: str) -> None:
+    jobs = Jobs(ready_sqlite_url)
+    jobs.declare("greet")
+    job = jobs.enqueue("greet", {})
+    [claim] = jobs.storage.claim(REQUEST)
+    settled, [again] = jobs.storage.turn(_settlements([claim], Failed(Failure("E", "no"), 0.0)), REQUEST)
+    assert settled == {job.id}
+    assert (again.id, again.attempt) == (job.id, 2)
+    walked = [event.to_status for event in jobs.admin.events(job.id)]
+    assert sorted(walked) == sorted(["queued", "processing", "failed", "retrying", "queued", "processing"])
+    assert [attempt.status for attempt in jobs.admin.attempts(job.id)] in (["failed", "running"], ["running", "failed"])
+    assert jobs.storage.turn(_settlements([claim], Failed(Failure("E", "no"), 0.0)), None)[0] == set(), "it is late"
+    jobs.storage.close()
+
+
 def test_what_failed_is_done_again_when_it_is_asked_for_again() -> None:
     asked: list[Any] = []
 

@@ -26,6 +26,16 @@ Launch = Callable[..., "subprocess.Popen[bytes]"]
 pytestmark = pytest.mark.slow
 
 
+DATABASES = {"sqlite": "ready_sqlite_url", "postgres": "postgres_url", "mariadb": "new_mariadb_url"}
+
+
+@pytest.fixture(params=DATABASES)
+def database_url(request: pytest.FixtureRequest) -> str:
+    """The URL of an initialised database; what a death costs is the same on each kind."""
+    url: str = request.getfixturevalue(DATABASES[request.param])
+    return url
+
+
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
     path = tmp_path / "notes"

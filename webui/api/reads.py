@@ -16,6 +16,7 @@ AUDIT_OPTIONS = ("target", "actor", "action", "created_from", "created_to")
 LIST_OPTIONS = (
     "queue",
     "name",
+    "tag",
     "worker",
     "schedule",
     "correlation_id",

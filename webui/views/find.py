@@ -28,6 +28,7 @@ KEYS = {
     "idempotency_key": "idempotency key",
     "business_key": "business key",
     "correlation_id": "correlation id",
+    "tag": "tag",
 }
 PAGES = {
     "overview": "Overview",

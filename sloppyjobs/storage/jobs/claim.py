@@ -29,6 +29,7 @@ from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_claims
 from sloppyjobs.storage.jobs.lanes import Lane, Lanes, status_in
+from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest, Fence, TransactionTurns, Turns
@@ -49,6 +50,7 @@ class Claims:
         self.lanes = lanes
         self.settlement = settlement
         self.unanswered = unanswered
+        self.promotion = Promotion(database, settlement.followups)
 
     def turns(self) -> Turns:
         """The turns of one worker."""
@@ -86,7 +88,10 @@ class Claims:
         def work(connection: Connection, rerun: bool) -> tuple[set[str], list[Claim] | None]:
             accepted = self.settlement.settle_in(connection, settlements) if settlements else set()
             claims = self.claimed_before(connection, asked) if asked and (lost or rerun) else []
-            return accepted, claims or (self._claim(connection, asked, lanes) if asked and lanes else [])
+            found = lanes
+            if asked and settlements and self.promote_due(connection):
+                found = self._lanes_for(connection, asked)
+            return accepted, claims or (self._claim(connection, asked, found) if asked and found else [])
 
         return self.settlement.settling(settlements, work, asked)
 
@@ -153,6 +158,10 @@ class Claims:
             return rows.claims([by_id[id] for id in ids], worker_id, self.database.from_driver)
 
         return read_claims(self.dialect, connection, ids, worker_id, read)
+
+    def promote_due(self, connection: Connection) -> bool:  # noqa: ARG002
+        """Queue what has become due, and say whether anything was. Nothing here: that is the sweep's."""
+        return False
 
     def open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
         """The attempt and the event of every job that was taken."""

@@ -130,6 +130,8 @@ class _Reading:
                 return self._read(name, Status, Status.FAILED if column.required else None, "a status")
             case Kind.OBJECT:
                 return self._read(name, rows.metadata, {}, "a JSON object") or {}
+            case Kind.WORDS:
+                return self._read(name, rows.words, (), "a JSON array of texts") or ()
             case Kind.JSON:
                 return self._read(name, msgspec.json.decode, None, "JSON")
         found = self.text(name)

@@ -21,6 +21,7 @@ from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
 from sloppyjobs.storage.jobs.expiries import expiring, with_instants, write_expiries
 from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT, NewRows
+from sloppyjobs.storage.jobs.tags import write_tags
 
 CHUNK = 1000
 """Rows per statement; more is slower, and holds locks for longer."""
@@ -62,12 +63,12 @@ class Insert:
         return written
 
     def insert_new(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
-        """Write jobs that are known to be new, and when they expire."""
-        if not expiring(new):
-            return self.insert_rows(connection, new, now)
-        placed = with_instants(new, now)
+        """Write jobs that are known to be new, when they expire, and their tags."""
+        placed = with_instants(new, now) if expiring(new) else new
         written = self.insert_rows(connection, placed, now)
-        write_expiries(self.database, connection, placed)
+        if placed is not new:
+            write_expiries(self.database, connection, placed)
+        write_tags(self.database, connection, written)
         return written
 
     def insert_or_find(

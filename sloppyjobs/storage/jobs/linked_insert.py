@@ -33,10 +33,11 @@ Replaced = Mapping[str, JobState]
 
 
 def is_linked(new: Iterable[NewJob]) -> bool:
-    """Whether any of the jobs has a business key, is to take the place of another, or expires."""
+    """Whether any of the jobs has a business key or tags, is to take the place of another, or expires."""
+    terms = {id(job.terms): job.terms for job in new}
     return any(
-        job.terms.business_key is not None or job.terms.supersedes is not None or job.terms.expires is not None
-        for job in new
+        one.business_key is not None or one.tags is not None or one.supersedes is not None or one.expires is not None
+        for one in terms.values()
     )
 
 

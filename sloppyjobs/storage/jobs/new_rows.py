@@ -118,6 +118,8 @@ class NewRows:
         if column.kind is Kind.OBJECT:
             # A dict of its own for each caller, who may write into it.
             return map(rows.metadata, self.column(column.name))
+        if column.kind is Kind.WORDS:
+            return map(rows.words, self.column(column.name))
         match _NEW[column.name]:
             case None:
                 return repeat(None)

@@ -37,6 +37,7 @@ EVENT_FIELDS = names(told(EVENT_COLUMNS, Event))
 _STATUS = {status.value: status for status in Status}
 _ATTEMPT_STATUS = {status.value: status for status in AttemptStatus}
 _decode = msgspec.json.decode
+_decode_words = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 def columns(table: Table, names: Sequence[str]) -> list[ColumnElement[Any]]:
@@ -73,6 +74,11 @@ def _object(text: str | None, what: str) -> dict[str, Any]:
     if type(found) is not dict:
         raise ValueError(f"{what} is not a JSON object")
     return found
+
+
+def words(text: str | None) -> tuple[str, ...]:
+    """The stored tags; ``ValueError`` for anything but a JSON array of texts."""
+    return () if text is None else _decode_words(text)
 
 
 def claims(found: Iterable[Sequence[Any]], worker_id: str, instant: ReadInstant = as_is) -> list[Claim]:
@@ -120,6 +126,7 @@ def _defined(source: str) -> Any:
         "PROCESSING": Status.PROCESSING,
         "STATUS": _STATUS,
         "as_object": _object,
+        "as_words": words,
         "decode": _decode,
     }
     exec(source, scope)  # noqa: S102 - made of our own columns only
@@ -133,19 +140,20 @@ def _expression(column: TableColumn, value: str) -> str:
         Kind.STATUS: f"STATUS[{value}]",
         Kind.JSON: f"decode({value})",
         Kind.OBJECT: f"as_object({value}, {column.name!r})",
+        Kind.WORDS: f"as_words({value})",
     }.get(column.kind, value)
     return read if column.required or read == value else f"{_empty(column)} if {value} is None else {read}"
 
 
 def _empty(column: TableColumn) -> str:
-    return "{}" if column.kind is Kind.OBJECT else "None"
+    return {Kind.OBJECT: "{}", Kind.WORDS: "()"}.get(column.kind, "None")
 
 
 def _call(columns: Sequence[TableColumn], expressions: Mapping[str, str]) -> str:
     """A call of ``Job`` with these expressions for its fields; the others are empty."""
     empty = {column.field: _empty(column) for column in columns if column.told}
     fields = [expressions.get(field, empty.get(field, "None")) for field in Job.__struct_fields__]
-    while fields[-1] in ("None", "{}"):
+    while fields[-1] in ("None", "{}", "()"):
         fields.pop()
     return f"Job({', '.join(fields)})"
 
@@ -200,7 +208,8 @@ def _answer(columns: Sequence[JobColumn]) -> Any:
     for column in columns:
         if column.told and column.new is not None:
             value = f"terms.{column.new}" if isinstance(column.new, str) else _NEW_VALUES[column.new]
-            found[column.field] = _expression(column, value) if column.kind is Kind.OBJECT else value
+            decoded = column.kind in (Kind.OBJECT, Kind.WORDS)
+            found[column.field] = _expression(column, value) if decoded else value
     job = _call(columns, found)
     return _defined(f"def read(new, status, run_at, now):\n    terms = new.terms\n    return {job}\n")
 

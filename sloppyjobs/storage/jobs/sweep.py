@@ -10,17 +10,15 @@ from sqlalchemy import Connection, Select, literal_column, select
 
 from sloppyjobs import errors
 from sloppyjobs.domain.model import Ended, Job, Settlement
-from sloppyjobs.domain.states import Decision, Failure, Lost, Status, decide, event_type
-from sloppyjobs.storage.conflicts import all_changed
+from sloppyjobs.domain.states import Decision, Failure, Lost, decide
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
-from sloppyjobs.storage.jobs import rows, settlement_sql
+from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
 from sloppyjobs.storage.jobs.expiries import Expiries
-from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
 from sloppyjobs.storage.jobs.lanes import status_in
+from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
-from sloppyjobs.storage.jobs.settlement_sql import as_json
 from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, Fence, Sweep
 from sloppyjobs.storage.schema.instants import Instant, as_stored
 
@@ -30,12 +28,12 @@ _INSTANT = Instant()
 class Sweeper:
     """Expired leases and due times, a bounded number at a time."""
 
-    def __init__(self, database: Database, settlement: Settle, followups: Followups, expiries: Expiries) -> None:
+    def __init__(self, database: Database, settlement: Settle, promotion: Promotion, expiries: Expiries) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.settlement = settlement
-        self.followups = followups
+        self.promotion = promotion
         self.expiries = expiries
 
     def sweep(self, limit: int = SWEEP_LIMIT) -> Sweep:
@@ -52,7 +50,7 @@ class Sweeper:
         if expires is not None and expires <= now:
             self.expiries.cancel_expired(limit)
         if due is not None and due <= now:
-            promoted = self.database.write(lambda c: self.promote(c, limit))
+            promoted = self.promotion.promote(limit)
         upcoming = [moment for moment in (lease_ends, due, expires) if moment is not None]
         soonest = min(upcoming, default=None)
         next_in = None if soonest is None else max(0.0, (soonest - now).total_seconds())
@@ -94,27 +92,6 @@ class Sweeper:
         accepted = self.settlement.settle_in(connection, [one.settlement for one in lost]) if lost else set()
         return [one for one in lost if one.job.id in accepted]
 
-    def promote(self, connection: Connection, limit: int) -> int:
-        """Queue jobs that have become due; the number of them."""
-        c = self.tables.jobs.c
-        self.dialect.plan_by_index(connection)
-        now = self.database.now(connection)
-        query = select(c.id, c.status, c.followups).where(
-            status_in(self.tables, "scheduled", "retrying"), c.run_at <= now
-        )
-        query = self.dialect.locked(query.order_by(c.run_at, c.id).limit(limit), skip=True)
-        due = sorted((str(row.id), Status(row.status), row.followups) for row in connection.execute(query))
-        if not due:
-            return 0
-        cursor, moment = cursor_of(connection), self.database.to_driver(now)
-        values = {"given": as_json([(id, source.value) for id, source, _ in due]), "now": moment}
-        all_changed(settlement_sql.prepared(self.database, settlement_sql.promote_jobs).run(cursor, values), len(due))
-        settlement_sql.write_edges(self.database, cursor, [_queued_event(id, source) for id, source, _ in due], moment)
-        flagged = [Edge(id, source, Status.QUEUED, bits_of(bits)) for id, source, bits in due if bits is not None]
-        if flagged:
-            self.followups.after(connection, flagged)
-        return len(due)
-
     def _soonest_statement(self) -> Select[Any]:
         """The end of the first lease, the first due time and the first expiry, the heads of indexes; and the clock."""
         c, rows = self.tables.jobs.c, self.tables.expiries.c
@@ -125,10 +102,6 @@ class Sweeper:
         expires = select(as_stored(rows.expires_at)).order_by(rows.expires_at, rows.job_id)
         heads = [query.limit(literal_column("1")).scalar_subquery() for query in (leases, due, expires)]
         return select(*heads, self.database.clock_column())
-
-
-def _queued_event(job_id: str, source: Status) -> tuple[Any, ...]:
-    return job_id, event_type(source, Status.QUEUED), source.value, "queued", None, None, None, None
 
 
 def _fence(one: Ended) -> Fence:

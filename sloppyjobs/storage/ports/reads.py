@@ -40,6 +40,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     statuses: tuple[Status, ...]
     queue: str | None = None
     name: str | None = None
+    tag: str | None = None
     worker: str | None = None
     schedule: str | None = None
     correlation_id: str | None = None

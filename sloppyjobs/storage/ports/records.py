@@ -47,6 +47,7 @@ class JobRecord(NamedTuple):
     superseded_by: str | None = None
     supersedes: str | None = None
     expires_at: datetime | None = None
+    tags: str | None = None
 
 
 class AttemptRecord(NamedTuple):

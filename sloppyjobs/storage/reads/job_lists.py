@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, and_, literal_column, null, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, literal_column, null, select
 
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.payload_summary import START
@@ -159,6 +159,8 @@ class JobLists:
         if wanted.schedule is not None:
             fired = (c.schedule_id == wanted.schedule, c.occurrence_at.is_not(None))
             return [self._scan(wanted, fired, (c.occurrence_at, c.id))]
+        if wanted.tag is not None:
+            return [self._tag_scan(wanted)]
         if order.endswith("run_at"):
             if set(wanted.statuses) == TIMED:
                 wanted = msgspec.structs.replace(wanted, statuses=tuple(Status))
@@ -168,6 +170,12 @@ class JobLists:
             # Nobody holds a job in any other state.
             statuses = tuple(status for status in statuses if status is Status.PROCESSING)
         return [self._status_scan(wanted, status) for status in statuses]
+
+    def _tag_scan(self, wanted: JobQuery) -> Scan:
+        """Along the tag's own rows; the conditions on the jobs filter them."""
+        tags = self.tables.tags.c
+        tagged = (tags.tag == wanted.tag, self.tables.jobs.c.id == tags.job_id)
+        return self._scan(msgspec.structs.replace(wanted, tag=None), tagged, (tags.created_at, tags.job_id))
 
     def _status_scan(self, wanted: JobQuery, status: Status) -> Scan:
         c = self.tables.jobs.c
@@ -190,16 +198,22 @@ class JobLists:
         c = self.tables.jobs.c
         narrowed = list(where)
         filters = _filters(wanted, c)
+        if wanted.tag is not None:
+            filters.append((c.id, self._tagged(wanted.tag)))
         for column, start, end in (
             (c.created_at, wanted.created_from, wanted.created_to),
             (c.run_at, wanted.run_from, wanted.run_to),
         ):
             conditions = _range(column, start, end)
-            if column is keys[0]:
-                narrowed += [condition(column) for _, condition in conditions]
+            if column.name == keys[0].name:
+                narrowed += [condition(keys[0]) for _, condition in conditions]
             else:
                 filters += conditions
         return Scan(tuple(narrowed), keys, tuple(filters), prefix)
+
+    def _tagged(self, tag: str) -> Callable[[Any], ColumnElement[bool]]:
+        tags = self.tables.tags.c
+        return lambda job_id: exists().where(tags.tag == tag, tags.job_id == job_id)
 
     def _schedule_id(self, connection: Connection, given: str) -> str:
         """The id of the schedule with that name; what is no name is an id."""

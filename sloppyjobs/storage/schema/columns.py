@@ -31,6 +31,8 @@ class Kind(Enum):
     """A JSON object as text; a row without one reads as an empty one."""
     JSON = auto()
     """Any JSON as text."""
+    WORDS = auto()
+    """A JSON array of texts as text; a row without one reads as an empty one."""
 
 
 class New(Enum):
@@ -128,6 +130,7 @@ JOB_COLUMNS = (
     JobColumn("superseded_by", ByteText),
     JobColumn("supersedes", ByteText, new="supersedes"),
     JobColumn("expires_at", Instant, new="expires_at", claimed=True),
+    JobColumn("tags", LongText, as_kind=Kind.WORDS, new="tags", claimed=True),
 )
 
 ATTEMPT_COLUMNS = (

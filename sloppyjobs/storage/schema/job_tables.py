@@ -106,6 +106,18 @@ def expiries(prefix: str, metadata: MetaData) -> None:
     Index(f"ix_{prefix}job_expiries_at", expiries.c.expires_at, expiries.c.job_id)
 
 
+def tags(prefix: str, metadata: MetaData) -> None:
+    """The tags of jobs, in the order of their creation."""
+    tags = Table(
+        f"{prefix}job_tags",
+        metadata,
+        Column("tag", ByteText, primary_key=True),
+        Column("created_at", Instant, primary_key=True),
+        Column("job_id", ByteText, primary_key=True),
+    )
+    Index(f"ix_{prefix}job_tags_job", tags.c.job_id)
+
+
 def logs(prefix: str, metadata: MetaData) -> None:
     """What handlers logged."""
     logs = Table(

@@ -22,6 +22,7 @@ _BUILDERS = (
     service_tables.audit,
     job_tables.keys,
     job_tables.expiries,
+    job_tables.tags,
     job_tables.logs,
     job_tables.archive,
     service_tables.throttles,
@@ -127,6 +128,11 @@ class Tables:
     def expiries(self) -> Table:
         """When jobs expire that have not started."""
         return self._table("job_expiries")
+
+    @property
+    def tags(self) -> Table:
+        """The tags of jobs, in the order of their creation."""
+        return self._table("job_tags")
 
     @property
     def logs(self) -> Table:

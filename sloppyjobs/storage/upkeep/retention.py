@@ -150,7 +150,7 @@ class Retention:
         removed = list(held)
         if archive:
             self._archive(connection, removed)
-        for table in (self.tables.logs, self.tables.events, self.tables.attempts):
+        for table in (self.tables.logs, self.tables.events, self.tables.attempts, self.tables.tags):
             connection.execute(delete(table).where(table.c.job_id.in_(removed)))
         gone = delete(jobs).where(jobs.c.id.in_(removed), jobs.c.status == Status.DELETED.value)
         all_changed(connection.execute(gone).rowcount, len(held))

@@ -1,5 +1,6 @@
-"""What stores promise of business keys, of jobs that take the place of others, and of jobs that expire."""
+"""What stores promise of business keys, of jobs that take the place of others, of expiry, and of tags."""
 
 from sloppyjobs.testing.conformance.business_keys import *  # noqa: F403
 from sloppyjobs.testing.conformance.expiring import *  # noqa: F403
 from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
+from sloppyjobs.testing.conformance.tagging import *  # noqa: F403

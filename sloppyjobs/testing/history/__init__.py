@@ -10,7 +10,7 @@ processes and databases, ``check`` lists what was broken of these invariants, an
 - I4 attempts are 1, 2, 3 … within the budget, and agree with the counter
 - I5 every event is a legal edge; I6 folding a job's events gives its row
 - I7 at most one job per occurrence of a schedule, and the set of them is the misfire plan's
-- I8 at most one job per idempotency key
+- I8 at most one job per idempotency key, and at most one that has not started per business key
 - I9 leases of one job never overlap; handlers overlap only after a recorded expiry
 - I10 nothing starts before its run time or after a terminal state
 - I11 holders of a lock are disjoint; I12 a rolled-back enqueue is never visible

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from sloppyjobs.domain.states import FINISHED
 from sloppyjobs.testing.history import entries
 from sloppyjobs.testing.history.evidence import Evidence
 from sloppyjobs.testing.history.violations import Finding
@@ -27,7 +28,20 @@ def acknowledged_jobs_are_there(evidence: Evidence) -> Iterator[Finding]:
 
 
 def keys_are_taken_once(evidence: Evidence) -> Iterator[Finding]:
-    """I8: at most one job per idempotency key, in the tables and in the answers to clients."""
+    """I8: at most one job per idempotency key, and at most one that has not started per business key."""
+    yield from _idempotency_keys(evidence)
+    waiting: dict[str, list[str]] = defaultdict(list)
+    for job in evidence.tables.jobs.values():
+        # One that has started may have given up its key, or not; one that has not is alone in any case.
+        if job.business_key is not None and job.attempt_count == 0 and job.status not in FINISHED:
+            waiting[job.business_key].append(job.id)
+    for key, ids in waiting.items():
+        if len(ids) > 1:
+            yield Finding(f"business key {key!r}", f"{len(ids)} jobs wait to start: {', '.join(sorted(ids))}")
+
+
+def _idempotency_keys(evidence: Evidence) -> Iterator[Finding]:
+    """In the tables, and in the answers to clients."""
     by_key: dict[str, set[str]] = defaultdict(set)
     for job in evidence.tables.known():
         if job.idempotency_key is not None:

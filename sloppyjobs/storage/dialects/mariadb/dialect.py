@@ -105,8 +105,10 @@ class MariaDbDialect(Dialect):
         return error.connection_invalidated or code in error_codes.UNAVAILABLE or error_codes.is_of_client(code)
 
     def is_lost(self, error: DBAPIError) -> bool:
-        """The connection broke; but a server that says that it is shutting down has not committed."""
-        return error.connection_invalidated and code_of(error) not in error_codes.TRANSIENT
+        """The connection broke, or that of a node to its cluster; but who is shutting down has not committed."""
+        code = code_of(error)
+        broken = error.connection_invalidated and code not in error_codes.TRANSIENT
+        return broken or code == error_codes.COMMIT_IN_DOUBT
 
     def is_read_only(self, error: DBAPIError) -> bool:
         """A replica, or a primary that has become one."""

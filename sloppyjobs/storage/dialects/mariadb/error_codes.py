@@ -10,10 +10,15 @@ TRANSIENT = {
     1020,  # the row has changed since it was read
     1047,  # a node of a cluster that is not ready
     1053,  # the server is shutting down
+    1180,  # an error during COMMIT, such as a node that has lost the others of its cluster
     1205,  # waited too long for a lock
     1213,  # a deadlock, or a transaction of another node of the cluster came first
+    1305,  # no such savepoint: the deadlock has ended the whole transaction, and its savepoints with it
 }
 """The same transaction may well succeed when it is retried."""
+
+COMMIT_IN_DOUBT = 1180
+"""The other nodes may have the transaction all the same."""
 
 READ_ONLY = {
     1290,  # read_only

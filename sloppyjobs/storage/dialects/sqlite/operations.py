@@ -17,7 +17,7 @@ from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.new_rows import NewRows
 from sloppyjobs.storage.operations import Operations
-from sloppyjobs.storage.ports.claims import Fence
+from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, Fence
 
 
 class SqliteInsert(Insert):
@@ -44,6 +44,10 @@ class SqliteClaims(Claims):
     @cached_property
     def _sql(self) -> statements.Statements:
         return statements.statements(self.tables)
+
+    def promote_due(self, connection: Connection) -> bool:
+        """In the turn's own transaction: a commit for the sweep alone would write the same pages once more."""
+        return self.promotion.promote_in(connection, SWEEP_LIMIT) > 0
 
     def open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
         """Two statements, whatever their number."""
