@@ -72,7 +72,7 @@ class Load:
         held = wait_for(f"worker {number} runs something", stopped_at_work)
         kill_tree(worker)
         self._start("worker", number)
-        say(f"worker {number} is killed (-9) in {held} handlers, and another one started")
+        say(f"worker {number} is killed (-9) with {held} running, and another one started")
 
     def _running_handlers(self, pid: int) -> int:
         ours = [entry for entry in self.log.entries() if entry.pid == pid]

@@ -31,7 +31,6 @@ from sloppyjobs.storage.jobs.leases import Leases
 from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
 from sloppyjobs.storage.jobs.logs import JobLogs
 from sloppyjobs.storage.jobs.lookup import JobLookup
-from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.sweep import Sweeper
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.jobs.unanswered import Unanswered
@@ -80,13 +79,13 @@ class SqlStore:
         held_rows = HeldRows(database)
         self.migrations = Migrations(database)
         self.inserts = hot.insert(database)
-        self.settlement = Settle(database, held_rows, followups, self.unanswered)
+        self.settlement = hot.settle(database, held_rows, followups, self.unanswered)
         self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered)
         self.leases = Leases(database, held_rows)
         self.lookup = JobLookup(database)
         self.deaths = Deaths(database)
         self.transitions = Transitions(database, self.deaths, followups)
-        self.sweeper = Sweeper(database, self.settlement, followups, Expiries(database, self.transitions))
+        self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, Expiries(database, self.transitions))
         self.keys = Keys(database)
         self.keys.follow(followups)
         self.dependencies = Dependencies(database, self.transitions)

@@ -196,4 +196,4 @@ def test_a_due_job_is_promoted_once(two: tuple[Jobs, Jobs]) -> None:
 
 
 def promote(storage: SqlStore) -> int:
-    return storage.database.write(lambda connection: storage.sweeper.promotion.promote(connection, 10))
+    return storage.database.write(lambda connection: storage.sweeper.promotion.promote_in(connection, 10))

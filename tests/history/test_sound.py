@@ -109,6 +109,23 @@ def test_schedules_by_every_policy(
     assert_sound(timed_jobs, log, within=0)
 
 
+def test_schedules_that_are_changed_and_deleted(
+    timed_client: Client, timed_jobs: Jobs, log: Log, jobs_clock: FakeClock
+) -> None:
+    timed_client.recurring("often", "greet", every=10)
+    timed_client.recurring("seldom", "greet", every=600)
+    timed_client.recurring("gone", "greet", every=600)
+    for every, policy in ((10, "run-once"), (7, "run-once"), (7, "catch-up-limited"), (60, "ignore")):
+        timed_client.recurring("often", "greet", every=every, misfire=policy)
+        jobs_clock.advance(every * 3)
+        drain(timed_jobs)
+    timed_jobs.recurring("seldom", "greet", cron="* * * * *")  # by somebody who writes no log
+    timed_jobs.schedules.delete("gone")
+    jobs_clock.advance(600)
+    drain(timed_jobs)
+    assert_sound(timed_jobs, log, within=0)
+
+
 def test_locks_that_are_released_extended_and_left(client: Client, jobs: Jobs, log: Log) -> None:
     first, second = client.locks("first"), client.locks("second")
     assert first.acquire("nightly", ttl=30)

@@ -29,6 +29,7 @@ from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_claims
 from sloppyjobs.storage.jobs.lanes import Lane, Lanes, status_in
+from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest, Fence, TransactionTurns, Turns
@@ -49,6 +50,7 @@ class Claims:
         self.lanes = lanes
         self.settlement = settlement
         self.unanswered = unanswered
+        self.promotion = Promotion(database, settlement.followups)
 
     def turns(self) -> Turns:
         """The turns of one worker."""

@@ -23,8 +23,12 @@ class Promotion:
         self.database = database
         self.followups = followups
 
-    def promote(self, connection: Connection, limit: int) -> int:
-        """Queue jobs that have become due; the number of them."""
+    def promote(self, limit: int) -> int:
+        """Queue jobs that have become due, in a transaction; the number of them."""
+        return self.database.write(lambda connection: self.promote_in(connection, limit))
+
+    def promote_in(self, connection: Connection, limit: int) -> int:
+        """The same inside a transaction that is open already."""
         self.database.dialect.plan_by_index(connection)
         now = self.database.now(connection)
         cursor, moment = cursor_of(connection), self.database.to_driver(now)

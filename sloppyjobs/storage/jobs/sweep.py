@@ -16,7 +16,6 @@ from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
 from sloppyjobs.storage.jobs.expiries import Expiries
-from sloppyjobs.storage.jobs.followups import Followups
 from sloppyjobs.storage.jobs.lanes import status_in
 from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
@@ -29,12 +28,12 @@ _INSTANT = Instant()
 class Sweeper:
     """Expired leases and due times, a bounded number at a time."""
 
-    def __init__(self, database: Database, settlement: Settle, followups: Followups, expiries: Expiries) -> None:
+    def __init__(self, database: Database, settlement: Settle, promotion: Promotion, expiries: Expiries) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.settlement = settlement
-        self.promotion = Promotion(database, followups)
+        self.promotion = promotion
         self.expiries = expiries
 
     def sweep(self, limit: int = SWEEP_LIMIT) -> Sweep:
@@ -51,7 +50,7 @@ class Sweeper:
         if expires is not None and expires <= now:
             self.expiries.cancel_expired(limit)
         if due is not None and due <= now:
-            promoted = self.database.write(lambda c: self.promotion.promote(c, limit))
+            promoted = self.promotion.promote(limit)
         upcoming = [moment for moment in (lease_ends, due, expires) if moment is not None]
         soonest = min(upcoming, default=None)
         next_in = None if soonest is None else max(0.0, (soonest - now).total_seconds())

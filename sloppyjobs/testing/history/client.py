@@ -61,8 +61,7 @@ class Client:
     def recurring(self, name: str, job_name: str, payload: Any = None, **settings: Any) -> Recurring:
         """As ``Jobs.recurring``."""
         registered = self.jobs.recurring(name, job_name, payload, **settings)
-        if registered.next_run_at is not None:
-            self.log.scheduled(name, registered.id, registered.next_run_at)
+        self.log.scheduled(registered)
         return registered
 
     def locks(self, owner: str) -> RecordedLocks:

@@ -79,10 +79,11 @@ class Settled(_Entry, frozen=True, kw_only=True, tag="settled"):
 
 
 class Scheduled(_Entry, frozen=True, kw_only=True, tag="scheduled"):
-    """A schedule was registered, and its cursor stood here then."""
+    """A schedule was registered like this, and its cursor stood here then."""
 
     name: str
     schedule_id: str
+    timetable: str
     next_run_at: datetime
 
 

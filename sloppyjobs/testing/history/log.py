@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from sloppyjobs.domain.model import Job
+from sloppyjobs.schedules.occurrences import Recurring
+from sloppyjobs.storage.ports.schedules import timetable
 from sloppyjobs.testing.history import entries
 from sloppyjobs.testing.history.entries import Entry
 
@@ -81,9 +83,16 @@ class Log:
         """Say that the transaction in which the job was enqueued is rolled back."""
         self._append(entries.RolledBack, job_id=job.id)
 
-    def scheduled(self, name: str, schedule_id: str, next_run_at: datetime) -> None:
-        """Say that a schedule was registered, and where its cursor stood then."""
-        self._append(entries.Scheduled, name=name, schedule_id=schedule_id, next_run_at=next_run_at)
+    def scheduled(self, schedule: Recurring) -> None:
+        """Say that a schedule was registered, as it was returned."""
+        if schedule.next_run_at is not None:
+            self._append(
+                entries.Scheduled,
+                name=schedule.name,
+                schedule_id=schedule.id,
+                timetable=str(timetable(schedule)),
+                next_run_at=schedule.next_run_at,
+            )
 
     def locked(self, name: str, owner: str, until: float) -> None:
         """Say that a lock is held at least until this time of ``time.monotonic``."""

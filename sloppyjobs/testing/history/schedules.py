@@ -26,23 +26,26 @@ def occurrences_are_as_planned(evidence: Evidence) -> Iterator[Finding]:
         for instant, ids in by_instant.items():
             if len(ids) > 1:
                 yield Finding(schedule_id, f"the occurrence of {instant} has {len(ids)} jobs: {', '.join(ids)}")
-    cursors = _first_cursors(evidence)
+    registered = _registered(evidence)
     stored = {schedule.id: schedule for schedule in evidence.tables.schedules}
     for schedule in stored.values():
-        first = cursors.get(schedule.id)
+        first = registered.get(schedule.id)
         if first is not None and schedule.next_run_at is not None and schedule.last_error is None:
             yield from _compared(schedule, first, set(fired.get(schedule.id, {})))
-    for schedule_id, first in cursors.items():
-        # A schedule that runs once is gone with its only job.
-        if schedule_id not in stored and not fired.get(schedule_id):
-            yield Finding(schedule_id, f"the schedule is gone, and its occurrence of {first} has no job")
+    for schedule_id, first in registered.items():
+        # One that runs once is gone with its only job; any other one was deleted.
+        if schedule_id not in stored and schedule_id not in fired and "kind='once'" in first.timetable:
+            yield Finding(first.name, f"the schedule is gone, and its occurrence of {first.next_run_at} has no job")
 
 
-def _compared(schedule: StoredSchedule, first: datetime, fired: set[datetime]) -> Iterator[Finding]:
+def _compared(schedule: StoredSchedule, registered: entries.Scheduled, fired: set[datetime]) -> Iterator[Finding]:
     try:
         times = timetable(schedule)
     except errors.JobsError:
         return  # a damaged row, which does not fire
+    if str(times) != registered.timetable:
+        return  # somebody has changed it who writes no log
+    first = registered.next_run_at
     passed = sorted(passed_over(schedule.missed), key=lambda one: one.first)
     if len(passed) >= REMEMBERED:
         first = passed[0].first
@@ -97,9 +100,11 @@ def _is_occurrence(job: JobRecord) -> bool:
     return job.schedule_id is not None and job.occurrence_at is not None and job.idempotency_key is not None
 
 
-def _first_cursors(evidence: Evidence) -> Mapping[str, datetime]:
-    """Where the cursor stood when the schedule, as it is now, was first registered."""
-    found: dict[str, datetime] = {}
+def _registered(evidence: Evidence) -> Mapping[str, entries.Scheduled]:
+    """The first registration of each schedule with its last timetable."""
+    found: dict[str, entries.Scheduled] = {}
     for entry in evidence.of_kind(entries.Scheduled):
-        found.setdefault(entry.schedule_id, entry.next_run_at)
+        known = found.get(entry.schedule_id)
+        if known is None or known.timetable != entry.timetable:
+            found[entry.schedule_id] = entry
     return found

@@ -44,6 +44,7 @@ class Statements(NamedTuple):
     after_copy: str
     settle_successes: str
     settle_others: str
+    promote: str
     claim: str
 
 
@@ -76,6 +77,7 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         after_copy=_AFTER_COPY.format(announce=announce_many, **names),
         settle_successes=_SETTLE_SUCCESSES.format(**names),
         settle_others=_SETTLE_OTHERS.format(finished=", ".join(f"'{one.value}'" for one in sorted(FINISHED)), **names),
+        promote=_PROMOTE.format(**names),
         claim=_CLAIM.format(**names),
     )
 
@@ -273,6 +275,29 @@ counted AS (
       cancelled = s.cancelled + excluded.cancelled, run_seconds = s.run_seconds + excluded.run_seconds
 )
 SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_agg(id) END FROM settled
+"""
+)
+
+# Jobs on which something hangs are left, and counted.
+_PROMOTE = (
+    "WITH "
+    + _CLOCK
+    + """,
+due AS MATERIALIZED (
+  SELECT id, status, followups FROM {jobs}
+  WHERE status IN ('scheduled', 'retrying') AND run_at <= (SELECT now FROM clock)
+  ORDER BY run_at, id LIMIT %(most)s FOR UPDATE SKIP LOCKED
+),
+queued AS (
+  UPDATE {jobs} j SET status = 'queued', updated_at = clock.now
+  FROM due, clock WHERE j.id = ANY (ARRAY[due.id]) AND due.followups IS NULL
+  RETURNING j.id, due.status AS source
+),
+history AS (
+  INSERT INTO {events} (job_id, event_type, from_status, to_status, created_at)
+  SELECT id, 'due', source, 'queued', clock.now FROM queued, clock
+)
+SELECT (SELECT count(*) FROM queued), (SELECT count(*) FROM due WHERE followups IS NOT NULL)
 """
 )
 

@@ -19,6 +19,7 @@ from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.damaged_rows import salvage_claims
 from sloppyjobs.storage.jobs.lanes import Lanes
+from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest
@@ -44,6 +45,7 @@ class PostgresClaims(Claims):
         super().__init__(database, lanes, settlement, unanswered)
         self._pool = pool
         self._sql = sql
+        self.promotion = PostgresPromotion(self, sql.promote)
 
     def turns(self) -> PostgresTurns:
         """What is begun is sent at once: the server works on it, and we on something else."""
@@ -182,6 +184,22 @@ class PostgresClaims(Claims):
         # On connections of our own making every instant is in UTC already.
         in_utc = found[0][_CLAIMED_AT].tzinfo is UTC
         return rows.claims(found, worker_id, rows.as_is if in_utc else self.database.from_driver)
+
+
+class PostgresPromotion(Promotion):
+    """By one statement, in one round trip: the loop of a worker waits for it."""
+
+    def __init__(self, claims: PostgresClaims, statement: str) -> None:
+        super().__init__(claims.database, claims.settlement.followups)
+        self._claims = claims
+        self._statement = statement
+
+    def promote(self, limit: int) -> int:
+        """Queue plain jobs here; those on which something hangs by the common way."""
+        values = {"most": limit, "now": self.database.injected_now()}
+        [answer] = self.database.retry(lambda: self._claims.send((self._statement, values)).answers())
+        promoted, left = answer.fetchone()
+        return int(promoted) + (super().promote(limit) if left else 0)
 
 
 class SentTransactions:

@@ -16,7 +16,6 @@ from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.new_rows import NewRows
-from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.operations import Operations
 from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, Fence
 
@@ -46,13 +45,9 @@ class SqliteClaims(Claims):
     def _sql(self) -> statements.Statements:
         return statements.statements(self.tables)
 
-    @cached_property
-    def _promotion(self) -> Promotion:
-        return Promotion(self.database, self.settlement.followups)
-
     def promote_due(self, connection: Connection) -> bool:
         """In the turn's own transaction: a commit for the sweep alone would write the same pages once more."""
-        return self._promotion.promote(connection, SWEEP_LIMIT) > 0
+        return self.promotion.promote_in(connection, SWEEP_LIMIT) > 0
 
     def open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
         """Two statements, whatever their number."""
