@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from sqlalchemy import Connection, Engine, Executable
+from sqlalchemy import Connection, Dialect, Engine, Executable
 from sqlalchemy.exc import DBAPIError
 
 
@@ -23,10 +23,15 @@ class Prepared:
 
     def __init__(self, statement: Executable, engine: Engine) -> None:
         options = {"render_postcompile": self.renders_limits}
-        compiled = statement.compile(dialect=engine.dialect, compile_kwargs=options)  # type: ignore[attr-defined]
+        dialect = self.dialect_for(engine)
+        compiled = statement.compile(dialect=dialect, compile_kwargs=options)  # type: ignore[attr-defined]
         self.sql: str = compiled.string
         self._names: Sequence[str] | None = compiled.positiontup
         self._fixed: Mapping[str, Any] = {k: v for k, v in compiled.params.items() if v is not None}
+
+    def dialect_for(self, engine: Engine) -> Dialect:
+        """What the statement is compiled for."""
+        return engine.dialect
 
     def bind(self, values: Mapping[str, Any]) -> Any:
         """The values in the order or form that the driver wants."""
