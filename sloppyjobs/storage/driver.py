@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Executable
+from sqlalchemy import Connection, Dialect, Engine, Executable
 from sqlalchemy.exc import DBAPIError
 
 
@@ -19,9 +19,13 @@ class Prepared:
     __slots__ = ("_fixed", "_names", "sql")
 
     def __init__(self, statement: Executable, engine: Engine) -> None:
-        compiled = statement.compile(dialect=engine.dialect)  # type: ignore[attr-defined]
+        compiled = statement.compile(dialect=self.dialect_for(engine))  # type: ignore[attr-defined]
         self.sql, self._names = as_executed(compiled)
         self._fixed: Mapping[str, Any] = {k: v for k, v in compiled.params.items() if v is not None}
+
+    def dialect_for(self, engine: Engine) -> Dialect:
+        """What the statement is compiled for."""
+        return engine.dialect
 
     def bind(self, values: Mapping[str, Any]) -> Any:
         """The values in the order or form that the driver wants."""

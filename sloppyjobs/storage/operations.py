@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs.claim import Claims
+from sloppyjobs.storage.jobs.followups import Followups
+from sloppyjobs.storage.jobs.held_rows import HeldRows
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.settle import Settle
@@ -19,5 +21,7 @@ class Operations:
 
     insert: Callable[[Database], Insert] = Insert
     """Writes new jobs."""
+    settle: Callable[[Database, HeldRows, Followups, Unanswered], Settle] = Settle
+    """Settles attempts."""
     claims: Callable[[Database, Lanes, Settle, Unanswered], Claims] = Claims
     """Claims, and the turns of a worker, each of which settles and claims."""

@@ -30,7 +30,6 @@ from sloppyjobs.storage.jobs.leases import Leases
 from sloppyjobs.storage.jobs.linked_insert import LinkedInsert, is_linked
 from sloppyjobs.storage.jobs.logs import JobLogs
 from sloppyjobs.storage.jobs.lookup import JobLookup
-from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.sweep import Sweeper
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.jobs.unanswered import Unanswered
@@ -79,7 +78,7 @@ class SqlStore:
         held_rows = HeldRows(database)
         self.migrations = Migrations(database)
         self.inserts = hot.insert(database)
-        self.settlement = Settle(database, held_rows, followups, self.unanswered)
+        self.settlement = hot.settle(database, held_rows, followups, self.unanswered)
         self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered)
         self.leases = Leases(database, held_rows)
         self.lookup = JobLookup(database)

@@ -6,11 +6,20 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from sqlalchemy import func, select
 
 from sloppyjobs import Jobs
 
 JOBS = 400
+DATABASES = {"sqlite": "ready_sqlite_url", "postgres": "postgres_url", "mariadb": "new_mariadb_url"}
+
+
+@pytest.fixture(params=DATABASES)
+def database_url(request: pytest.FixtureRequest) -> str:
+    """The URL of an initialised database; the test runs once on each kind that is supported."""
+    url: str = request.getfixturevalue(DATABASES[request.param])
+    return url
 
 
 def claim_and_complete(url: str, number: int, begin: Callable[[], object]) -> list[tuple[str, int, bool]]:
@@ -52,9 +61,9 @@ def statuses(jobs: Jobs) -> dict[str, int]:
         return {status: number for status, number in connection.execute(query)}  # noqa: C416
 
 
-def test_six_processes_share_the_jobs_and_complete_each_once(database_url: str, crowd: Any) -> None:
+def test_eight_processes_share_the_jobs_and_complete_each_once(database_url: str, crowd: Any) -> None:
     jobs = fill(database_url, JOBS)
-    shares = crowd("claim_and_complete", database_url, 6)
+    shares = crowd("claim_and_complete", database_url, 8)
     done = [tuple(one) for share in shares for one in share]
     assert Counter(accepted for _, _, accepted in done) == {True: JOBS}
     assert Counter(attempt for _, attempt, _ in done) == {1: JOBS}
@@ -65,7 +74,7 @@ def test_six_processes_share_the_jobs_and_complete_each_once(database_url: str, 
 
 def test_an_attempt_is_claimed_by_one_process_even_when_leases_run_out_at_once(database_url: str, crowd: Any) -> None:
     jobs = fill(database_url, 60, max_attempts=1_000)
-    shares = crowd("claim_with_leases_that_run_out", database_url, 6)
+    shares = crowd("claim_with_leases_that_run_out", database_url, 8)
     done = [tuple(one) for share in shares for one in share]
     claimed = Counter((job_id, attempt) for job_id, attempt, _ in done)
     accepted = Counter(job_id for job_id, _, accepted in done if accepted)

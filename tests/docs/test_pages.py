@@ -17,12 +17,17 @@ def _name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+EMPTY = {"postgresql": "empty_postgres_url", "mariadb": "empty_mariadb_url"}
+"""The fixtures for the databases that pages ask for."""
+
+
 @pytest.mark.parametrize("path", executed_pages(), ids=_name)
 def test_the_page_does_what_it_says(path: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     page = read(path)
     more = {}
-    if page.settings.get("database") == "postgresql":
-        more["DATABASE_URL"] = request.getfixturevalue("empty_postgres_url")
+    database = page.settings.get("database")
+    if database is not None:
+        more["DATABASE_URL"] = request.getfixturevalue(EMPTY[database])
     with Run(page, tmp_path, clean_environment(**more)) as run:
         run.all()
 

@@ -111,7 +111,7 @@ class Settle:
         plain = [s for s in passed if s.decision.path == _SUCCEEDED]
         others = [s for s in passed if s.decision.path != _SUCCEEDED]
         if plain:
-            self._write_successes(cursor, plain, now)
+            self.write_successes(cursor, plain, now)
         if others:
             self._write_others(cursor, others, now)
         counters.count_settled(self.database, cursor, passed, found, now)
@@ -119,7 +119,8 @@ class Settle:
         if flagged:
             self.followups.after(connection, flagged)
 
-    def _write_successes(self, cursor: Any, settled: Sequence[Settlement], now: datetime) -> None:
+    def write_successes(self, cursor: Any, settled: Sequence[Settlement], now: datetime) -> None:
+        """The jobs, attempts and events of attempts that went well; ``Conflict`` where a job is not held any more."""
         given = as_json([settlement_sql.success(s) for s in settled])
         values = {"given": given, "now": self.database.to_driver(now)}
         changed = settlement_sql.prepared(self.database, settlement_sql.succeed_jobs).run(cursor, values)

@@ -33,10 +33,9 @@ from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.dialects.mariadb import connections, error_codes, server
 from sloppyjobs.storage.dialects.mariadb.error_codes import code_of
 from sloppyjobs.storage.dialects.mariadb.json_rows import json_table
-from sloppyjobs.storage.dialects.mariadb.prepared import UpdateFromGiven, WithLists
+from sloppyjobs.storage.dialects.mariadb.prepared import JsonRows, UpdateFromGiven, WithLists
 from sloppyjobs.storage.dialects.mariadb.schema import STYLE
 from sloppyjobs.storage.driver import Prepared
-from sloppyjobs.storage.schema.instant_values import from_text
 from sloppyjobs.storage.schema.tables import Tables
 
 if TYPE_CHECKING:
@@ -73,8 +72,8 @@ class MariaDbDialect(Dialect):
             yield connection
 
     def prepared(self, statement: Executable, engine: Engine) -> Prepared:
-        """Lists as values."""
-        return WithLists(statement, engine)
+        """Lists as values, and rows as JSON."""
+        return JsonRows(statement, engine) if isinstance(statement, Select) else WithLists(statement, engine)
 
     def refuse_caller(self, connection: Connection) -> None:
         """In autocommit mode there is no transaction."""
@@ -134,10 +133,9 @@ class MariaDbDialect(Dialect):
         return instant.astimezone(UTC).replace(tzinfo=None)
 
     def from_driver(self, value: Any) -> datetime | None:
-        """The instant, which is in UTC; ``ValueError`` for a day that does not exist, which drivers pass on as text."""
-        if isinstance(value, str):
-            return from_text(value)
-        return None if value is None else value.replace(tzinfo=UTC)
+        """The instant, which is in UTC; ``ValueError`` for a day that does not exist."""
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        return None if moment is None else moment.replace(tzinfo=UTC)
 
     def any_of(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``IN`` with the values themselves: a subquery would be executed for each row of an update."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -10,26 +11,41 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Select
 
-from sloppyjobs.domain.model import Job, NewJob
+from sloppyjobs.domain.model import Job, NewJob, Settlement
 from sloppyjobs.domain.states import Status
+from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.mariadb import statements
+from sloppyjobs.storage.dialects.mariadb.prepared import with_list
+from sloppyjobs.storage.dialects.mariadb.turns import SideBySideTurns
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.new_rows import NewRows
 from sloppyjobs.storage.jobs.settle import Settle
+from sloppyjobs.storage.jobs.settlement_sql import as_json
 from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.operations import Operations
-from sloppyjobs.storage.ports.claims import Fence
+from sloppyjobs.storage.ports.claims import Fence, Turns
+
+LONGEST = 2_000_000
+"""Characters of payloads in one statement. Written as JSON and then as SQL a character takes up to eight bytes, and a
+server's default for a statement is 16 MiB."""
+
+ALIKE = 4
+"""Successes of one owner, number and result that are worth statements of their own."""
 
 
 class MariaDbInsert(Insert):
     """Columns in which jobs differ travel as JSON, the others once."""
 
     def insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
-        """All of them in two statements."""
+        """All of them in two statements, unless they are too long for that."""
+        if len(new) > 1 and sum(len(job.payload) for job in new) > LONGEST:
+            half = len(new) // 2
+            first = self.insert_rows(connection, new[:half], now)
+            return first + self.insert_rows(connection, new[half:], now + half * self.database.step)
         cursor, made = cursor_of(connection), NewRows(new, now, self.database.step)
         shared, own = made.values(self.database.to_driver)
         self.add_queues(cursor, made.queues(), self.database.to_driver(now))
@@ -44,6 +60,36 @@ class MariaDbInsert(Insert):
         if Status.QUEUED in made.statuses:
             self.dialect.announce(connection)
         return made.jobs()
+
+
+class MariaDbSettle(Settle):
+    """Successes that are alike, which most are, are settled without a join."""
+
+    @cached_property
+    def _sql(self) -> statements.SuccessStatements:
+        return statements.success_statements(self.database.tables)
+
+    def write_successes(self, cursor: Any, settled: Sequence[Settlement], now: datetime) -> None:
+        """Three statements for each group of one owner, number of attempt and result."""
+        alike: dict[Any, list[Settlement]] = defaultdict(list)
+        for one in settled:
+            alike[one.worker_id, one.attempt, one.decision.result].append(one)
+        few = [one for group in alike.values() if len(group) < ALIKE for one in group]
+        if few:
+            super().write_successes(cursor, few, now)
+        for (owner, attempt, result), group in alike.items():
+            if len(group) >= ALIKE:
+                values = {
+                    "given": as_json([(one.job_id, attempt, one.run_seconds) for one in group]),
+                    "owner": owner,
+                    "attempt": attempt,
+                    "result": result,
+                    "now": self.database.to_driver(now),
+                }
+                ids = [one.job_id for one in group]
+                all_changed(_with_ids(cursor, self._sql.succeed, ids, values), len(group))
+                cursor.execute(self._sql.close, values)
+                cursor.execute(self._sql.record, values)
 
 
 class MariaDbLanes(Lanes):
@@ -61,21 +107,30 @@ class MariaDbClaims(Claims):
     def __init__(self, database: Database, _lanes: Lanes, settlement: Settle, unanswered: Unanswered) -> None:
         super().__init__(database, MariaDbLanes(database), settlement, unanswered)
 
+    def turns(self) -> Turns:
+        """Side by side."""
+        return SideBySideTurns(self.settlement.settle, self.claim)
+
     @cached_property
     def _sql(self) -> statements.ClaimStatements:
         return statements.claim_statements(self.tables)
 
     def take(self, cursor: Any, values: Mapping[str, Any]) -> int:
         """By primary key."""
-        changed: int = cursor.execute(self._sql.take, {**values, "ids": tuple(values["ids"])})
-        return changed
+        return _with_ids(cursor, self._sql.take, values["ids"], values)
 
     def open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
         """Two statements, whatever their number."""
         if taken:
-            values = {"ids": tuple(id for id, _ in taken), "worker": worker_id, "now": moment}
-            cursor.execute(self._sql.open_attempts, values)
-            cursor.execute(self._sql.record_claims, values)
+            ids, values = [id for id, _ in taken], {"worker": worker_id, "now": moment}
+            _with_ids(cursor, self._sql.open_attempts, ids, values)
+            _with_ids(cursor, self._sql.record_claims, ids, values)
 
 
-OPERATIONS = Operations(insert=MariaDbInsert, claims=MariaDbClaims)
+def _with_ids(cursor: Any, statement: str, ids: Sequence[str], values: Mapping[str, Any]) -> int:
+    sql, given = with_list(statement, "%(ids)s", ids)
+    changed: int = cursor.execute(sql, {**values, "ids": given})
+    return changed
+
+
+OPERATIONS = Operations(insert=MariaDbInsert, settle=MariaDbSettle, claims=MariaDbClaims)

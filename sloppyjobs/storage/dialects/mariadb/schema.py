@@ -31,9 +31,20 @@ class ByteString(String):
     __visit_name__ = "sloppy_byte_string"
 
 
+class LongByteString(LONGTEXT):
+    """Text of any length; of the same collation, or it could not be in one expression with other texts."""
+
+    __visit_name__ = "sloppy_long_byte_string"
+
+
 @compiles(ByteString, *NAMES)
 def _byte_string(kind: ByteString, compiler: Any, **_options: Any) -> str:
     return f"VARCHAR({kind.length}) CHARACTER SET utf8mb4 {_collate(compiler.dialect)}"
+
+
+@compiles(LongByteString, *NAMES)
+def _long_byte_string(_kind: LongByteString, compiler: Any, **_options: Any) -> str:
+    return f"LONGTEXT CHARACTER SET utf8mb4 {_collate(compiler.dialect)}"
 
 
 def _collate(dialect: Any) -> str:
@@ -52,9 +63,13 @@ class MariaDbTypes(ColumnTypes):
         """The collation that compares byte by byte."""
         return ByteString(length)
 
+    def short_text(self, length: int) -> TypeEngine[Any]:
+        """As ``text``: all texts have one collation."""
+        return ByteString(length)
+
     def long_text(self) -> TypeEngine[Any]:
         """``TEXT`` ends at 64 KiB."""
-        return LONGTEXT()
+        return LongByteString()
 
     def number(self) -> TypeEngine[Any]:
         """``FLOAT`` has six digits."""
