@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "admin": "Admin",
+    "domain.dependencies": "After Result",
     "domain.model": "Attempt Claim Event Job",
     "domain.redaction": "Redactor",
     "domain.retry": "NO_RETRY Retry",
@@ -17,8 +18,9 @@ _NAMES = {
     "enqueue.definitions": "Cancel Definition RetryLater Snooze",
     "enqueue.option_types": "EnqueueOptions",
     "errors": "DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload InvalidSchedule"
-    " InvalidTransition JobAborted JobsError JobTimeout KeyConflict LeaseExpired LockConflict ReadTimeout SchemaMissing"
-    " SchemaVersionMismatch StaleLease StorageUnavailable UnknownJob UnknownQueue UnknownSchedule WaitTimeout",
+    " InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired LockConflict"
+    " ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
+    " StorageUnavailable UnknownJob UnknownQueue UnknownSchedule WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",

@@ -141,6 +141,12 @@ class KeyConflict(JobsError):
         """The same in few words, without names."""
 
 
+class InvalidWorkflow(JobsError):
+    """A job depends on one that does not exist, on too many, or on itself. Nothing was written."""
+
+    code = PREFIX + "INVALID_WORKFLOW"
+
+
 class LockConflict(JobsError):
     """Somebody else holds the lock."""
 

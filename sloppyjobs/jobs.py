@@ -6,12 +6,14 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from msgspec import structs
 from sqlalchemy import URL, Connection, Engine
 
 from sloppyjobs.domain import failures, options, payload
+from sloppyjobs.domain.dependencies import Dependency
 from sloppyjobs.domain.expiry import EXPIRED, expired
 from sloppyjobs.domain.model import Claim, Ended, Job, NewJob, Settlement
 from sloppyjobs.domain.retry import Retry
@@ -19,7 +21,7 @@ from sloppyjobs.domain.states import Cancelled, Failed, Outcome, Succeeded, deci
 from sloppyjobs.enqueue.asynchronous import AsyncJobs
 from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
-from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, EnqueueOptions, Item, Moment
+from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, EnqueueOptions, Item, Moment, Parents
 from sloppyjobs.enqueue.request import NewJobs, connection_of, inherited_options
 from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
 from sloppyjobs.ids import Ids
@@ -150,6 +152,8 @@ class Jobs(Defining, AsyncJobs):
         correlation_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         principal: str | None = None,
+        depends_on: Parents | None = None,
+        depends_on_any: bool | None = None,
         tags: Iterable[str] | None = None,
         expires: Duration | None = None,
         business_key: str | None = None,
@@ -165,7 +169,8 @@ class Jobs(Defining, AsyncJobs):
         ``existing`` set. So is one whose ``business_key`` a live job has, unless ``on_conflict`` says "reject"
         (``KeyConflict``) or "replace"; ``unique="pending"`` gives the key up when the job starts, and ``unique_for``
         keeps it for that long even if the job ends sooner. A job that ``expires`` is cancelled unless it has started
-        within so many seconds. Raises, before anything is written, ``UnknownJob``,
+        within so many seconds. One that ``depends_on`` others waits until all of them have ended as it needs, or with
+        ``depends_on_any`` one of them. Raises, before anything is written, ``UnknownJob``,
         ``InvalidPayload`` or ``InvalidOption``.
         """
         given = {
@@ -180,6 +185,8 @@ class Jobs(Defining, AsyncJobs):
             "correlation_id": correlation_id,
             "metadata": metadata,
             "principal": principal,
+            "depends_on": depends_on,
+            "depends_on_any": depends_on_any,
             "tags": tags,
             "expires": expires,
             "business_key": business_key,
@@ -210,6 +217,22 @@ class Jobs(Defining, AsyncJobs):
     def enqueue_at(self, name: str, payload: Any, when: Moment, **options: Unpack[DelayedOptions]) -> Job:
         """Enqueue for an instant; one in the past is due at once."""
         return self.enqueue(name, payload, run_at=when, **options)
+
+    def chain(
+        self,
+        items: Iterable[Item],
+        *,
+        session: Session | scoped_session[Any] | None = None,
+        connection: Connection | None = None,
+    ) -> list[Job]:
+        """Write jobs of which each waits for the success of the one before, all or none: items as ``enqueue_many``."""
+        given = list(items)
+        new = self._new_jobs().many(given, self._internals.ids.many("job", len(given))) if given else []
+        linked = new[:1]
+        for before, job in pairwise(new):
+            after = (*job.terms.depends_on, Dependency(before.id, "success"))
+            linked.append(structs.replace(job, terms=structs.replace(job.terms, depends_on=after)))
+        return self._insert(linked, session, connection) if linked else []
 
     def replace(
         self,

@@ -168,6 +168,7 @@ def purge(
     storage.cleanup.remove_deaths(now - ago(CAUSES_KEPT), limit)
     storage.cleanup.remove_retry_runs(now - ago(CAUSES_KEPT), limit)
     storage.cleanup.remove_keys(now - ago(GONE_AFTER), limit)
+    storage.cleanup.release_waiting(limit)
     return PurgeResult(
         jobs=moved.count,
         archived=archive,

@@ -52,6 +52,7 @@ ADVICE = {
     " was done, or repeat it with the same `idempotency_key`.",
     "InvalidTransition": "Look at the job again: it has moved on since.",
     "Expired": "Nothing: the job was not to be run late. Give it more time with a longer `expires`, or add workers.",
+    "InvalidWorkflow": "Name jobs that exist, fewer of them, and no circle.",
     "KeyConflict": "Wait for the job that has the key, or cancel it; or enqueue with another `on_conflict`.",
     "LockConflict": "Try later, or leave the work to whoever holds the lock.",
     "HandlerFailed": "Read the traceback, repair the cause, and retry.",

@@ -23,7 +23,7 @@ events of a job, oldest first, tell its whole life, and the last one gives its s
 
 STATUSES = {
     Status.SCHEDULED: "Not due yet.",
-    Status.WAITING: "Blocked on other jobs. Nothing enqueues such jobs yet.",
+    Status.WAITING: "It waits for other jobs to end.",
     Status.QUEUED: "Due; the next free worker takes it.",
     Status.PROCESSING: "A worker runs it, under a lease.",
     Status.SUCCEEDED: "Done.",

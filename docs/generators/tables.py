@@ -217,6 +217,16 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         "One row for each tag of each job, by which jobs are listed.",
         {"tag": "The tag.", "created_at": "When the job was enqueued.", "job_id": "The job."},
     ),
+    "dependencies": (
+        "One row for each job that another one waits for, or has waited for.",
+        {
+            "child_id": "The job that waits.",
+            "parent_id": "The job that it waits for.",
+            "needs": "Which end of the parent it needs: `success`, `failure` or `always`.",
+            "result_test": "What the result of the parent must be, as JSON.",
+            "state": "0 while it is open, 1 where it is met, 2 where the parent has ended otherwise.",
+        },
+    ),
     "logs": (
         "What handlers logged, a bounded number of lines for each job.",
         {

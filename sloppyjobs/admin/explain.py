@@ -10,6 +10,7 @@ from sloppyjobs import errors
 from sloppyjobs.admin.job_facts import Facts
 from sloppyjobs.admin.sentences import At, Part, Relative, Sentence, Since, Write, plain, span
 from sloppyjobs.admin.workers import works_on
+from sloppyjobs.domain.dependencies import EdgeState
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status
 from sloppyjobs.views import CappedCount, Explanation, Reason, WorkerView
@@ -45,7 +46,7 @@ def _told(job: Job, error: str | None, facts: Facts) -> Iterable[Told]:
     elif job.status is Status.PAUSED:
         yield _paused(job, facts)
     elif job.status is Status.WAITING:
-        yield Told("waiting", ("It waits for other jobs to finish.",))
+        yield Told("waiting", (_waits_for(facts),))
     elif job.status in (Status.SCHEDULED, Status.RETRYING):
         yield _not_due(job, facts)
         yield from _obstacles(job, facts)
@@ -211,6 +212,20 @@ def _taken_over(job: Job, facts: Facts) -> str:
 
 def _next_check(facts: Facts) -> str:
     return "The next check by a worker" if facts.workers else "No worker is live now; the first one that starts"
+
+
+def _waits_for(facts: Facts) -> str:
+    waits = [edge for edge in facts.parents if edge.state is EdgeState.OPEN]
+    if not waits:
+        return "It waits for other jobs to finish."
+    named = [
+        f"{f'{edge.job_id} ({edge.name})' if edge.job_id else 'one in another queue'} is {edge.status}"
+        for edge in waits[:3]
+    ]
+    more = f" and {len(waits) - 3} more" if len(waits) > 3 else ""
+    noun = "job" if len(waits) == 1 else f"{len(waits)} jobs"
+    advice = " Retry what is dead, or cancel this job." if any(edge.status is Status.DEAD for edge in waits) else ""
+    return f"It waits for {noun}: {', '.join(named)}{more}.{advice}"
 
 
 def _paused(job: Job, facts: Facts) -> Told:

@@ -11,8 +11,12 @@ from sloppyjobs.admin.workers import live_workers, worker_view
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.ports import Store, reads
+from sloppyjobs.storage.ports.dependencies import EdgeRow
 from sloppyjobs.storage.ports.reads import Count
 from sloppyjobs.views import CappedCount, WorkerView
+
+PARENTS = 50
+"""Jobs that it waits for of which an explanation knows."""
 
 Shown = Callable[[str | None], str | None]
 """Takes the secrets out of a text."""
@@ -56,19 +60,22 @@ class Facts(NamedTuple):
     """The worker that holds the job; of a job whose attempt others ended, the one that ran it. None if unknown."""
     attempt: LastAttempt | None = None
     last_event: LastEvent | None = None
+    parents: Sequence[EdgeRow] = ()
+    """The jobs that it waits for, those first that have not ended as it needs; without a name where it is hidden."""
 
 
-def facts_about(storage: Store, job: Job, shown: Shown) -> Facts:
-    """The facts about a job; ``shown`` redacts texts."""
-    return storage.snapshot(lambda: _facts(storage, job, shown))
+def facts_about(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None = None) -> Facts:
+    """The facts about a job; ``shown`` redacts texts, and of queues outside of ``scope`` nothing is told."""
+    return storage.snapshot(lambda: _facts(storage, job, shown, scope))
 
 
-def _facts(storage: Store, job: Job, shown: Shown) -> Facts:
+def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) -> Facts:
     now = storage.clock.now()
     row = storage.overview.surroundings(job)
     workers = storage.overview.recent_workers()
     ahead = storage.overview.jobs_ahead(job) if job.status is Status.QUEUED else Count(0, False)
     attempt = None if row is None or row.attempt is None else LastAttempt(*row.attempt)
+    waits = job.status is Status.WAITING
     holder_id = _holder_id(job, attempt)
     last_event = None
     if row is not None and row.event is not None:
@@ -82,6 +89,10 @@ def _facts(storage: Store, job: Job, shown: Shown) -> Facts:
         next((worker_view(worker, now) for worker in workers if worker.id == holder_id), None),
         attempt,
         last_event,
+        [
+            edge if scope is None or edge.queue in scope else edge._replace(job_id="", name="")
+            for edge in (storage.dependencies.neighbours(job.id, PARENTS).parents if waits else ())
+        ],
     )
 
 

@@ -27,6 +27,7 @@ from sloppyjobs.admin.sentences import Write, plain
 from sloppyjobs.admin.summaries import queue_views, stats
 from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
+from sloppyjobs.domain import options
 from sloppyjobs.domain.states import Status
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import parts_of_short
@@ -34,10 +35,13 @@ from sloppyjobs.paging import Paging
 from sloppyjobs.paging import page_size as checked_size
 from sloppyjobs.schedules.registry import Schedules
 from sloppyjobs.storage.ports import Store
+from sloppyjobs.storage.ports.dependencies import EdgeRow
 from sloppyjobs.views import (
     AttemptView,
     AuditEntry,
     BulkResult,
+    DependenciesView,
+    DependencyView,
     EventView,
     Explanation,
     JobRow,
@@ -192,14 +196,28 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         show = partial(self._presenter().log, name)
         return self._page(paging, read, lambda one: (one.id,), show, cursor, page_size)
 
-    def explain(self, id: str, *, write: Write = plain) -> Explanation:
+    def dependencies(self, id: str, *, scope: Iterable[str] | None = None, limit: int = 100) -> DependenciesView:
+        """What a job waits for, and what waits for it: up to ``limit`` of each. ``scope`` hides other queues."""
+        job = self._storage.lists.known_job(id)
+        limit = options.whole("limit", limit, least=1, most=500)
+        found = self._storage.dependencies.neighbours(job.id, limit + 1)
+        visible = scope_of(scope)
+        shown = [
+            tuple(_dependency_view(edge) for edge in edges[:limit] if visible is None or edge.queue in visible)
+            for edges in found
+        ]
+        return DependenciesView(parents=shown[0], children=shown[1], more=max(map(len, found)) > limit)
+
+    def explain(self, id: str, *, write: Write = plain, scope: Iterable[str] | None = None) -> Explanation:
         """Why the job is not running, or how it ended: the answer first. ``UnknownJob`` for an unknown id.
 
-        ``write`` makes text of each sentence; the default writes instants in UTC.
+        ``write`` makes text of each sentence; the default writes instants in UTC. ``scope`` keeps jobs of other queues
+        from being named.
         """
         job = self._storage.lists.known_job(id)
         shown = partial(self._presenter().text, job.name)
-        return explain(job, shown(job.error_message), facts_about(self._storage, job, shown), write)
+        facts = facts_about(self._storage, job, shown, scope_of(scope))
+        return explain(job, shown(job.error_message), facts, write)
 
     @staticmethod
     def actions(job: JobRow | Status | str) -> tuple[str, ...]:
@@ -391,3 +409,14 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
 
 def _as_is(row: Any) -> Any:
     return row
+
+
+def _dependency_view(edge: EdgeRow) -> DependencyView:
+    return DependencyView(
+        job_id=edge.job_id,
+        name=edge.name,
+        queue=edge.queue,
+        status=edge.status,
+        needs=edge.needs,
+        state=edge.state.name.lower(),
+    )

@@ -16,7 +16,7 @@ from sloppyjobs.cli.paging import more
 from sloppyjobs.cli.params import as_json, filtered, paged, settled
 from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.domain.redaction.redactor import Preview
-from sloppyjobs.views import AttemptView, EventView, Explanation, JobRow, JobView, LogView, Page
+from sloppyjobs.views import AttemptView, DependenciesView, EventView, Explanation, JobRow, JobView, LogView, Page
 
 WIDE = 100
 """From how many columns on a list of jobs shows whole ids."""
@@ -127,11 +127,12 @@ def show(target: Target, id: str, as_json: bool) -> None:
     admin = target.admin
     id = admin.whole_id(id)
     job = admin.get_job(id)
-    history = {
+    history: dict[str, Any] = {
         "attempts": admin.attempts(id, page_size=100).items,
         "events": admin.events(id, page_size=100).items,
         "logs": admin.logs(id, page_size=100).items,
     }
+    history["dependencies"] = admin.dependencies(id)
     document = {**msgspec.structs.asdict(job), **history}
     output.emit(document, as_json, lambda out: _render_job(out, job, history, target.now()))
 
@@ -141,6 +142,7 @@ def _render_job(out: Console, job: JobView, history: dict[str, Any], now: dateti
     _render_preview(out, "payload", job.payload_preview)
     if job.result_preview is not None:
         _render_preview(out, "result", job.result_preview)
+    _render_dependencies(out, history["dependencies"])
     _render_attempts(out, history["attempts"], now)
     _render_events(out, history["events"])
     _render_logs(out, history["logs"])
@@ -200,6 +202,16 @@ def _render_preview(out: Console, name: str, preview: Preview) -> None:
     notes += ["cut"] if preview.truncated else []
     _heading(out, name + (f" [dim]({', '.join(notes)})[/]" if notes else ""))
     out.print(output.block(preview.text), soft_wrap=True)
+
+
+def _render_dependencies(out: Console, found: DependenciesView) -> None:
+    for heading, edges in (("waits for", found.parents), ("is waited for by", found.children)):
+        if edges:
+            _heading(out, heading)
+            made = output.table("ID", "NAME", "STATUS", "NEEDS", "", whole=("ID", "STATUS"))
+            for edge in edges:
+                made.add_row(edge.job_id, output.plain(edge.name), output.word(edge.status), edge.needs, edge.state)
+            out.print(made)
 
 
 def _render_attempts(out: Console, attempts: tuple[AttemptView, ...], now: datetime) -> None:

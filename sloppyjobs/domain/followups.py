@@ -15,3 +15,7 @@ class Followup(IntFlag):
     PERMIT = 8
     PENDING_KEY = 16
     """A business key, until the job starts."""
+    PARENTS = 32
+    """Other jobs that it waits for."""
+    ANY_PARENT = 64
+    """One of them is enough."""

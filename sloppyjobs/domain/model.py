@@ -19,6 +19,8 @@ from sloppyjobs.domain.states import AttemptStatus, Decision, Status
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from sloppyjobs.domain.dependencies import Dependency
+
     # A plain ``Job`` is a ``Job[Any]``.
     R = TypeVar("R", covariant=True, default=Any)
 else:
@@ -113,13 +115,26 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     expires_at: datetime | None = None
     tags: str | None = None
     """As JSON, as they are stored."""
+    depends_on: tuple[Dependency, ...] = ()
+    depends_on_any: bool = False
+    waits: bool = False
+    """Whether a job with dependencies must wait; storage decides it, which sees the other jobs."""
+
+    @property
+    def linked(self) -> bool:
+        """Whether the job has rows besides its own, or takes the place of another."""
+        alone = self.business_key is None and self.tags is None and self.expires is None and self.supersedes is None
+        return bool(self.depends_on) or not alone
 
     @property
     def followups(self) -> int | None:
         """What hangs on the job from the start; None for a plain one."""
-        if self.business_key is None:
-            return None
-        return Followup.PENDING_KEY if self.unique == "pending" else Followup.KEY
+        bits = 0
+        if self.business_key is not None:
+            bits |= Followup.PENDING_KEY if self.unique == "pending" else Followup.KEY
+        if self.depends_on:
+            bits |= Followup.PARENTS | (Followup.ANY_PARENT if self.depends_on_any else 0)
+        return bits or None
 
 
 class NewJob(msgspec.Struct, frozen=True, gc=False):

@@ -45,7 +45,7 @@ class AttemptStatus(StrEnum):
 
 EDGES: Mapping[Status, frozenset[Status]] = {
     Status.SCHEDULED: frozenset({Status.QUEUED, Status.CANCELLED, Status.PAUSED}),
-    Status.WAITING: frozenset({Status.QUEUED, Status.SCHEDULED, Status.CANCELLED}),
+    Status.WAITING: frozenset({Status.QUEUED, Status.SCHEDULED, Status.CANCELLED, Status.PAUSED}),
     Status.QUEUED: frozenset({Status.PROCESSING, Status.CANCELLED, Status.DELETED, Status.PAUSED}),
     Status.PROCESSING: frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}),
     Status.SUCCEEDED: frozenset({Status.DELETED}),
@@ -53,7 +53,7 @@ EDGES: Mapping[Status, frozenset[Status]] = {
     Status.RETRYING: frozenset({Status.QUEUED, Status.CANCELLED, Status.PAUSED}),
     Status.DEAD: frozenset({Status.QUEUED, Status.DELETED}),
     Status.CANCELLED: frozenset({Status.DELETED}),
-    Status.PAUSED: frozenset({Status.SCHEDULED, Status.QUEUED, Status.RETRYING, Status.CANCELLED}),
+    Status.PAUSED: frozenset({Status.SCHEDULED, Status.QUEUED, Status.RETRYING, Status.WAITING, Status.CANCELLED}),
     Status.DELETED: frozenset(),
 }
 

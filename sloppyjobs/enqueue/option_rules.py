@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.business_keys import ON_CONFLICT, UNIQUE
+from sloppyjobs.domain.dependencies import dependencies
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.tags import encode_tags
 from sloppyjobs.errors import InvalidOption
@@ -89,6 +90,10 @@ def refuse_together(chosen: Collection[str]) -> None:
     """Raise ``InvalidOption`` for options that exclude each other, and for those that need another one."""
     if "delay" in chosen and "run_at" in chosen:
         raise InvalidOption("delay and run_at exclude each other: pass one of them")
+    if "depends_on_any" in chosen and "depends_on" not in chosen:
+        raise InvalidOption(
+            "depends_on_any says something of dependencies: pass depends_on as well", field="depends_on_any"
+        )
     alone = next((option for option in OF_KEYS if option in chosen), None)
     if alone is not None and "business_key" not in chosen:
         raise InvalidOption(f"{alone} says something of a business key: pass business_key as well", field=alone)
@@ -107,6 +112,8 @@ OPTIONS: dict[str, Option] = {
     "correlation_id": _key("correlation_id"),
     "metadata": Option(_metadata, _metadata_of_many),
     "principal": _key("principal"),
+    "depends_on": _checked("depends_on", lambda _option, value: dependencies(value)),
+    "depends_on_any": _checked("depends_on_any", lambda option, value: options.one_of(option, value, (True, False))),
     "tags": Option(_tags, _tags_of_many),
     "expires": _checked("expires", lambda option, value: options.seconds(option, value, zero=False)),
     "business_key": _key("business_key"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from sloppyjobs.domain.dependencies import After
+from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.retry import Retry
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session, scoped_session
 
 Duration = float | timedelta
+Parents = Job[Any] | str | After | Sequence[Job[Any] | str | After]
+"""Jobs to wait for."""
 Moment = datetime | str
 
 
@@ -26,6 +30,8 @@ class _Terms(TypedDict, total=False):
     correlation_id: str | None
     metadata: Mapping[str, Any] | None
     principal: str | None
+    depends_on: Parents | None
+    depends_on_any: bool | None
     tags: Iterable[str] | None
     expires: Duration | None
     business_key: str | None

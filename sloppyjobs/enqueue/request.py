@@ -82,7 +82,8 @@ class NewJobs:
         definition = self._definitions.require(name)
         fields = default_terms(definition) | self._host_terms()
         chosen = [option for option in OPTIONS if given.get(option) is not None]
-        refuse_together(chosen)
+        if chosen:
+            refuse_together(chosen)
         for option in chosen:
             fields |= OPTIONS[option].read(given[option], fields)
         if (expires := fields["expires"]) is not None and expires <= (fields.get("delay") or 0):

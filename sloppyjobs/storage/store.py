@@ -21,13 +21,14 @@ from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.doctor import Doctor
 from sloppyjobs.storage.inspection import SqlInspection
 from sloppyjobs.storage.jobs.commands import Commands
+from sloppyjobs.storage.jobs.dependencies import Dependencies
 from sloppyjobs.storage.jobs.expiries import Expiries
 from sloppyjobs.storage.jobs.followups import Followups
 from sloppyjobs.storage.jobs.held_rows import HeldRows
 from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.leases import Leases
-from sloppyjobs.storage.jobs.linked_insert import LinkedInsert, is_linked
+from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
 from sloppyjobs.storage.jobs.logs import JobLogs
 from sloppyjobs.storage.jobs.lookup import JobLookup
 from sloppyjobs.storage.jobs.sweep import Sweeper
@@ -87,7 +88,9 @@ class SqlStore:
         self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, Expiries(database, self.transitions))
         self.keys = Keys(database)
         self.keys.follow(followups)
-        self.linked_inserts = LinkedInsert(database, self.inserts, self.keys, self.transitions)
+        self.dependencies = Dependencies(database, self.transitions)
+        self.dependencies.follow(followups)
+        self.linked_inserts = LinkedInsert(database, self.inserts, self.keys, self.transitions, self.dependencies)
         self.commands = Commands(database, self.transitions, self.lookup)
         self.callers = Callers(self)
         self.locks = Locks(database)
@@ -102,7 +105,7 @@ class SqlStore:
         self.audit = Audit(database, self.commands, keyset, self.inserts)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
-        self.cleanup = Cleanup(database, self.retention)
+        self.cleanup = Cleanup(database, self.retention, self.dependencies)
         self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(
             database,
@@ -201,8 +204,9 @@ class SqlStore:
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
-        inserts = self.linked_inserts if is_linked(new) else self.inserts
-        return inserts.insert_jobs(new, connection)
+        # Jobs of one call mostly share their terms.
+        linked = any(terms.linked for terms in {id(job.terms): job.terms for job in new}.values())
+        return (self.linked_inserts if linked else self.inserts).insert_jobs(new, connection)
 
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:
         """The job with this id, or ``UnknownJob``."""

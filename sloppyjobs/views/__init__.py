@@ -4,7 +4,18 @@ Pure: no I/O, no clock. No value here ever carries a raw payload.
 """
 
 from sloppyjobs.views.cause import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
-from sloppyjobs.views.job import AttemptView, BulkResult, EventView, Explanation, JobRow, JobView, LogView, Reason
+from sloppyjobs.views.job import (
+    AttemptView,
+    BulkResult,
+    DependenciesView,
+    DependencyView,
+    EventView,
+    Explanation,
+    JobRow,
+    JobView,
+    LogView,
+    Reason,
+)
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
 from sloppyjobs.views.page import CappedCount, Page
@@ -18,6 +29,8 @@ __all__ = [
     "CauseJob",
     "CauseView",
     "DeadGroup",
+    "DependenciesView",
+    "DependencyView",
     "EventView",
     "Explanation",
     "Fire",

@@ -70,6 +70,28 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     fields: Mapping[str, Any] = {}
 
 
+class DependencyView(msgspec.Struct, frozen=True, kw_only=True):
+    """The job at the other end of a dependency."""
+
+    job_id: str
+    name: str
+    queue: str
+    status: Status
+    needs: str
+    """Which end of the parent the child needs: ``success``, ``failure`` or ``always``."""
+    state: str
+    """``open``, ``met``, or ``failed`` where the parent has ended otherwise."""
+
+
+class DependenciesView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job waits for, and what waits for it; what is open comes first. Bounded, as ``more`` says."""
+
+    parents: tuple[DependencyView, ...] = ()
+    children: tuple[DependencyView, ...] = ()
+    more: bool = False
+    """Whether there are more parents or children than these."""
+
+
 class Reason(msgspec.Struct, frozen=True):
     """One thing that keeps a job from running, or says how it ended.
 

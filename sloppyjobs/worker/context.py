@@ -97,6 +97,10 @@ class Reports(Protocol):
         """Enqueue a further job."""
         ...
 
+    def parents(self, claim: Claim) -> Mapping[str, Any]:
+        """The results of the jobs that this one has waited for."""
+        ...
+
 
 class Context(msgspec.Struct, eq=False, gc=False):
     """The first argument of every handler."""
@@ -144,6 +148,14 @@ class Context(msgspec.Struct, eq=False, gc=False):
     def metadata(self) -> Mapping[str, Any]:
         """The metadata of the definition and of the enqueue, merged."""
         return self._claim.job.metadata
+
+    @property
+    def parents(self) -> Mapping[str, Any]:
+        """The results of the jobs that this one has waited for, by their ids and by their names; read when asked for.
+
+        None for a parent that has no result. A name that several parents have is a ``KeyError``.
+        """
+        return self._reports.parents(self._claim)
 
     def extend_lease(self, seconds: float | timedelta | None = None) -> bool:
         """Hold the job for so many seconds from now; by default as long as the worker's lease.

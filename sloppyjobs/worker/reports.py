@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sloppyjobs.domain.model import Claim, Job
+from sloppyjobs.domain.parents import Parents
 from sloppyjobs.logs import json_fields
 from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.worker.storage import ReportStorage
@@ -81,6 +82,10 @@ class WorkerReports:
     def enqueue(self, name: str, payload: Any, **options: Any) -> Job:
         """Enqueue a further job."""
         return self._enqueue(name, payload, **options)
+
+    def parents(self, claim: Claim) -> Parents:
+        """Read the results of the jobs that this one has waited for."""
+        return Parents(self._storage.dependencies.parent_results(claim.job.id))
 
     def end_attempt(self, fence: Fence) -> None:
         """The attempt has ended, and so has its right to report; the next flush records what was omitted."""

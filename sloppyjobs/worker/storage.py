@@ -6,6 +6,7 @@ from typing import Protocol
 
 from sloppyjobs.storage.ports import (
     ClaimPort,
+    DependencyPort,
     FiringPort,
     LeasePort,
     LogPort,
@@ -32,6 +33,11 @@ class ReportStorage(LeasePort, ReadPort, Protocol):
     @property
     def logs(self) -> LogPort:
         """The log lines of jobs."""
+        ...
+
+    @property
+    def dependencies(self) -> DependencyPort:
+        """Jobs that wait for other jobs."""
         ...
 
 

@@ -39,7 +39,7 @@ def test_every_column_has_its_field_and_every_field_its_column() -> None:
     assert {column.field for column in told(ATTEMPT_COLUMNS, Attempt)} == set(Attempt.__struct_fields__)
     assert {column.field for column in told(EVENT_COLUMNS, Event)} == set(Event.__struct_fields__)
     of_terms = {column.new for column in inserted(JOB_COLUMNS) if isinstance(column.new, str)}
-    of_key = {"on_conflict", "unique", "unique_for", "expires"}
+    of_key = {"on_conflict", "unique", "unique_for", "expires", "depends_on", "depends_on_any", "waits"}
     assert of_terms - {"followups"} | {"run_at", "delay"} | of_key == set(Terms.__struct_fields__)
 
 
@@ -73,7 +73,16 @@ def test_every_insert_fills_every_column_of_the_list() -> None:
     filled = f"({', '.join(JOB_INSERT)})"
     for statement in (of_postgres.insert_one, of_postgres.insert_in_known, of_postgres.insert_many, of_sqlite):
         assert filled in statement
-    values = {"timeout": 1.5, "occurrence_at": NOW, "expires_at": NOW, "unique_for": 1.0, "expires": 1.0, "tags": "[]"}
+    values = {
+        "timeout": 1.5,
+        "occurrence_at": NOW,
+        "expires_at": NOW,
+        "unique_for": 1.0,
+        "expires": 1.0,
+        "tags": "[]",
+        "depends_on": (),
+        "waits": False,
+    }
     texts = {field: values.get(field, field) for field in Terms.__struct_fields__}
     full = Terms(**texts | {"priority": 1, "max_attempts": 2, "run_at": None, "delay": None, "metadata": "{}"})
     copied = CopiedRows(NewRows([NewJob("job_1", "1", full)], NOW, timedelta(0)), "utf-8")

@@ -38,8 +38,8 @@ TABLE = """
 | dead | queued, deleted |
 | succeeded | deleted |
 | cancelled | deleted |
-| waiting | queued, scheduled, cancelled |
-| paused | scheduled, queued, retrying, cancelled |
+| waiting | queued, scheduled, cancelled, paused |
+| paused | scheduled, queued, retrying, waiting, cancelled |
 | deleted | |
 """
 EXPECTED = {

@@ -11,7 +11,7 @@ import growth
 import pytest
 from hosts import PREFIX, Client, RolePolicy, make_app
 
-from sloppyjobs import Jobs, Retry, Snooze, storage
+from sloppyjobs import After, Jobs, Retry, Snooze, storage
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage import FakeClock
 from sloppyjobs.testing.conformance import admin_scenes as scenes
@@ -316,3 +316,41 @@ def test_a_job_without_a_past_has_no_bar() -> None:
     assert bar(until=5) == []
     assert bar((Status.CANCELLED, 0), until=5) == []
     assert bar((Status.QUEUED, 0), until=0) == []
+
+
+def test_the_page_names_what_a_job_waits_for_and_what_waits_for_it(jobs: Jobs, admin: Client) -> None:
+    first, second, third = (scenes.queued(jobs, queue="q") for _ in range(3))
+    middle = scenes.queued(jobs, depends_on=[first, second, third])
+    last = scenes.queued(jobs, depends_on=After(middle, on="failure"))
+    text = page_of(admin, middle.id)
+    assert f"It waits for 3 jobs: {first.id}" in verdict(text)
+    assert all(f'href="{PREFIX}/jobs/{job.id}"' in text for job in (first, second, third, last))
+    assert "Waits for" in text and "needed to fail" in text
+    jobs.admin.cancel(first.id)
+    assert "ended otherwise" in page_of(admin, middle.id)
+    assert 'id="dependencies"' not in page_of(admin, scenes.queued(jobs).id)
+
+
+def test_what_a_job_waits_for_in_another_queue_is_not_told(jobs: Jobs) -> None:
+    class OneQueue(RolePolicy):
+        def scope(self, actor: Any) -> Any:
+            return ["ours"]
+
+    hidden = scenes.queued(jobs, queue="theirs")
+    job = scenes.queued(jobs, queue="ours", depends_on=hidden)
+    child = scenes.queued(jobs, queue="theirs", depends_on=job)
+    text = page_of(Client(make_app(jobs, policy=OneQueue()).test_client()), job.id)
+    assert "one in another queue is queued" in verdict(text)
+    assert hidden.id not in text and child.id not in text
+
+
+def test_the_page_shows_tags_keys_and_who_took_its_place(jobs: Jobs, admin: Client) -> None:
+    old = scenes.queued(jobs, business_key="account:42", tags=("eu", "vip"), delay=60)
+    new = scenes.queued(jobs, business_key="account:42", on_conflict="replace", expires=300)
+    text = page_of(admin, old.id)
+    assert f'<a class="tag" href="{PREFIX}/jobs?tag=eu">eu</a>' in text
+    assert f'href="{PREFIX}/jobs?business_key=account:42"' in text
+    assert f"job {new.id} has taken its place" in verdict(text)
+    newer = page_of(admin, new.id)
+    assert f'href="{PREFIX}/jobs/{old.id}"' in newer and "unless it has started" in newer
+    assert "eu</span>" in admin.get("/jobs?tag=eu").text and new.id not in admin.get("/jobs?tag=eu").text

@@ -78,7 +78,13 @@ def logs(ui: Ui, id: str) -> Response:
 def explain(ui: Ui, id: str) -> Response:
     """Why it is not running."""
     visible(ui, id)
-    return answer(ui.admin.explain(id))
+    return answer(ui.admin.explain(id, scope=visit().scope))
+
+
+def dependencies(ui: Ui, id: str) -> Response:
+    """What it waits for, and what waits for it."""
+    visible(ui, id)
+    return answer(ui.admin.dependencies(id, scope=visit().scope, limit=whole("limit", 100)))
 
 
 def dead_groups(ui: Ui) -> Response:

@@ -39,6 +39,8 @@ CONFIRM = {
     "delete": "It leaves every list now and is purged later. What its attempts have done is not undone.",
 }
 """What a command does; shown before it is confirmed."""
+DEPENDENCIES = 20
+"""Jobs before and after it that are shown."""
 _FAILED = (AttemptStatus.FAILED, AttemptStatus.TIMED_OUT, AttemptStatus.LOST)
 _COMMAND = "any(" + ", ".join(COMMANDS) + ")"
 
@@ -62,7 +64,8 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200)
         commands=commands(job),
         labels=labels,
         cause=cause_id(job.name, job.error_type, job.error_frame),
-        explanation=admin.explain(id, write=sentences.writer(context.times)),
+        explanation=admin.explain(id, write=sentences.writer(context.times), scope=visit().scope),
+        dependencies=admin.dependencies(id, scope=visit().scope, limit=DEPENDENCIES),
         failed_with=None if job.error_code in NO_ERRORS else job.error_code,
         attempts=attempts,
         failed=_with_errors(attempts.items),

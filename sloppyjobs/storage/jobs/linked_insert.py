@@ -17,11 +17,13 @@ from sqlalchemy import Connection, bindparam, select, update
 
 from sloppyjobs import errors
 from sloppyjobs.domain.business_keys import Holder, Verdict, in_the_way, verdict
+from sloppyjobs.domain.dependencies import Readiness
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
+from sloppyjobs.storage.jobs.dependencies import Dependencies, PreparedEdges
 from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, as_existing, first_of_each_key
 from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.lookup import possible_id, unknown
@@ -32,25 +34,19 @@ Replaced = Mapping[str, JobState]
 """The jobs that are replaced, by the ids of the new ones."""
 
 
-def is_linked(new: Iterable[NewJob]) -> bool:
-    """Whether any of the jobs has a business key or tags, is to take the place of another, or expires."""
-    terms = {id(job.terms): job.terms for job in new}
-    return any(
-        one.business_key is not None or one.tags is not None or one.supersedes is not None or one.expires is not None
-        for one in terms.values()
-    )
-
-
 class LinkedInsert:
     """Insertion of jobs of which some have more than rows of their own: a business key, a place to take, an expiry."""
 
-    def __init__(self, database: Database, inserts: Insert, keys: Keys, transitions: Transitions) -> None:
+    def __init__(
+        self, database: Database, inserts: Insert, keys: Keys, transitions: Transitions, dependencies: Dependencies
+    ) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.inserts = inserts
         self.keys = keys
         self.transitions = transitions
+        self.dependencies = dependencies
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs, all or none; a job whose key is taken is answered as its ``on_conflict`` says."""
@@ -74,8 +70,9 @@ class LinkedInsert:
             # An earlier run of this transaction may have been committed, although nobody was told.
             ours = {job.id for job in new}
             answers = {job.id: job for job in self.inserts.holders(connection, new, ids=True) if job.id in ours}
-        for part in _with_distinct_keys(job for job in new if job.id not in answers):
-            answers |= self._insert_part(connection, part, now)
+        for generation in _generations([job for job in new if job.id not in answers]):
+            for part in _with_distinct_keys(generation):
+                answers |= self._insert_part(connection, part, now)
         return [answers[job.id] for job in new]
 
     def _insert_part(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> dict[str, Job]:
@@ -92,6 +89,8 @@ class LinkedInsert:
         answers |= self._existing(connection, kept)
         replaced |= taken_from
         fresh = [_superseding(job, replaced) for job in wanted if job.id not in answers]
+        edges = self.dependencies.prepare(connection, fresh) if any(job.terms.depends_on for job in fresh) else None
+        fresh = fresh if edges is None else [_waiting(job, edges) for job in fresh]
         written = self.inserts.insert_all(connection, fresh, rerun=False) if fresh else []
         answers |= {job.id: found for job, found in zip(fresh, written, strict=True)}
         missed = [job.id for job, found in zip(fresh, written, strict=True) if found.id != job.id]
@@ -99,6 +98,8 @@ class LinkedInsert:
             # Somebody was faster with an idempotency key, whose job is the answer.
             self.keys.give_up(connection, missed)
         written_ids = {job.id for job in written}
+        if edges is not None:
+            self.dependencies.write(connection, edges.only(written_ids), now)
         superseded = {new_id: state for new_id, state in replaced.items() if new_id in written_ids}
         if superseded:
             self._supersede(connection, superseded, now)
@@ -194,6 +195,23 @@ class LinkedInsert:
         connection.execute(mark, [{"old": state.id, "new": new_id} for new_id, state in replaced.items()])
 
 
+def _generations(new: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
+    """The jobs in parts of which each depends only on jobs of earlier parts, or on jobs that are there already."""
+    here = {job.id for job in new}
+    inside = {job.id: {edge.parent_id for edge in job.terms.depends_on} & here for job in new if job.terms.depends_on}
+    if not any(inside.values()):
+        yield new
+        return
+    left, done = list(new), set[str]()
+    while left:
+        ready = [job for job in left if inside.get(job.id, set()) <= done]
+        if not ready:
+            raise errors.InvalidWorkflow("the jobs depend on each other in a circle: none of them could ever start")
+        yield ready
+        done |= {job.id for job in ready}
+        left = [job for job in left if job.id not in done]
+
+
 def _with_distinct_keys(new: Iterable[NewJob]) -> Iterator[list[NewJob]]:
     """The jobs in parts in which no two have the same key: each part sees what the one before has written."""
     parts: list[list[NewJob]] = []
@@ -207,6 +225,11 @@ def _with_distinct_keys(new: Iterable[NewJob]) -> Iterator[list[NewJob]]:
             parts.append([])
         parts[place].append(job)
     return iter(parts)
+
+
+def _waiting(new: NewJob, edges: PreparedEdges) -> NewJob:
+    ready = edges.readiness.get(new.id, Readiness.READY) is Readiness.READY
+    return new if ready else replace(new, terms=replace(new.terms, waits=True))
 
 
 def _superseding(new: NewJob, replaced: Replaced) -> NewJob:

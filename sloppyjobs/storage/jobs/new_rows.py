@@ -155,7 +155,7 @@ def terms_values(terms: Terms) -> dict[str, Any]:
 
 def due_at_once(terms: Terms) -> bool:
     """Whether the job may start as soon as it is written."""
-    return terms.run_at is None and not terms.delay
+    return terms.run_at is None and not terms.delay and not terms.waits
 
 
 def _placed(
@@ -171,7 +171,10 @@ def _placed(
         for one, moment in zip(terms, created, strict=True)
     ]
     queued, scheduled = Status.QUEUED, Status.SCHEDULED
-    return run_at, [queued if due <= moment else scheduled for due, moment in zip(run_at, created, strict=True)]
+    statuses = [queued if due <= moment else scheduled for due, moment in zip(run_at, created, strict=True)]
+    if any(one.waits for one in different.values()):
+        statuses = [Status.WAITING if one.waits else status for one, status in zip(terms, statuses, strict=True)]
+    return run_at, statuses
 
 
 def _instants(values: Sequence[datetime], to_driver: ToDriver) -> Any:

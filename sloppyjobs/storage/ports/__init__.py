@@ -6,6 +6,7 @@ Code above ``sloppyjobs.storage`` names nothing else of it. A new store is judge
 | the ports of | are in |
 |---|---|
 | producers and workers | ``jobs.py``, values in ``claims.py`` |
+| jobs that wait for others | ``dependencies.py`` |
 | the scheduler | ``scheduling.py``, values in ``schedules.py`` |
 | pages | ``pages.py``, values in ``reads.py`` |
 | operators, and upkeep | ``commands.py``, values in ``operators.py`` |
@@ -29,6 +30,7 @@ from sloppyjobs.storage.ports.commands import (
     RetryRunRowPort,
     ThrottlePort,
 )
+from sloppyjobs.storage.ports.dependencies import DependencyPort
 from sloppyjobs.storage.ports.inspection import DoctorPort, Inspection, LocationPort
 from sloppyjobs.storage.ports.jobs import (
     CallerConnection,
@@ -72,6 +74,7 @@ __all__ = [
     "DatabaseError",
     "DeadGroupPort",
     "DeathPort",
+    "DependencyPort",
     "DoctorPort",
     "EnqueuePort",
     "FiringPort",

@@ -187,6 +187,10 @@ class CleanupPort(Protocol):
         """Remove what is remembered of deaths before an instant."""
         ...
 
+    def release_waiting(self, limit: int) -> int:
+        """Look again at jobs that wait for others, and let those go on that need not; how many it was."""
+        ...
+
     def remove_keys(self, before: datetime, limit: int) -> int:
         """Remove business keys from before an instant whose jobs have ended and whose windows are over."""
         ...

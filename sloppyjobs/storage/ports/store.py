@@ -14,6 +14,7 @@ from sloppyjobs.storage.ports.commands import (
     RetryRunRowPort,
     ThrottlePort,
 )
+from sloppyjobs.storage.ports.dependencies import DependencyPort
 from sloppyjobs.storage.ports.inspection import DoctorPort, Inspection, LocationPort
 from sloppyjobs.storage.ports.jobs import (
     CallerPort,
@@ -60,6 +61,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def workers(self) -> WorkerPort: ...
     @property
     def logs(self) -> LogPort: ...
+    @property
+    def dependencies(self) -> DependencyPort: ...
 
     # Schedules
 

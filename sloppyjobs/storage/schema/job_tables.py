@@ -118,6 +118,20 @@ def tags(prefix: str, metadata: MetaData) -> None:
     Index(f"ix_{prefix}job_tags_job", tags.c.job_id)
 
 
+def dependencies(prefix: str, metadata: MetaData) -> None:
+    """Jobs that wait for other jobs."""
+    edges = Table(
+        f"{prefix}job_dependencies",
+        metadata,
+        Column("child_id", ByteText, primary_key=True),
+        Column("parent_id", ByteText, primary_key=True),
+        Column("needs", Word, nullable=False),
+        Column("result_test", LongText),
+        Column("state", SmallInteger, nullable=False),
+    )
+    Index(f"ix_{prefix}job_dependencies_parent", edges.c.parent_id, edges.c.state, edges.c.child_id)
+
+
 def logs(prefix: str, metadata: MetaData) -> None:
     """What handlers logged."""
     logs = Table(

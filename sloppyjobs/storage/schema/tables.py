@@ -23,6 +23,7 @@ _BUILDERS = (
     job_tables.keys,
     job_tables.expiries,
     job_tables.tags,
+    job_tables.dependencies,
     job_tables.logs,
     job_tables.archive,
     service_tables.throttles,
@@ -133,6 +134,11 @@ class Tables:
     def tags(self) -> Table:
         """The tags of jobs, in the order of their creation."""
         return self._table("job_tags")
+
+    @property
+    def dependencies(self) -> Table:
+        """Jobs that wait for other jobs."""
+        return self._table("job_dependencies")
 
     @property
     def logs(self) -> Table:

@@ -152,6 +152,9 @@ class Retention:
             self._archive(connection, removed)
         for table in (self.tables.logs, self.tables.events, self.tables.attempts, self.tables.tags):
             connection.execute(delete(table).where(table.c.job_id.in_(removed)))
+        edges = self.tables.dependencies
+        for end in (edges.c.child_id, edges.c.parent_id):
+            connection.execute(delete(edges).where(end.in_(removed)))
         gone = delete(jobs).where(jobs.c.id.in_(removed), jobs.c.status == Status.DELETED.value)
         all_changed(connection.execute(gone).rowcount, len(held))
         self._follow_up(connection, held, Status.DELETED, None)

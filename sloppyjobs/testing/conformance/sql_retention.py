@@ -75,6 +75,18 @@ def test_a_job_that_others_have_locked_is_left_for_the_next_time(jobs: Jobs, clo
     assert [*totals, jobs.admin.cleanup().total] == ([1, 1] if locks_rows else [2, 0])
 
 
+def test_a_job_that_was_forgotten_in_waiting_goes_on(jobs: Jobs) -> None:
+    jobs.declare("work")
+    parent = jobs.enqueue("work")
+    child = jobs.enqueue("work", depends_on=parent)
+    made = sql_storage(jobs)
+    with made.database.writing() as connection:
+        connection.execute(update(made.tables.dependencies).values(state=1))
+    assert jobs.get(child.id).status == "waiting"
+    jobs.admin.purge()
+    assert jobs.get(child.id).status == "queued"
+
+
 def _locks_rows(jobs: Jobs, job_id: str) -> bool:
     """Whether a row that one connection has locked is skipped by another; hints are not heeded everywhere."""
     storage = sql_storage(jobs)

@@ -167,6 +167,10 @@ class _MessageReports:
         job: Job = self._client.call(task.fence, "enqueue", name, payload, options)
         return job
 
+    def parents(self, claim: Claim) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._client.call((claim.id, claim.attempt), "parents")
+        return found
+
     @property
     def _client(self) -> MessageClient:
         assert _child.client is not None

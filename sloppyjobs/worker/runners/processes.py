@@ -174,6 +174,8 @@ class ProcessRunner:
             case "progress":
                 percent, message, fields = arguments
                 context.progress(percent, message, **({} if fields is None else payload.decode(fields)))
+            case "parents":
+                return context.parents
             case "extend_lease":
                 return context.extend_lease(*arguments)
             case "enqueue":

@@ -1,0 +1,154 @@
+"""Jobs that wait for other jobs. What an edge means, and when a job may start, as pure functions of values."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any
+
+import msgspec
+
+from sloppyjobs.domain import options
+from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.states import Status
+from sloppyjobs.errors import InvalidWorkflow
+
+ON = ("success", "failure", "always")
+"""Which end of a parent meets an edge."""
+MOST_PARENTS = 1000
+"""Jobs that one job may wait for."""
+
+_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_ABSENT = object()
+
+
+class Result(msgspec.Struct, frozen=True, array_like=True):
+    """A comparison with a parent's result: ``Result("/rows", ">", 0)``. The path is a JSON pointer; "" is the whole."""
+
+    path: str
+    compare: str
+    value: str | float | bool | None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str) or (self.path and not self.path.startswith("/")):
+            raise options.refuse(
+                "path", self.path, 'must be a JSON pointer, such as "/rows", or "" for the whole result'
+            )
+        options.one_of("compare", self.compare, _COMPARE)
+        if not isinstance(self.value, str | int | float | bool | None):
+            raise options.refuse("value", self.value, "must be text, a number, a boolean or None")
+
+    def holds(self, result: Any) -> bool:
+        """Whether a result is so; one without such a value, or with one that cannot be compared, is not."""
+        found = _at(result, self.path)
+        if found is _ABSENT:
+            return False
+        try:
+            return bool(_COMPARE[self.compare](found, self.value))
+        except TypeError:
+            return False
+
+
+class After(msgspec.Struct, frozen=True):
+    """A job to wait for, and how it must have ended: ``After(job, on="failure")``, ``After(job, when=Result(…))``."""
+
+    job: Job[Any] | str
+    on: str = "success"
+    when: Result | None = None
+
+
+class Dependency(msgspec.Struct, frozen=True):
+    """One edge: the parent, which of its ends meets the edge, and what its result must be."""
+
+    parent_id: str
+    on: str
+    when: Result | None = None
+
+
+class EdgeState(IntEnum):
+    """Whether a parent has ended as its child needs it."""
+
+    OPEN = 0
+    MET = 1
+    FAILED = 2
+    """It has ended otherwise, and will not end again."""
+
+
+class Readiness(IntEnum):
+    """What the edges of a job say together."""
+
+    WAITING = 0
+    READY = 1
+    IMPOSSIBLE = 2
+
+
+def dependencies(value: object) -> tuple[Dependency, ...]:
+    """The option ``depends_on``: jobs, ids, or ``After``; one or several."""
+    given = [value] if isinstance(value, str | Job | After) else value
+    if not isinstance(given, list | tuple | set | frozenset):
+        raise options.refuse("depends_on", value, "must be jobs, their ids, or After(job, on=…)")
+    found = {one.parent_id: one for one in map(_dependency, given)}
+    if len(found) < len(given):
+        raise options.refuse("depends_on", f"{len(given)} jobs", "names a job twice")
+    if len(found) > MOST_PARENTS:
+        raise InvalidWorkflow(f"depends_on names {len(found):,} jobs; a job may wait for {MOST_PARENTS:,} at most")
+    return tuple(found.values())
+
+
+def _dependency(value: object) -> Dependency:
+    after = value if isinstance(value, After) else After(value)  # type: ignore[arg-type]
+    parent = after.job.id if isinstance(after.job, Job) else after.job
+    if not isinstance(parent, str) or not parent:
+        raise options.refuse("depends_on", parent, "must be a job, its id, or After(job, on=…)")
+    options.one_of("on", after.on, ON)
+    if after.when is not None:
+        if not isinstance(after.when, Result):
+            raise options.refuse("when", after.when, 'must be a comparison, such as Result("/rows", ">", 0)')
+        if after.on != "success":
+            raise options.refuse("when", after.when, "compares a result, which only a job that succeeded has")
+    return Dependency(options.text("depends_on", parent), after.on, after.when)
+
+
+def edge_state(edge: Dependency, status: Status | None, result: Any) -> EdgeState:
+    """What an edge is when its parent has this status, or was removed, and this result.
+
+    A dead parent holds: an operator may retry it. One that is cancelled or deleted will not succeed any more.
+    """
+    match status:
+        case Status.SUCCEEDED:
+            if edge.on == "failure" or (edge.when is not None and not edge.when.holds(result)):
+                return EdgeState.FAILED
+            return EdgeState.MET
+        case Status.DEAD:
+            return EdgeState.OPEN if edge.on == "success" else EdgeState.MET
+        case Status.CANCELLED | Status.DELETED | None:
+            return EdgeState.FAILED if edge.on == "success" else EdgeState.MET
+    return EdgeState.OPEN
+
+
+def readiness(numbers: Mapping[int, int], *, any_parent: bool) -> Readiness:
+    """Whether a job may start, by how many of its edges are in which state."""
+    is_open, met, failed = (numbers.get(state, 0) for state in EdgeState)
+    if any_parent:
+        return Readiness.READY if met else Readiness.WAITING if is_open else Readiness.IMPOSSIBLE
+    return Readiness.IMPOSSIBLE if failed else Readiness.WAITING if is_open else Readiness.READY
+
+
+def _at(value: Any, path: str) -> Any:
+    for part in path.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            return _ABSENT
+    return value

@@ -1,0 +1,279 @@
+"""Edges between jobs: written with the child, decided when a parent ends, in the transaction that ends it.
+
+The rows of parents are locked in id order when a child is written, so that a parent which ends at the same moment is
+seen. When parents end, the rows of their children are written to before the edges are read: of two parents that end at
+once, the second one waits for the first and then sees its edge.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from threading import local
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, SmallInteger, Text, func, insert, select, update
+from sqlalchemy.types import TypeEngine
+
+from sloppyjobs.domain.dependencies import Dependency, EdgeState, Readiness, Result, edge_state, readiness
+from sloppyjobs.domain.followups import Followup
+from sloppyjobs.domain.model import NewJob
+from sloppyjobs.domain.parents import ParentResult
+from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.errors import InvalidWorkflow
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.jobs.followups import Edge, Followups
+from sloppyjobs.storage.jobs.transitions import Transitions
+from sloppyjobs.storage.ports.dependencies import EdgeRow, Neighbours
+from sloppyjobs.storage.ports.operators import JobState, Move, Step
+
+CHUNK = 500
+"""Ids in one statement."""
+PARENT_ENDED = "a job that it depends on did not end as it needs"
+_ROW: Mapping[str, TypeEngine[Any]] = {
+    "child_id": Text(),
+    "parent_id": Text(),
+    "needs": Text(),
+    "result_test": Text(),
+    "state": SmallInteger(),
+}
+
+
+class PreparedEdges(NamedTuple):
+    """The edges of new jobs as they are to be written, and what they say of each job."""
+
+    rows: list[tuple[Any, ...]]
+    readiness: dict[str, Readiness]
+
+    def only(self, job_ids: Collection[str]) -> PreparedEdges:
+        """Those of these jobs."""
+        return PreparedEdges(
+            [row for row in self.rows if row[0] in job_ids],
+            {job_id: one for job_id, one in self.readiness.items() if job_id in job_ids},
+        )
+
+
+class Dependencies:
+    """Which jobs wait for which."""
+
+    def __init__(self, database: Database, transitions: Transitions) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.transitions = transitions
+        self._ended = local()
+
+    def follow(self, followups: Followups) -> None:
+        """See to the children of jobs that end, and to children that wait again."""
+        followups.add(Followup.DEPENDANTS, self._parents_moved)
+        followups.add(Followup.PARENTS, self._children_moved)
+
+    # New jobs
+
+    def prepare(self, connection: Connection, new: Sequence[NewJob]) -> PreparedEdges:
+        """Lock the parents of these jobs, see how they are, and let them know that somebody waits for them."""
+        dependent = [job for job in new if job.terms.depends_on]
+        wanted = sorted({edge.parent_id for job in dependent for edge in job.terms.depends_on})
+        states: dict[str, JobState] = {}
+        for ids in _chunks(wanted):
+            states |= self.transitions.lock_states(connection, ids)
+        missing = [parent for parent in wanted if parent not in states]
+        if missing:
+            raise InvalidWorkflow(f"depends_on names {missing[0]!r}, and there is no such job; it may have been purged")
+        edges = [(job.id, edge) for job in dependent for edge in job.terms.depends_on]
+        results = self._results(connection, [edge.parent_id for _, edge in edges if edge.when is not None])
+        rows = []
+        numbers: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        awaited: set[str] = set()
+        for job_id, edge in edges:
+            state = edge_state(edge, states[edge.parent_id].status, results.get(edge.parent_id))
+            numbers[job_id][state] += 1
+            if state is EdgeState.OPEN:
+                awaited.add(edge.parent_id)
+            test = None if edge.when is None else msgspec.json.encode(edge.when).decode()
+            rows.append((job_id, edge.parent_id, edge.on, test, int(state)))
+        self._mark(connection, [states[parent] for parent in sorted(awaited)])
+        by_job = {job.id: readiness(numbers[job.id], any_parent=job.terms.depends_on_any) for job in dependent}
+        return PreparedEdges(rows, by_job)
+
+    def write(self, connection: Connection, prepared: PreparedEdges, now: datetime) -> None:
+        """Write the edges of jobs that were just inserted; one that can never start is cancelled at once."""
+        statement = self.database.prepared("write dependencies", self._write_dependencies)
+        statement.run(cursor_of(connection), {"given": msgspec.json.encode(prepared.rows).decode()})
+        impossible = [job_id for job_id, one in prepared.readiness.items() if one is Readiness.IMPOSSIBLE]
+        if impossible:
+            states = self.transitions.lock_states(connection, impossible)
+            self._move(connection, [(state, _CANCELLED) for state in states.values()], now)
+
+    def _mark(self, connection: Connection, parents: Sequence[JobState]) -> None:
+        """Set the bit that says that somebody waits."""
+        jobs = self.tables.jobs
+        by_bits: dict[int | None, list[str]] = defaultdict(list)
+        for state in parents:
+            if not (state.followups or 0) & Followup.DEPENDANTS:
+                by_bits[state.followups].append(state.id)
+        for bits, ids in by_bits.items():
+            for chunk in _chunks(ids):
+                marked = (bits or 0) | Followup.DEPENDANTS
+                connection.execute(update(jobs).where(jobs.c.id.in_(chunk)).values(followups=int(marked)))
+
+    def _write_dependencies(self) -> Any:
+        given = self.dialect.given_rows("given", _ROW)
+        return insert(self.tables.dependencies).from_select(list(_ROW), select(*(given.c[name] for name in _ROW)))
+
+    # When parents end
+
+    def _parents_moved(self, connection: Connection, edges: Sequence[Edge]) -> None:
+        """Decide the edges of parents that have ended; children that are cancelled are parents in their turn."""
+        ended = {edge.job_id: edge.target for edge in edges if edge.target is None or edge.target in FINISHED}
+        if not ended:
+            return
+        waiting = getattr(self._ended, "parents", None)
+        if waiting is not None:
+            # We are inside the loop below: a long chain is no deep recursion.
+            waiting.append(ended)
+            return
+        self._ended.parents = waiting = [ended]
+        try:
+            while waiting:
+                self._decide(connection, waiting.pop())
+        finally:
+            self._ended.parents = None
+
+    def _decide(self, connection: Connection, ended: Mapping[str, Status | None]) -> None:
+        c = self.tables.dependencies.c
+        found: list[tuple[str, Dependency]] = []
+        for ids in _chunks(sorted(ended)):
+            query = select(c.child_id, c.parent_id, c.needs, c.result_test).where(
+                c.parent_id.in_(ids), c.state == int(EdgeState.OPEN)
+            )
+            found += [(row.child_id, _dependency(row)) for row in connection.execute(query)]
+        results = self._results(connection, [edge.parent_id for _, edge in found if edge.when is not None])
+        decided: dict[tuple[str, EdgeState], list[str]] = defaultdict(list)
+        for child, edge in found:
+            state = edge_state(edge, ended[edge.parent_id], results.get(edge.parent_id))
+            if state is not EdgeState.OPEN:
+                decided[edge.parent_id, state].append(child)
+        children = sorted({child for group in decided.values() for child in group})
+        self._touch(connection, children)
+        for (parent, state), of_parent in decided.items():
+            for ids in _chunks(of_parent):
+                same = (c.parent_id == parent, c.child_id.in_(ids), c.state == int(EdgeState.OPEN))
+                connection.execute(update(self.tables.dependencies).where(*same).values(state=int(state)))
+        self.release(connection, children)
+
+    def _touch(self, connection: Connection, children: Sequence[str]) -> None:
+        """Write to the rows of children that wait, in id order, so that others who decide about them wait for us."""
+        jobs = self.tables.jobs
+        for ids in _chunks(children):
+            mine = (jobs.c.id.in_(ids), jobs.c.status == Status.WAITING.value)
+            connection.execute(update(jobs).where(*mine).values(updated_at=jobs.c.updated_at))
+
+    def _children_moved(self, connection: Connection, edges: Sequence[Edge]) -> None:
+        """A child that waits again, after a pause: its parents may have ended meanwhile."""
+        waits = [edge.job_id for edge in edges if edge.target is Status.WAITING]
+        if waits:
+            self.release(connection, waits)
+
+    def release(self, connection: Connection, children: Sequence[str]) -> int:
+        """Let those start of whose edges enough are met, and cancel those that never can; how many were moved."""
+        now = self.database.now(connection)
+        moved = 0
+        for ids in _chunks(sorted(children)):
+            states = self.transitions.lock_states(connection, ids)
+            waiting = [state for state in states.values() if state.status is Status.WAITING]
+            moves = list(self._steps(connection, waiting, now)) if waiting else []
+            self._move(connection, moves, now)
+            moved += len(moves)
+        return moved
+
+    def _steps(self, connection: Connection, waiting: Sequence[JobState], now: datetime) -> Iterator[Move]:
+        edges, jobs = self.tables.dependencies.c, self.tables.jobs.c
+        ids = [state.id for state in waiting]
+        numbers: dict[str, dict[int, int]] = defaultdict(dict)
+        counted = select(edges.child_id, edges.state, func.count()).where(edges.child_id.in_(ids))
+        for child, state, number in connection.execute(counted.group_by(edges.child_id, edges.state)):
+            numbers[child][state] = number
+        later = set(connection.execute(select(jobs.id).where(jobs.id.in_(ids), jobs.run_at > now)).scalars())
+        for job in waiting:
+            any_parent = bool((job.followups or 0) & Followup.ANY_PARENT)
+            match readiness(numbers[job.id], any_parent=any_parent):
+                case Readiness.READY:
+                    yield job, Step(Status.SCHEDULED if job.id in later else Status.QUEUED, "unblocked")
+                case Readiness.IMPOSSIBLE:
+                    yield job, _CANCELLED
+
+    def _move(self, connection: Connection, moves: Sequence[Move], now: datetime) -> None:
+        for message in (None, PARENT_ENDED):
+            part = [move for move in moves if (move[1].target is Status.CANCELLED) is (message is not None)]
+            if part:
+                self.transitions.write_moves(connection, part, now, actor=None, message=message)
+
+    # Reading
+
+    def parent_results(self, job_id: str) -> list[ParentResult]:
+        """The parents of a job, in the order of their ids: the id, the name and the result of each, as JSON."""
+        edges, jobs = self.tables.dependencies.c, self.tables.jobs.c
+        query = (
+            select(jobs.id, jobs.name, jobs.result)
+            .select_from(self.tables.dependencies.join(self.tables.jobs, jobs.id == edges.parent_id))
+            .where(edges.child_id == job_id)
+            .order_by(jobs.id)
+        )
+        return self.database.read(lambda c: [(row[0], row[1], row[2]) for row in c.execute(query)])
+
+    def neighbours(self, job_id: str, limit: int) -> Neighbours:
+        """What a job waits for, and what waits for it: up to ``limit`` of each."""
+        return self.database.read(
+            lambda c: Neighbours(
+                self._edges_of(c, "child_id", job_id, limit), self._edges_of(c, "parent_id", job_id, limit)
+            )
+        )
+
+    def _edges_of(self, connection: Connection, end: str, job_id: str, limit: int) -> list[EdgeRow]:
+        table, jobs = self.tables.dependencies, self.tables.jobs
+        other = table.c.parent_id if end == "child_id" else table.c.child_id
+        query = (
+            select(jobs.c.id, jobs.c.name, jobs.c.queue, jobs.c.status, table.c.needs, table.c.state)
+            .select_from(table.join(jobs, jobs.c.id == other))
+            .where(table.c[end] == job_id)
+            .order_by(table.c.state, other)
+            .limit(limit)
+        )
+        return [
+            EdgeRow(row.id, row.name, row.queue, Status(row.status), row.needs, EdgeState(row.state))
+            for row in connection.execute(query)
+        ]
+
+    def _results(self, connection: Connection, parents: Iterable[str]) -> dict[str, Any]:
+        """The results of those of these jobs that have one."""
+        c = self.tables.jobs.c
+        found: dict[str, Any] = {}
+        for ids in _chunks(sorted(set(parents))):
+            for row in connection.execute(select(c.id, c.result).where(c.id.in_(ids), c.result.is_not(None))):
+                found[row.id] = _decoded(row.result)
+        return found
+
+
+_CANCELLED = Step(Status.CANCELLED, "cancelled")
+
+
+def _dependency(row: Any) -> Dependency:
+    when = None if row.result_test is None else msgspec.json.decode(row.result_test, type=Result)
+    return Dependency(row.parent_id, row.needs, when)
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError):
+        # Somebody has changed it by hand: nothing compares with it.
+        return None
+
+
+def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), CHUNK):
+        yield ids[start : start + CHUNK]
