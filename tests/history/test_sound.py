@@ -7,6 +7,8 @@ from datetime import timedelta
 import pytest
 
 from sloppyjobs import FakeClock, InvalidPayload, Jobs
+from sloppyjobs.storage.inspection import SqlInspection
+from sloppyjobs.storage.ports.records import AttemptRecord
 from sloppyjobs.testing import drain
 from sloppyjobs.testing.history import Client, Log, assert_sound, check
 
@@ -136,6 +138,23 @@ def test_locks_that_are_released_extended_and_left(client: Client, jobs: Jobs, l
     while not first.acquire("nightly"):
         pass
     assert_sound(jobs, log)
+
+
+def test_a_write_between_two_reads_is_no_violation(
+    client: Client, jobs: Jobs, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server may still carry out what a worker sent before it was killed."""
+    client.enqueue("greet")
+    real, late = SqlInspection.attempts, [lambda: drain(jobs)]
+
+    def attempts(self: SqlInspection, job_id: str | None = None) -> list[AttemptRecord]:
+        while late:
+            late.pop()()
+        return real(self, job_id)
+
+    monkeypatch.setattr(SqlInspection, "attempts", attempts)
+    assert check(jobs, log) == []
+    assert not late
 
 
 def test_archived_jobs_are_not_lost(timed_client: Client, timed_jobs: Jobs, log: Log, jobs_clock: FakeClock) -> None:
