@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 DATABASES = {"sqlite": "ready_sqlite_url", "postgres": "postgres_url", "mariadb": "mariadb_url"}
+if os.environ.get("SLOPPYJOBS_TEST_SQLSERVER_URL"):
+    DATABASES["sqlserver"] = "sqlserver_url"
 
 
 @pytest.fixture(params=DATABASES)
