@@ -9,7 +9,7 @@ OLDEST := .venv-oldest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test beside-unit test-oldest lint format types unit browser mariadb frontend docs screenshots compare cluster clean
+.PHONY: help setup run check test beside-unit test-oldest lint format types unit browser mariadb frontend docs screenshots compare cluster conformance-report clean
 
 # Many tests wait, for processes, leases and lost answers: four share two cores without getting in each other's way.
 # In ``make test``, which runs the oldest set beside the newest, two more.
@@ -97,6 +97,10 @@ screenshots: $(STAMP) browser ## pictures of the pages for docs/screenshots; ALL
 BASE ?= main
 compare: $(STAMP) browser ## which pages look different from those of BASE=main; PAGES="jobs queues" for these alone
 	$(BIN)/python tests/web/compare_screenshots.py $(BASE) $(PAGES)
+
+conformance-report: $(STAMP) mariadb ## the conformance suite over every database, as the page docs/reference/conformance.md
+	$(BIN)/python tests/conformance/report.py > docs/reference/conformance.new
+	mv docs/reference/conformance.new docs/reference/conformance.md
 
 cluster: $(STAMP) ## databases with several servers on loopback, broken under load; PARTS="standby pooler galera"
 	@sh cluster/ensure_servers.sh
