@@ -99,8 +99,8 @@ compare: $(STAMP) browser ## which pages look different from those of BASE=main;
 	$(BIN)/python tests/web/compare_screenshots.py $(BASE) $(PAGES)
 
 cluster: $(STAMP) ## databases with several servers on loopback, broken under load; PARTS="standby pooler galera"
-	sh cluster/ensure_servers.sh
-	$(BIN)/python -m cluster $(PARTS)
+	@sh cluster/ensure_servers.sh
+	@$(BIN)/python -m cluster $(PARTS)
 
 clean: ## remove what the other commands made
 	rm -rf $(VENV) $(OLDEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis site var
