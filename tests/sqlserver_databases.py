@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 from typing import Any, Self
 
+import pytest
 from sqlalchemy import URL, Connection, Engine, create_engine, make_url
 from sqlalchemy.exc import DBAPIError
 
@@ -88,6 +89,13 @@ class SqlServer:
             else:
                 self._made.append(name)
                 return name
+
+    def skip_unless_rows_are_locked(self) -> None:
+        """Skip a test on Babelfish, which takes lock hints and does nothing about them."""
+        with self._engine.connect() as connection:
+            query = "SELECT CAST(SERVERPROPERTY('BabelfishVersion') AS nvarchar(64))"
+            if connection.exec_driver_sql(query).scalar_one() is not None:
+                pytest.skip("Babelfish heeds no lock hints")
 
     def take(self) -> str:
         """The name of a database with the schema in place and nothing in it."""

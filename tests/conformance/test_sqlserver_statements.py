@@ -16,6 +16,8 @@ from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.testing.conformance import *  # noqa: F403
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def make_storage(ready_sqlite_url: str) -> Iterator[Callable[..., SqlStore]]:
