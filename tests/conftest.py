@@ -23,6 +23,7 @@ from mariadb_server import KeptMariaDbs, MariaDbServer, program, shared_server
 from shared_pages import share_routes, share_templates
 from shared_statements import share_statements
 from sqlalchemy import create_engine, make_url
+from sqlserver_databases import SqlServer, share_connections
 from start_order import slow_first
 
 from sloppyjobs import storage
@@ -32,6 +33,11 @@ POSTGRES = {"postgres", "psycopg", "psycopg2", "pg8000"}
 """The parameters of tests that run on PostgreSQL."""
 MARIADB = {"mariadb", "mysqlclient"}
 """The parameters of tests that run on MariaDB."""
+
+SQLSERVER_URL = os.environ.get("SLOPPYJOBS_TEST_SQLSERVER_URL")
+"""A SQL Server, where there is one: the conformance suite runs on it too."""
+if SQLSERVER_URL:
+    share_connections()
 
 # The tests start many processes. Where no bytecode may be written, each compiles all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -244,6 +250,29 @@ def prepare_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path],
 def ready_sqlite_url(prepare_sqlite: Callable[[Path], str], tmp_path: Path) -> str:
     """The URL of a SQLite file of the test's own, with the schema in place."""
     return prepare_sqlite(tmp_path / "jobs.db")
+
+
+@pytest.fixture(scope="session")
+def sqlserver() -> Iterator[SqlServer]:
+    """The SQL Server at ``SLOPPYJOBS_TEST_SQLSERVER_URL``; nobody can start one here."""
+    if not SQLSERVER_URL:
+        pytest.skip("SLOPPYJOBS_TEST_SQLSERVER_URL names no SQL Server")
+    with SqlServer(SQLSERVER_URL) as server:
+        yield server
+
+
+@pytest.fixture
+def sqlserver_url(sqlserver: SqlServer) -> Iterator[str]:
+    """The URL of a SQL Server database of the test's own, with the schema in place."""
+    name = sqlserver.take()
+    yield sqlserver.url_of(name).render_as_string(hide_password=False)
+    sqlserver.give_back(name)
+
+
+@pytest.fixture
+def empty_sqlserver_url(sqlserver: SqlServer) -> str:
+    """The URL of a SQL Server database without our tables."""
+    return sqlserver.url_of(sqlserver.create()).render_as_string(hide_password=False)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

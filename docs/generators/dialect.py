@@ -23,6 +23,8 @@ from sloppyjobs.storage.dialects.postgres.dialect import PostgresDialect
 from sloppyjobs.storage.dialects.postgres.schema import PostgresStyle, PostgresTypes
 from sloppyjobs.storage.dialects.sqlite.dialect import SqliteDialect
 from sloppyjobs.storage.dialects.sqlite.schema import SqliteStyle, SqliteTypes
+from sloppyjobs.storage.dialects.sqlserver.dialect import SqlServerDialect
+from sloppyjobs.storage.dialects.sqlserver.schema import SqlServerStyle, SqlServerTypes
 from sloppyjobs.storage.operations import Operations
 from sloppyjobs.storage.schema.style import ColumnTypes, TableStyle
 
@@ -96,6 +98,7 @@ DATABASES = (
     Described("SQLite", "sqlite", SqliteDialect, SqliteTypes, SqliteStyle),
     Described("PostgreSQL", "postgres", PostgresDialect, PostgresTypes, PostgresStyle),
     Described("MariaDB, MySQL", "mariadb", MariaDbDialect, MariaDbTypes, MariaDbStyle),
+    Described("SQL Server", "sqlserver", SqlServerDialect, SqlServerTypes, SqlServerStyle),
 )
 
 

@@ -218,14 +218,13 @@ def _waits_for(facts: Facts) -> str:
     waits = [edge for edge in facts.parents if edge.state is EdgeState.OPEN]
     if not waits:
         return "It waits for other jobs to finish."
-    named = [
-        f"{f'{edge.job_id} ({edge.name})' if edge.job_id else 'one in another queue'} is {edge.status}"
-        for edge in waits[:3]
-    ]
-    more = f" and {len(waits) - 3} more" if len(waits) > 3 else ""
-    noun = "job" if len(waits) == 1 else f"{len(waits)} jobs"
+    named = [f"{edge.name} ({edge.job_id})" if edge.job_id else "a job in another queue" for edge in waits[:3]]
     advice = " Retry what is dead, or cancel this job." if any(edge.status is Status.DEAD for edge in waits) else ""
-    return f"It waits for {noun}: {', '.join(named)}{more}.{advice}"
+    if len(waits) == 1:
+        return f"It waits for {named[0]}, which is {waits[0].status}.{advice}"
+    each = ", ".join(f"{name} is {edge.status}" for name, edge in zip(named, waits, strict=False))
+    more = f" and {len(waits) - 3} more" if len(waits) > 3 else ""
+    return f"It waits for {len(waits)} jobs: {each}{more}.{advice}"
 
 
 def _paused(job: Job, facts: Facts) -> Told:

@@ -11,7 +11,18 @@ from sloppyjobs.storage.clock import Clock, FakeClock
 from sloppyjobs.storage.dialects import DIALECTS
 from sloppyjobs.storage.store import SqlStore
 
-__all__ = ["BACKENDS", "Clock", "FakeClock", "SqlStore", "from_url", "mariadb", "offline", "postgres", "sqlite"]
+__all__ = [
+    "BACKENDS",
+    "Clock",
+    "FakeClock",
+    "SqlStore",
+    "from_url",
+    "mariadb",
+    "offline",
+    "postgres",
+    "sqlite",
+    "sqlserver",
+]
 
 Target = str | URL | Engine
 
@@ -34,6 +45,13 @@ def postgres(target: Target, **options: Any) -> SqlStore:
     psycopg 3 only.
     """
     from sloppyjobs.storage.dialects.postgres.store import open_store  # noqa: PLC0415
+
+    return open_store(urls.checked(target), **options)
+
+
+def sqlserver(target: Target, **options: Any) -> SqlStore:
+    """Jobs in SQL Server 2019 or newer: ``clock``, ``prefix``, ``schema``. By mssql-python, pyodbc or pymssql."""
+    from sloppyjobs.storage.dialects.sqlserver.store import open_store  # noqa: PLC0415
 
     return open_store(urls.checked(target), **options)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
-from sloppyjobs.storage.ports.findings import FAIL, OK, Finding
+from sloppyjobs.storage.ports.findings import FAIL, OK, WARN, Finding
+from sloppyjobs.storage.schema import version as schema_version
 
 if TYPE_CHECKING:
     from sloppyjobs.storage.store import SqlStore
@@ -20,3 +21,16 @@ def claim_plan(good: bool, detail: str) -> Finding:
     if good:
         return Finding("claim plan", OK, detail)
     return Finding("claim plan", FAIL, detail, "see that the indexes are there, and run ANALYZE")
+
+
+def row_locks(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
+    """Whether a second connection passes over a row that the first has locked. Nothing is written."""
+    version = schema_version.table(storage.tables).c.version_num
+    connection.execute(storage.dialect.locked(select(version))).all()
+    with storage.engine.connect() as other:
+        seen = other.execute(storage.dialect.locked(select(version), skip=True)).all()
+    if seen:
+        hint = "claims of several workers meet more often; the conditional update still lets one of them have a job"
+        yield Finding("row locks", WARN, "a row that one connection has locked is not skipped by another", hint)
+    else:
+        yield Finding("row locks", OK, "a row that one connection has locked is skipped by another")

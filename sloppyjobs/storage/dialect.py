@@ -29,6 +29,7 @@ from sqlalchemy import (
     bindparam,
     cast,
     func,
+    literal_column,
     or_,
     select,
 )
@@ -61,6 +62,9 @@ class Dialect(ABC):
     """What is selected at the start of a read, to bound its plans and its time; empty where nothing is."""
     step: timedelta = timedelta(0)
     """By how much the instants of jobs differ that are enqueued in one call."""
+
+    trailing_spaces: ClassVar[bool] = True
+    """Whether texts that differ in spaces at their ends alone are different keys."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
@@ -249,6 +253,10 @@ class Dialect(ABC):
             return further
         same = and_(first == value, self.beyond(rest, others, descending=descending))
         return and_(first <= value if descending else first >= value, or_(further, same))
+
+    def first(self, query: Select[Any]) -> Select[Any]:
+        """The first row of a query in its order, with the limit in the text, so that a prepared plan knows it."""
+        return query.limit(literal_column("1"))
 
     def text_start(self, column: ColumnElement[Any], length: int) -> ColumnElement[str]:
         """The first characters of a text."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from sqlalchemy import Connection, Dialect, Engine, Executable
 from sqlalchemy.exc import DBAPIError
@@ -18,15 +18,9 @@ class Prepared:
 
     __slots__ = ("_fixed", "_names", "sql")
 
-    renders_limits: ClassVar[bool] = True
-    """Some dialects of SQLAlchemy write limits that are numbers into the text, but only when they are asked to."""
-
     def __init__(self, statement: Executable, engine: Engine) -> None:
-        options = {"render_postcompile": self.renders_limits}
-        dialect = self.dialect_for(engine)
-        compiled = statement.compile(dialect=dialect, compile_kwargs=options)  # type: ignore[attr-defined]
-        self.sql: str = compiled.string
-        self._names: Sequence[str] | None = compiled.positiontup
+        compiled = statement.compile(dialect=self.dialect_for(engine))  # type: ignore[attr-defined]
+        self.sql, self._names = as_executed(compiled)
         self._fixed: Mapping[str, Any] = {k: v for k, v in compiled.params.items() if v is not None}
 
     def dialect_for(self, engine: Engine) -> Dialect:
@@ -57,6 +51,19 @@ class Prepared:
         """Execute once per row, in one call to the driver."""
         if rows:
             cursor.executemany(self.sql, [self.bind(row) for row in rows])
+
+
+def as_executed(compiled: Any) -> tuple[str, Sequence[str] | None]:
+    """The text of a compiled statement, and its parameters in their order where the driver goes by the order.
+
+    Where a database takes no parameter for a limit, SQLAlchemy writes the number into the text when it executes it.
+    """
+    text, names = compiled.string, compiled.positiontup
+    for parameter in compiled.literal_execute_params:
+        name = compiled.bind_names[parameter]
+        text = text.replace(f"__[POSTCOMPILE_{name}]", str(int(parameter.value)))
+        names = names and [one for one in names if one != name]
+    return text, names
 
 
 def cursor_of(connection: Connection) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import Column, Table, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from sloppyjobs.domain.states import Status
+from sloppyjobs.storage.ports.inspection import RowRefused
 from sloppyjobs.storage.ports.records import (
     ArchiveRecord,
     AttemptRecord,
@@ -32,6 +35,7 @@ class SqlInspection:
     def __init__(self, storage: SqlStore) -> None:
         self._storage = storage
         self._tables = storage.tables
+        self.trailing_spaces = storage.dialect.trailing_spaces
 
     def job(self, job_id: str) -> JobRecord:
         """The job with this id."""
@@ -100,7 +104,7 @@ class SqlInspection:
 
     def add_jobs(self, jobs: Sequence[JobRecord]) -> None:
         """Write jobs as they are."""
-        with self._storage.database.writing() as connection:
+        with _refusals(), self._storage.database.writing() as connection:
             connection.execute(insert(self._tables.jobs), [job._asdict() for job in jobs])
 
     def set_job(self, job_id: str, **values: Any) -> None:
@@ -129,7 +133,15 @@ class SqlInspection:
             return [record(*row) for row in connection.execute(query)]
 
     def _set(self, table: Table, key: Column[Any], value: str, values: dict[str, Any]) -> None:
-        with self._storage.database.writing() as connection:
+        with _refusals(), self._storage.database.writing() as connection:
             changed = connection.execute(update(table).where(key == value).values(values)).rowcount
         if changed != 1:
             raise LookupError(value)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except IntegrityError as error:
+        raise RowRefused(str(error.orig)) from error

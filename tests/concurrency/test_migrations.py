@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,8 @@ def init(url: str, number: int, begin: Callable[[], object]) -> int:
 
 
 EMPTY = {"sqlite": "sqlite_url", "postgres": "empty_postgres_url", "mariadb": "empty_mariadb_url"}
+if os.environ.get("SLOPPYJOBS_TEST_SQLSERVER_URL"):
+    EMPTY["sqlserver"] = "empty_sqlserver_url"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -30,6 +30,7 @@ FASTER = {"prepared", "operations", "watcher"}
 COMMON = {
     "beyond",
     "event_mark",
+    "first",
     "plan_by_index",
     "read_settings",
     "recursive_minimum",
@@ -60,6 +61,7 @@ NEEDED = {
     "prepare_database",
     "raw_text",
     "refuse_caller",
+    "trailing_spaces",
     "to_driver",
     "writing",
 }

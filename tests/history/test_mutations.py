@@ -192,7 +192,7 @@ def test_an_event_at_the_end_that_is_skipped(
         settlement_sql.prepared(self.database, settlement_sql.succeed_jobs).run(cursor, values)
         settlement_sql.prepared(self.database, settlement_sql.close_successes).run(cursor, values)
 
-    monkeypatch.setattr(settle.Settle, "_write_successes", without_event)
+    monkeypatch.setattr(settle.Settle, "write_successes", without_event)
     client.enqueue("greet")
     drain(jobs)
     assert broken(jobs, log) == {"I6"}

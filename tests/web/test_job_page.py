@@ -323,7 +323,7 @@ def test_the_page_names_what_a_job_waits_for_and_what_waits_for_it(jobs: Jobs, a
     middle = scenes.queued(jobs, depends_on=[first, second, third])
     last = scenes.queued(jobs, depends_on=After(middle, on="failure"))
     text = page_of(admin, middle.id)
-    assert f"It waits for 3 jobs: {first.id}" in verdict(text)
+    assert f"It waits for 3 jobs: {first.name} ({first.id}) is queued" in verdict(text)
     assert all(f'href="{PREFIX}/jobs/{job.id}"' in text for job in (first, second, third, last))
     assert "Waits for" in text and "needed to fail" in text
     jobs.admin.cancel(first.id)
@@ -340,7 +340,7 @@ def test_what_a_job_waits_for_in_another_queue_is_not_told(jobs: Jobs) -> None:
     job = scenes.queued(jobs, queue="ours", depends_on=hidden)
     child = scenes.queued(jobs, queue="theirs", depends_on=job)
     text = page_of(Client(make_app(jobs, policy=OneQueue()).test_client()), job.id)
-    assert "one in another queue is queued" in verdict(text)
+    assert "It waits for a job in another queue, which is queued." in verdict(text)
     assert hidden.id not in text and child.id not in text
 
 
@@ -354,3 +354,14 @@ def test_the_page_shows_tags_keys_and_who_took_its_place(jobs: Jobs, admin: Clie
     newer = page_of(admin, new.id)
     assert f'href="{PREFIX}/jobs/{old.id}"' in newer and "unless it has started" in newer
     assert "eu</span>" in admin.get("/jobs?tag=eu").text and new.id not in admin.get("/jobs?tag=eu").text
+
+
+@pytest.mark.parametrize(("payload", "shown"), [(None, "null"), (False, "false"), (0, "0"), ("", '""')])
+def test_a_payload_that_is_next_to_nothing_is_shown_as_it_is(
+    jobs: Jobs, admin: Client, payload: Any, shown: str
+) -> None:
+    jobs.declare("note")
+    text = page_of(admin, jobs.enqueue("note", payload).id)
+    assert "Unavailable" not in text
+    found = re.search(r'<div class="tree"[^>]*>(.*?)</div>', text, re.DOTALL)
+    assert found is not None and words(found[1]) == shown

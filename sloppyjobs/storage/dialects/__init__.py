@@ -54,6 +54,7 @@ DIALECTS = (
         async_drivers=("psycopg",),
     ),
     Registered("mysql", "mariadb", "mysql://user@host:3306/database", aliases=("mariadb",)),
+    Registered("mssql", "sqlserver", "mssql+mssqlpython://user@host:1433/database"),
 )
 
 

@@ -76,12 +76,12 @@ class Lanes:
     def _next_queue(self) -> Select[Any]:
         c = self.tables.jobs.c
         query = select(c.queue).where(self._queued, c.queue > bindparam("after_queue"))
-        return query.order_by(c.queue).limit(literal_column("1"))
+        return self.dialect.first(query.order_by(c.queue))
 
     def _next_name(self) -> Select[Any]:
         c = self.tables.jobs.c
         query = select(c.name).where(self._queued, c.queue == bindparam("of_queue"), c.name > bindparam("after_name"))
-        return query.order_by(c.name).limit(literal_column("1"))
+        return self.dialect.first(query.order_by(c.name))
 
     def _paused(self) -> Select[Any]:
         c = self.tables.queues.c

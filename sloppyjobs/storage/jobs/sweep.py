@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, literal_column, select
+from sqlalchemy import Connection, Select, select
 
 from sloppyjobs import errors
 from sloppyjobs.domain.model import Ended, Job, Settlement
@@ -100,7 +100,7 @@ class Sweeper:
             select(as_stored(c.run_at)).where(status_in(self.tables, "scheduled", "retrying")).order_by(c.run_at, c.id)
         )
         expires = select(as_stored(rows.expires_at)).order_by(rows.expires_at, rows.job_id)
-        heads = [query.limit(literal_column("1")).scalar_subquery() for query in (leases, due, expires)]
+        heads = [self.dialect.first(query).scalar_subquery() for query in (leases, due, expires)]
         return select(*heads, self.database.clock_column())
 
 

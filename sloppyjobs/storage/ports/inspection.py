@@ -20,6 +20,10 @@ from sloppyjobs.storage.ports.records import (
 )
 
 
+class RowRefused(Exception):
+    """The store itself keeps such a value out."""
+
+
 class DoctorPort(Protocol):
     """What can be wrong with the database; a store has it as ``doctor``."""
 

@@ -86,9 +86,7 @@ class ScheduleFiring:
         fine = select(as_stored(c.next_run_at)).where(enabled, c.last_error_at.is_(None), c.next_run_at.is_not(None))
         failed = select(as_stored(c.last_error_at)).where(enabled, c.last_error_at.is_not(None))
         heads = (fine.order_by(c.next_run_at), failed.order_by(c.last_error_at))
-        return select(
-            *(query.limit(literal_column("1")).scalar_subquery() for query in heads), self.database.clock_column()
-        )
+        return select(*(self.dialect.first(query).scalar_subquery() for query in heads), self.database.clock_column())
 
     def _next_of_all(self, connection: Connection) -> float | None:
         if self._due_schedules(connection, 1):

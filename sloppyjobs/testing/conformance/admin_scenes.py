@@ -11,6 +11,7 @@ from sloppyjobs.domain.states import Status
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.storage.ports.records import JobRecord
+from sloppyjobs.testing.conformance.records import unless_refused
 from sloppyjobs.views import Page
 
 NAME = "greet"
@@ -136,7 +137,8 @@ def many_rows(jobs: Jobs, number: int, status: str, start: int = 0, **values: An
         written.append(
             plain._replace(**{name: value(place) if callable(value) else value for name, value in values.items()})
         )
-    jobs.storage.inspection.add_jobs(written)
+    with unless_refused():
+        jobs.storage.inspection.add_jobs(written)
 
 
 def table_sizes(jobs: Jobs) -> dict[str, int]:

@@ -11,6 +11,7 @@ import pytest
 from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
+from sloppyjobs.testing.conformance.records import told_apart
 
 
 def test_a_lock_has_one_holder(jobs: Jobs) -> None:
@@ -102,7 +103,7 @@ def test_a_block_that_outlived_its_lock_leaves_the_next_holder_alone(jobs: Jobs,
 
 
 def test_locks_of_every_name_are_told_apart(jobs: Jobs) -> None:
-    names = ["a", "A", "a ", "a/b", "it's", '"a"', "%s", "🎉", "\u202ea", "n" * 128]
+    names = told_apart(jobs, ["a", "A", "a ", "a/b", "it's", '"a"', "%s", "🎉", "\u202ea", "n" * 128])
     assert all(jobs.locks(f"owner of {index}").acquire(name) for index, name in enumerate(names))
     assert not any(jobs.locks("another").acquire(name) for name in names)
 

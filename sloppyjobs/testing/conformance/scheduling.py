@@ -10,6 +10,7 @@ import pytest
 
 from sloppyjobs.domain.model import Job
 from sloppyjobs.jobs import Jobs
+from sloppyjobs.testing.conformance.records import unless_refused
 
 
 @pytest.fixture
@@ -31,4 +32,5 @@ def occurrences(fired: Sequence[Job]) -> list[datetime | None]:
 
 def damage(jobs: Jobs, name: str, **values: Any) -> None:
     """Change the row of a schedule behind the library's back."""
-    jobs.storage.inspection.set_schedule(name, **values)
+    with unless_refused():
+        jobs.storage.inspection.set_schedule(name, **values)

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 
 from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
+from sloppyjobs.storage.ports.inspection import RowRefused
 from sloppyjobs.testing.conformance.fixtures import MakeStorage
-from sloppyjobs.testing.conformance.records import ends, transitions
+from sloppyjobs.testing.conformance.records import ends, transitions, unless_refused
 from sloppyjobs.testing.conformance.sql_storage import sql_storage
 
 UNREADABLE = "SLOPPY_E_JOBS_ROW_UNREADABLE"
@@ -48,6 +50,7 @@ ON_MARIADB = {
 NEVER = {
     "sqlite": ("''", "'soon'"),
     "postgresql": ("'-infinity'", "'infinity'"),
+    "mssql": ("'0001-01-01'", "'9999-12-31T23:59:59'"),
     "mysql": ("'1000-01-01'", "'9999-12-31 23:59:59.999999'"),
 }
 """Instants long ago and never, that nobody would write."""
@@ -76,8 +79,11 @@ def never(jobs: Jobs) -> tuple[str, str]:
 def harm(jobs: Jobs, job_id: str, change: str) -> None:
     """Write what the library never would."""
     table = sql_storage(jobs).tables.jobs.fullname
-    with jobs.storage.engine.begin() as connection:
-        connection.execute(text(f"UPDATE {table} SET {change} WHERE id = :id"), {"id": job_id})
+    with unless_refused(), jobs.storage.engine.begin() as connection:
+        try:
+            connection.execute(text(f"UPDATE {table} SET {change} WHERE id = :id"), {"id": job_id})
+        except IntegrityError as error:
+            raise RowRefused(change) from error
 
 
 def test_a_job_whose_row_cannot_be_read_is_dead_at_once_and_its_neighbours_run(damaged_jobs: Jobs) -> None:

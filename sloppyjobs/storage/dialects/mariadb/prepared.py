@@ -38,7 +38,6 @@ class WithLists(Prepared):
     """A statement that takes a list: PyMySQL and mysqlclient write a tuple as ``(1, 2, 3)``."""
 
     __slots__ = ("_list", "_mark")
-    renders_limits = False
 
     def __init__(self, statement: Executable, engine: Engine) -> None:
         super().__init__(statement, engine)

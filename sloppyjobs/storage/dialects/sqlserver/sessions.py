@@ -1,0 +1,77 @@
+"""Settings of sessions: those that statements here rely on, whatever a server, a database or an application has set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, event
+
+from sloppyjobs.storage import answer_timeout
+
+ISOLATION = "READ COMMITTED"
+# Without XACT_ABORT a refused row ends its statement and not the transaction. Messages are in English for the driver
+# that has no numbers of errors.
+SETTINGS = f"SET TRANSACTION ISOLATION LEVEL {ISOLATION}; SET XACT_ABORT OFF; SET LANGUAGE us_english"
+XACT_ABORT = 16384
+"""Its bit of ``@@OPTIONS``."""
+
+_LOCK_TIMEOUT = "sloppyjobs: lock timeout"
+NO_LIMIT = -1
+
+
+def pin_connections(engine: Engine) -> None:
+    """Give each new connection of an engine of our own its settings; nobody else changes them."""
+    if not event.contains(engine, "connect", _pin):
+        event.listen(engine, "connect", _pin)
+
+
+def _pin(driver: Any, _record: Any) -> None:
+    _run(driver, SETTINGS)
+    driver.commit()
+
+
+@contextmanager
+def pinned(connection: Connection, *, ours: bool) -> Iterator[None]:
+    """How long to wait for locks, in this block; on an application's connection, all settings, and its own after it."""
+    if ours:
+        _wait_for_locks(connection)
+        yield
+        return
+    driver = connection.connection.dbapi_connection
+    timeout, options = _ask(driver, f"SELECT @@LOCK_TIMEOUT, @@OPTIONS & {XACT_ABORT}")
+    _run(driver, f"SET LOCK_TIMEOUT {_milliseconds()}; SET XACT_ABORT OFF")
+    try:
+        yield
+    finally:
+        if not connection.invalidated:
+            _run(driver, f"SET LOCK_TIMEOUT {timeout}; SET XACT_ABORT {'ON' if options else 'OFF'}")
+
+
+def _wait_for_locks(connection: Connection) -> None:
+    """The setting survives the return to the pool, so it is remembered with the connection."""
+    wanted = _milliseconds()
+    if connection.info.get(_LOCK_TIMEOUT) != wanted:
+        _run(connection.connection.dbapi_connection, f"SET LOCK_TIMEOUT {wanted}")
+        connection.info[_LOCK_TIMEOUT] = wanted
+
+
+def _milliseconds() -> int:
+    seconds = answer_timeout.in_force(answer_timeout.DEFAULT)
+    return NO_LIMIT if math.isinf(seconds) else int(seconds * 1000)
+
+
+def _run(driver: Any, statement: str) -> None:
+    cursor = driver.cursor()
+    cursor.execute(statement)
+    cursor.close()
+
+
+def _ask(driver: Any, query: str) -> tuple[int, int]:
+    cursor = driver.cursor()
+    cursor.execute(query)
+    first, second = cursor.fetchone()
+    cursor.close()
+    return first, second

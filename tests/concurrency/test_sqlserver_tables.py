@@ -1,0 +1,57 @@
+"""The tables in SQL Server: migrations make what the code expects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Engine
+from sqlserver_databases import SqlServer
+
+from sloppyjobs import Jobs, storage
+from sloppyjobs.storage.schema.version import VERSION
+
+COLUMNS = """
+SELECT table_name, column_name, data_type, character_maximum_length, is_nullable, collation_name
+FROM information_schema.columns WHERE table_name LIKE 'sloppy%' AND table_name <> 'sloppy_job_schema'
+ORDER BY table_name, column_name
+"""
+INDEXES = """
+SELECT t.name, i.name, i.is_unique, i.is_primary_key FROM sys.indexes i JOIN sys.tables t ON t.object_id = i.object_id
+WHERE t.name LIKE 'sloppy%' AND t.name <> 'sloppy_job_schema' AND i.name LIKE '%x_sloppy%' ORDER BY t.name, i.name
+"""
+
+
+def read(engine: Engine, query: str) -> list[tuple[Any, ...]]:
+    """The rows of a query."""
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.exec_driver_sql(query)]
+
+
+def test_migrations_and_a_clean_install_give_the_same_tables(sqlserver: SqlServer, sqlserver_url: str) -> None:
+    migrated = storage.from_url(sqlserver_url)
+    created = storage.from_url(sqlserver.url_of(sqlserver.create()))
+    created.tables.metadata.create_all(created.engine)
+    columns = read(migrated.engine, COLUMNS)
+    assert len(columns) > 150
+    assert columns == read(created.engine, COLUMNS)
+    assert read(migrated.engine, INDEXES) == read(created.engine, INDEXES)
+
+
+def test_an_earlier_version_is_upgraded_with_its_jobs(empty_sqlserver_url: str) -> None:
+    store = storage.from_url(empty_sqlserver_url)
+    store.init()
+    jobs = Jobs(store)
+    jobs.declare("greet")
+    job = jobs.enqueue("greet")
+    with store.engine.begin() as connection:
+        for statement in (
+            "DROP TABLE sloppy_job_dependencies",
+            "DROP TABLE sloppy_job_tags",
+            "ALTER TABLE sloppy_jobs DROP COLUMN tags",
+            "ALTER TABLE sloppy_job_archive DROP COLUMN tags",
+            "UPDATE sloppy_job_schema SET version_num = '0010'",
+        ):
+            connection.exec_driver_sql(statement)
+    assert store.schema_version() == 10
+    assert store.init() == VERSION
+    assert jobs.get(job.id).status == "queued"

@@ -1,0 +1,216 @@
+"""What SQL Server's dialect knows without a server: errors by three drivers, missing drivers, DDL, NULL in texts."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sqlglot
+from sqlalchemy import make_url, select
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError
+from sqlglot import exp
+from sqlserver_twin import T_SQL, faults_of
+
+from sloppyjobs import DriverMissing, InvalidOption, storage
+from sloppyjobs.storage.dialects.sqlserver import applocks, drivers, faults, sessions
+from sloppyjobs.storage.dialects.sqlserver.dialect import SqlServerDialect
+from sloppyjobs.storage.dialects.sqlserver.null_values import without_nulls
+from sloppyjobs.storage.dialects.sqlserver.schema import STYLE, TYPES
+from sloppyjobs.storage.schema.instant_values import EARLIEST, LATEST
+from sloppyjobs.storage.schema.tables import Tables
+
+URL = "mssql+mssqlpython://jobs:secret@db.example.org/shop"
+
+
+@pytest.fixture
+def dialect() -> SqlServerDialect:
+    """The dialect."""
+    return SqlServerDialect(Tables(style=STYLE))
+
+
+def by_pymssql(number: int, text: str) -> Exception:
+    """An error as pymssql raises it."""
+    return Exception(number, f"{text}DB-Lib error message 20018, severity 16".encode())
+
+
+def by_pyodbc(number: int, text: str, state: str = "42000") -> Exception:
+    """An error as pyodbc raises it."""
+    shown = f"[{state}] [Microsoft][ODBC Driver 18 for SQL Server][SQL Server]{text} ({number}) (SQLExecDirectW)"
+    return Exception(state, shown)
+
+
+def by_mssql_python(text: str, said: str = "Syntax error or access violation") -> Exception:
+    """An error as mssql-python raises it."""
+    return Exception(f"Driver Error: {said}; DDBC Error: [Microsoft][SQL Server]{text}")
+
+
+def raised(cause: Exception, *, invalidated: bool = False, kind: type[DBAPIError] = OperationalError) -> DBAPIError:
+    """The error as SQLAlchemy raises it."""
+    return kind(None, None, cause, connection_invalidated=invalidated)
+
+
+DEADLOCK = (
+    "Transaction (Process ID 61) was deadlocked on lock resources with another process and has been chosen as the "
+    "deadlock victim. Rerun the transaction."
+)
+LOCK_TIMEOUT = "Lock request time out period exceeded."
+KEY = "Violation of PRIMARY KEY constraint 'PK__jobs'. Cannot insert duplicate key in object 'dbo.sloppy_jobs'."
+INDEX = "Cannot insert duplicate key row in object 'dbo.sloppy_jobs' with unique index 'uq_sloppy_jobs_key'."
+NOT_NULL = "Cannot insert the value NULL into column 'id', table 'shop.dbo.sloppy_jobs'; column does not allow nulls."
+NO_DATABASE = 'Cannot open database "shop" requested by the login. The login failed.'
+MESSAGES = {1205: DEADLOCK, 1222: LOCK_TIMEOUT, 2627: KEY, 2601: INDEX, 515: NOT_NULL, 4060: NO_DATABASE}
+
+
+@pytest.mark.parametrize("number", MESSAGES)
+def test_the_number_of_an_error_is_found_by_drivers_that_have_it(number: int) -> None:
+    assert faults.number(by_pymssql(number, MESSAGES[number])) == number
+    assert faults.number(by_pyodbc(number, MESSAGES[number])) == number
+
+
+@pytest.mark.parametrize(("number", "meant"), [(1205, 1205), (1222, 1222), (2627, 2627), (2601, 2627), (4060, 4060)])
+def test_what_an_error_means_is_read_from_its_text_where_there_is_no_number(number: int, meant: int) -> None:
+    assert faults.number(by_mssql_python(MESSAGES[number])) == meant
+
+
+def test_a_refused_null_is_no_duplicate(dialect: SqlServerDialect) -> None:
+    refused = by_mssql_python(NOT_NULL, "Integrity constraint violation")
+    assert not dialect.is_duplicate(raised(refused))
+    assert dialect.is_duplicate(raised(by_mssql_python(KEY, "Integrity constraint violation")))
+
+
+@pytest.mark.parametrize("make", [by_pymssql, by_pyodbc, lambda _number, text: by_mssql_python(text)])
+def test_deadlocks_and_lock_timeouts_are_retried(dialect: SqlServerDialect, make: Any) -> None:
+    for number, text in ((1205, DEADLOCK), (1222, LOCK_TIMEOUT)):
+        error = raised(make(number, text))
+        assert dialect.is_transient(error)
+        assert dialect.is_unavailable(error)
+    assert not dialect.is_transient(raised(make(515, NOT_NULL)))
+
+
+def test_a_lost_connection_is_retried_and_one_that_never_was_is_not(dialect: SqlServerDialect) -> None:
+    lost = raised(Exception("Driver Error: Communication link failure; DDBC Error: [Microsoft]"), invalidated=True)
+    never = raised(Exception("Driver Error: Client unable to establish connection; DDBC Error: "), invalidated=True)
+    assert dialect.is_transient(lost)
+    assert not dialect.is_transient(never)
+    assert dialect.is_unavailable(lost)
+    assert dialect.is_unavailable(never)
+
+
+def test_a_database_that_is_not_there_is_a_wrong_address(dialect: SqlServerDialect) -> None:
+    assert dialect.is_wrong_address(raised(by_pymssql(4060, NO_DATABASE)))
+    assert dialect.is_unavailable(raised(by_mssql_python(NO_DATABASE)))
+
+
+def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without_driver(name: str, *rest: Any) -> Any:
+        if name in ("mssql_python", "pymssql"):
+            raise ModuleNotFoundError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without_driver)
+    for url in (URL, "mssql+pymssql://db.example.org/shop"):
+        with pytest.raises(DriverMissing, match=r"sloppyjobs\[sqlserver\]"):
+            storage.from_url(url)
+
+
+def test_an_old_sqlalchemy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_given: Any, **_options: Any) -> Any:
+        raise NoSuchModuleError("Can't load plugin: sqlalchemy.dialects:mssql.mssqlpython")
+
+    monkeypatch.setattr(drivers, "create_engine", unknown)
+    with pytest.raises(DriverMissing, match=r"SQLAlchemy 2\.1"):
+        drivers.create(make_url(URL))
+
+
+def test_an_unknown_driver_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="knows no such driver"):
+        storage.from_url("mssql+nothing://db.example.org/shop")
+
+
+def test_null_is_written_into_the_text() -> None:
+    named = without_nulls("SELECT %(a)s, CAST(%(b)s AS int), %(a)s", {"a": None, "b": 1})
+    assert named == ("SELECT NULL, CAST(%(b)s AS int), NULL", {"b": 1})
+    assert without_nulls("SELECT ?, ?, ?", (1, None, 2)) == ("SELECT ?, NULL, ?", (1, 2))
+    assert without_nulls("SELECT ?", (0,)) == ("SELECT ?", (0,))
+
+
+def test_instants_are_utc_to_the_microsecond() -> None:
+    noon = datetime(2030, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
+    text = TYPES.instant_to_driver(noon)
+    assert text == "2030-01-01T12:00:00.123456"
+    assert TYPES.instant_from_driver(text) == TYPES.instant_from_driver(noon.replace(tzinfo=None)) == noon
+    for end in (EARLIEST, LATEST):
+        assert TYPES.instant_from_driver(TYPES.instant_to_driver(end)) == end
+
+
+def batches(ddl: str) -> Iterator[str]:
+    """The statements of a script, without the comments."""
+    for batch in ddl.split("\nGO\n"):
+        lines = [line for line in batch.splitlines() if not line.startswith("--")]
+        yield from (part.strip() for part in "\n".join(lines).split(";\n") if part.strip(" ;\n"))
+
+
+def test_the_printed_tables_are_t_sql() -> None:
+    found = list(batches(storage.offline("mssql").ddl()))
+    made = [sqlglot.parse_one(batch.rstrip(";"), read="tsql") for batch in found if batch.startswith("CREATE")]
+    assert len(made) > 40
+    assert all(isinstance(one, exp.Create) for one in made)
+    text = "\n".join(found)
+    assert "NVARCHAR(450) COLLATE Latin1_General_100_BIN2" in text
+    assert "PRIMARY KEY NONCLUSTERED (minute, queue, name, shard)" in text
+    assert "ISJSON" in text
+    # Text without a collation of ours, or in a code page, would compare or lose characters as the database is set.
+    assert "TEXT" not in text.replace("NTEXT", "")
+    assert "ALTER COLUMN" not in text
+
+
+def test_the_predicates_of_indexes_are_ones_that_filtered_indexes_have() -> None:
+    for index in (index for table in Tables(style=STYLE).metadata.sorted_tables for index in table.indexes):
+        where = index.dialect_options["mssql"]["where"]
+        if where is not None:
+            parsed = sqlglot.parse_one(f"SELECT 1 WHERE {where}", read="tsql").find(exp.Where).this
+            assert _is_conjunction(parsed), where
+
+
+def _is_conjunction(parsed: exp.Expression) -> bool:
+    """Comparisons of columns with constants, joined by AND: the grammar of a filter."""
+    parts = parsed.flatten() if isinstance(parsed, exp.And) else [parsed]
+    return all(_is_comparison(part) for part in parts)
+
+
+def _is_comparison(part: exp.Expression) -> bool:
+    if isinstance(part, exp.Not):
+        return isinstance(part.this, exp.Is)
+    return isinstance(part, exp.Is | exp.EQ | exp.NEQ | exp.In) and isinstance(part.this, exp.Column)
+
+
+def test_what_is_sent_besides_is_t_sql(dialect: SqlServerDialect) -> None:
+    take = str(applocks.TAKE.compile(dialect=T_SQL))
+    texts = [*take.split("; "), *sessions.SETTINGS.split("; "), f"SELECT {dialect.now_sql}"]
+    assert [fault for text in texts for fault in faults_of(text)] == []
+
+
+def test_rows_are_locked_by_hints(dialect: SqlServerDialect) -> None:
+    jobs = dialect.tables.jobs
+    written = str(dialect.locked(select(jobs.c.id).order_by(jobs.c.id).limit(5), skip=True).compile(dialect=T_SQL))
+    assert "FROM sloppy_jobs WITH (UPDLOCK, READPAST, ROWLOCK) ORDER BY" in written
+    assert "WITH (UPDLOCK, ROWLOCK)" in str(dialect.locked(select(jobs.c.id)).compile(dialect=T_SQL))
+
+
+def test_the_lock_of_migrations_belongs_to_the_transaction(dialect: SqlServerDialect) -> None:
+    asked: list[Any] = []
+
+    def execute(statement: Any, values: dict[str, Any]) -> Any:
+        asked.append((str(statement), values))
+        return SimpleNamespace(scalar_one=lambda: 0)
+
+    dialect.lock_migrations(SimpleNamespace(execute=execute))  # type: ignore[arg-type]
+    [(text, values)] = asked
+    assert "@LockOwner = 'Transaction'" in text
+    assert values == {"resource": "sloppy_job_schema", "timeout": -1}
