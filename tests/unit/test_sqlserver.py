@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sqlalchemy
 import sqlglot
-from sqlalchemy import make_url, select
+from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError
 from sqlglot import exp
 from sqlserver_twin import T_SQL, faults_of
@@ -105,7 +107,10 @@ def test_a_database_that_is_not_there_is_a_wrong_address(dialect: SqlServerDiale
     assert dialect.is_unavailable(raised(by_mssql_python(NO_DATABASE)))
 
 
-def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("driver", ["mssqlpython", "pymssql"])
+def test_a_missing_driver_names_the_extra(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if driver == "mssqlpython" and sqlalchemy.__version__.startswith("2.0"):
+        pytest.skip("SQLAlchemy 2.0 does not know mssql-python")
     real = builtins.__import__
 
     def without_driver(name: str, *rest: Any) -> Any:
@@ -114,9 +119,8 @@ def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without_driver)
-    for url in (URL, "mssql+pymssql://db.example.org/shop"):
-        with pytest.raises(DriverMissing, match=r"sloppyjobs\[sqlserver\]"):
-            storage.from_url(url)
+    with pytest.raises(DriverMissing, match=r"sloppyjobs\[sqlserver\]"):
+        storage.from_url(f"mssql+{driver}://db.example.org/shop")
 
 
 def test_an_old_sqlalchemy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +129,10 @@ def test_an_old_sqlalchemy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(drivers, "create_engine", unknown)
     with pytest.raises(DriverMissing, match=r"SQLAlchemy 2\.1"):
-        drivers.create(make_url(URL))
+        storage.from_url("mssql://db.example.org/shop")
+    monkeypatch.setattr(sqlalchemy.URL, "get_dialect", unknown)
+    with pytest.raises(InvalidOption, match=r"SQLAlchemy 2\.1"):
+        storage.from_url(URL)
 
 
 def test_an_unknown_driver_is_refused() -> None:
@@ -147,6 +154,12 @@ def test_instants_are_utc_to_the_microsecond() -> None:
     assert TYPES.instant_from_driver(text) == TYPES.instant_from_driver(noon.replace(tzinfo=None)) == noon
     for end in (EARLIEST, LATEST):
         assert TYPES.instant_from_driver(TYPES.instant_to_driver(end)) == end
+
+
+def test_tables_are_printed_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("mssql_python", "pymssql", "pyodbc"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert "CREATE TABLE sloppy_jobs" in storage.offline("mssql").ddl()
 
 
 def batches(ddl: str) -> Iterator[str]:
