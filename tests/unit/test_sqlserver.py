@@ -23,6 +23,7 @@ from sloppyjobs.storage.dialects.sqlserver.dialect import SqlServerDialect
 from sloppyjobs.storage.dialects.sqlserver.null_values import without_nulls
 from sloppyjobs.storage.dialects.sqlserver.schema import STYLE, TYPES
 from sloppyjobs.storage.schema.instant_values import EARLIEST, LATEST
+from sloppyjobs.storage.schema.instants import as_stored
 from sloppyjobs.storage.schema.tables import Tables
 
 URL = "mssql+mssqlpython://jobs:secret@db.example.org/shop"
@@ -154,6 +155,14 @@ def test_instants_are_utc_to_the_microsecond() -> None:
     assert TYPES.instant_from_driver(text) == TYPES.instant_from_driver(noon.replace(tzinfo=None)) == noon
     for end in (EARLIEST, LATEST):
         assert TYPES.instant_from_driver(TYPES.instant_to_driver(end)) == end
+
+
+def test_an_instant_that_was_read_is_compared_to_the_microsecond() -> None:
+    kind = as_stored(Tables(style=STYLE).jobs.c.run_at).type
+    read = datetime(2030, 1, 1, 12, 0, 0, 123456)  # noqa: DTZ001 - as drivers give it
+    passed = kind.dialect_impl(T_SQL).bind_processor(T_SQL)
+    assert passed is not None
+    assert passed(read) == "2030-01-01T12:00:00.123456"
 
 
 def test_tables_are_printed_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
