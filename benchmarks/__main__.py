@@ -18,6 +18,7 @@ from benchmarks import (
     growth,
     idle,
     latency,
+    mariadb,
     profiling,
     scale,
     sqlite,
@@ -110,6 +111,23 @@ def bulk_command(database: str | None, jobs: int, rounds: int, peers: tuple[str,
 def sqlite_command(jobs: int, rounds: int, peers: tuple[str, ...], as_json: bool) -> None:
     """Drain and enqueue on SQLite, with an fsync at every commit."""
     show(sqlite.run(jobs, 1000, jobs, rounds, peers), as_json=as_json)
+
+
+@main.command("mariadb")
+@with_database
+@click.option(
+    "--mariadb",
+    "mariadb_url",
+    metavar="URL",
+    help=f"A MariaDB server on which databases may be created. Default: ${mariadb.ENVIRONMENT}, else one of its own.",
+)
+@with_jobs(20_000)
+@with_rounds()
+@with_json
+def mariadb_command(database: str | None, mariadb_url: str | None, jobs: int, rounds: int, as_json: bool) -> None:
+    """Drain and enqueue on MariaDB, beside PostgreSQL."""
+    with databases.server(database) as postgres, mariadb.server(mariadb_url) as server:
+        show(mariadb.run(postgres, server, jobs, rounds), as_json=as_json)
 
 
 @main.command("latency")

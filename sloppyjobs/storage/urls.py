@@ -50,6 +50,8 @@ def _is_async(url: URL) -> bool:
     try:
         return bool(url.get_dialect().is_async)
     except NoSuchModuleError:
+        needed = kind(url).needs.get(url.drivername.partition("+")[2])
         raise errors.InvalidOption(
             f"the database URL begins with {url.drivername!r}, and SQLAlchemy knows no such driver"
+            + (f"; it needs {needed}" if needed else "")
         ) from None

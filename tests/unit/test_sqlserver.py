@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sqlalchemy
 import sqlglot
-from sqlalchemy import make_url, select
+from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError
 from sqlglot import exp
 from sqlserver_twin import T_SQL, faults_of
@@ -21,6 +23,7 @@ from sloppyjobs.storage.dialects.sqlserver.dialect import SqlServerDialect
 from sloppyjobs.storage.dialects.sqlserver.null_values import without_nulls
 from sloppyjobs.storage.dialects.sqlserver.schema import STYLE, TYPES
 from sloppyjobs.storage.schema.instant_values import EARLIEST, LATEST
+from sloppyjobs.storage.schema.instants import as_stored
 from sloppyjobs.storage.schema.tables import Tables
 
 URL = "mssql+mssqlpython://jobs:secret@db.example.org/shop"
@@ -105,7 +108,10 @@ def test_a_database_that_is_not_there_is_a_wrong_address(dialect: SqlServerDiale
     assert dialect.is_unavailable(raised(by_mssql_python(NO_DATABASE)))
 
 
-def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("driver", ["mssqlpython", "pymssql"])
+def test_a_missing_driver_names_the_extra(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if driver == "mssqlpython" and sqlalchemy.__version__.startswith("2.0"):
+        pytest.skip("SQLAlchemy 2.0 does not know mssql-python")
     real = builtins.__import__
 
     def without_driver(name: str, *rest: Any) -> Any:
@@ -114,9 +120,8 @@ def test_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> No
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without_driver)
-    for url in (URL, "mssql+pymssql://db.example.org/shop"):
-        with pytest.raises(DriverMissing, match=r"sloppyjobs\[sqlserver\]"):
-            storage.from_url(url)
+    with pytest.raises(DriverMissing, match=r"sloppyjobs\[sqlserver\]"):
+        storage.from_url(f"mssql+{driver}://db.example.org/shop")
 
 
 def test_an_old_sqlalchemy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +130,10 @@ def test_an_old_sqlalchemy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(drivers, "create_engine", unknown)
     with pytest.raises(DriverMissing, match=r"SQLAlchemy 2\.1"):
-        drivers.create(make_url(URL))
+        storage.from_url("mssql://db.example.org/shop")
+    monkeypatch.setattr(sqlalchemy.URL, "get_dialect", unknown)
+    with pytest.raises(InvalidOption, match=r"SQLAlchemy 2\.1"):
+        storage.from_url(URL)
 
 
 def test_an_unknown_driver_is_refused() -> None:
@@ -147,6 +155,20 @@ def test_instants_are_utc_to_the_microsecond() -> None:
     assert TYPES.instant_from_driver(text) == TYPES.instant_from_driver(noon.replace(tzinfo=None)) == noon
     for end in (EARLIEST, LATEST):
         assert TYPES.instant_from_driver(TYPES.instant_to_driver(end)) == end
+
+
+def test_an_instant_that_was_read_is_compared_to_the_microsecond() -> None:
+    kind = as_stored(Tables(style=STYLE).jobs.c.run_at).type
+    read = datetime(2030, 1, 1, 12, 0, 0, 123456)  # noqa: DTZ001 - as drivers give it
+    passed = kind.dialect_impl(T_SQL).bind_processor(T_SQL)
+    assert passed is not None
+    assert passed(read) == "2030-01-01T12:00:00.123456"
+
+
+def test_tables_are_printed_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("mssql_python", "pymssql", "pyodbc"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert "CREATE TABLE sloppy_jobs" in storage.offline("mssql").ddl()
 
 
 def batches(ddl: str) -> Iterator[str]:

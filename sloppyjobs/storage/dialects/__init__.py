@@ -28,6 +28,8 @@ class Registered(NamedTuple):
     """Other names with which URLs begin."""
     async_drivers: tuple[str, ...] = ()
     """Asynchronous drivers in whose transactions jobs can be written."""
+    needs: Mapping[str, str] = {}
+    """What else must be installed for a driver, by the name of the driver."""
 
     def open_store(self, target: URL | Engine, **options: Any) -> SqlStore:
         """A store over a URL or an engine of this kind."""
@@ -54,7 +56,12 @@ DIALECTS = (
         async_drivers=("psycopg",),
     ),
     Registered("mysql", "mariadb", "mysql://user@host:3306/database", aliases=("mariadb",)),
-    Registered("mssql", "sqlserver", "mssql+mssqlpython://user@host:1433/database"),
+    Registered(
+        "mssql",
+        "sqlserver",
+        "mssql+mssqlpython://user@host:1433/database",
+        needs={"mssqlpython": "SQLAlchemy 2.1 or newer"},
+    ),
 )
 
 

@@ -38,8 +38,8 @@ def test_a_job_that_has_not_started_expires(jobs: Jobs, clock: FakeClock) -> Non
 
 @pytest.fixture
 def unswept(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> Jobs:
-    """Jobs whose sweep comes too late."""
-    monkeypatch.setattr(jobs.storage, "sweep", lambda *_: Sweep(0, 0, None, ()))
+    """Jobs whose sweep comes too late, also on connections that a worker opens beside an application's."""
+    monkeypatch.setattr(type(jobs.storage), "sweep", lambda *_: Sweep(0, 0, None, ()))
     return jobs
 
 

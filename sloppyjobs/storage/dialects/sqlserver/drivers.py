@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine
@@ -22,6 +23,9 @@ def driver_name(url: URL) -> str:
 
 def create(url: URL, **options: Any) -> Engine:
     """An engine of our own. Raises ``DriverMissing``, which says what to install, where the driver is not there."""
+    if not url.host and not url.query:
+        # Nowhere to connect to, as for tables that are only printed: no driver is needed.
+        return create_engine("mssql+pymssql://", module=SimpleNamespace(paramstyle="pyformat"), **options)
     driver = driver_name(url)
     try:
         return create_engine(url.set(drivername=f"mssql+{driver}"), **options)

@@ -5,6 +5,7 @@ Text is stored in UTF-16 and compared by its code units. Instants have no zone t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -27,6 +28,10 @@ def to_text(instant: datetime) -> str:
     return instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
 
 
+def _as_text(value: Any) -> Any:
+    return value.isoformat(timespec="microseconds") if isinstance(value, datetime) else value
+
+
 class UtcInstant(DATETIME2):
     """An instant that is passed as text, and converted where it is passed."""
 
@@ -37,9 +42,9 @@ class UtcInstant(DATETIME2):
         """Converted by the server, because a text alone has no type there."""
         return cast(bindvalue, DATETIME2(6))  # type: ignore[no-untyped-call]
 
-    def bind_processor(self, dialect: Any) -> None:  # noqa: ARG002
-        """As it is given: SQLAlchemy's own form for this type would have no text."""
-        return
+    def bind_processor(self, dialect: Any) -> Callable[[Any], Any]:  # noqa: ARG002
+        """As text, also what was read before and is compared with what is stored."""
+        return _as_text
 
     def result_processor(self, dialect: Any, coltype: Any) -> None:  # noqa: ARG002
         """As the driver gives it."""
