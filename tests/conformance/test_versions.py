@@ -13,7 +13,7 @@ VERSIONS = {
     "postgresql": "SHOW server_version",
     "mysql": "SELECT version()",
     "mariadb": "SELECT version()",
-    "mssql": "SELECT @@version",
+    "mssql": "SELECT coalesce('Babelfish ' + CAST(SERVERPROPERTY('BabelfishVersion') AS nvarchar(64)), @@version)",
 }
 
 

@@ -23,12 +23,14 @@ from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.parents import ParentResult
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.errors import InvalidWorkflow
+from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.followups import Edge, Followups
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.dependencies import EdgeRow, Neighbours
 from sloppyjobs.storage.ports.operators import JobState, Move, Step
+from sloppyjobs.storage.reads.keyset import same_value
 
 CHUNK = 500
 """Ids in one statement."""
@@ -109,16 +111,20 @@ class Dependencies:
             self._move(connection, [(state, _CANCELLED) for state in states.values()], now)
 
     def _mark(self, connection: Connection, parents: Sequence[JobState]) -> None:
-        """Set the bit that says that somebody waits."""
+        """Set the bit that says that somebody waits; ``Conflict`` where a parent has moved on since it was read.
+
+        Also of those that have it: where rows are not locked when they are read, only this write meets their end.
+        """
         jobs = self.tables.jobs
-        by_bits: dict[int | None, list[str]] = defaultdict(list)
+        alike: dict[tuple[int | None, Status], list[str]] = defaultdict(list)
         for state in parents:
-            if not (state.followups or 0) & Followup.DEPENDANTS:
-                by_bits[state.followups].append(state.id)
-        for bits, ids in by_bits.items():
+            alike[state.followups, state.status].append(state.id)
+        for (bits, status), ids in alike.items():
+            marked = int((bits or 0) | Followup.DEPENDANTS)
             for chunk in _chunks(ids):
-                marked = (bits or 0) | Followup.DEPENDANTS
-                connection.execute(update(jobs).where(jobs.c.id.in_(chunk)).values(followups=int(marked)))
+                same = (jobs.c.id.in_(chunk), jobs.c.status == status.value, same_value(jobs.c.followups, bits))
+                changed = connection.execute(update(jobs).where(*same).values(followups=marked)).rowcount
+                all_changed(changed, len(chunk))
 
     def _write_dependencies(self) -> Any:
         given = self.dialect.given_rows("given", _ROW)
