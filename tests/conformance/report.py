@@ -40,8 +40,8 @@ INTRODUCTION = """\
 
 <!-- Written by: make conformance-report -->
 
-One suite, `sloppyjobs.testing.conformance`, judges every store. This is one run of it over all databases, on {day}: how
-many tests of each part passed. A test with several cases counts each of them.
+One suite, `sloppyjobs.testing.conformance`, judges every store. This is one run of it over all databases, on {day}.
+The numbers are tests that passed; a test with several cases counts each of them.
 """
 
 BABELFISH = """
@@ -133,7 +133,7 @@ def _left_out(cases: Iterable[Case]) -> list[str]:
             reasons[case.database, case.reason].add(case.test)
     if not reasons:
         return []
-    lines = ["\n## Not run, and why\n", "| database | reason | tests |", "|---|---|---|"]
+    lines = ["## Not run, and why\n", "| database | reason | tests |", "|---|---|---|"]
     for (database, reason), tests in sorted(reasons.items()):
         named = ", ".join(f"`{test}`" for test in sorted(tests)) if len(tests) <= 5 else f"{len(tests)} tests"
         lines.append(f"| {DATABASES[database]} | {reason.replace('|', '/')} | {named} |")
