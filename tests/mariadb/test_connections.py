@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import pymysql
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import OperationalError
 
 from sloppyjobs import DriverMissing, InvalidOption, Jobs, StorageUnavailable, storage
 from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.dialects.mariadb.server import Server, refuse
 from sloppyjobs.storage.ports.findings import FAIL
 
-LEVEL = "SELECT trx_isolation_level FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = connection_id()"
+LOCK_WAIT_TIMEOUT = 1205
 
 
 @pytest.fixture
@@ -43,18 +44,28 @@ def engine_with(mariadb_url: str) -> Iterator[Callable[..., Engine]]:
 
 def _level(store: SqlStore) -> str:
     with store.database.writing() as connection:
-        # A transaction is none for InnoDB before it has locked something.
-        connection.execute(text("SELECT * FROM sloppy_job_schema FOR UPDATE"))
         return _told(connection)
 
 
 def _told(connection: Connection) -> str:
-    """The level of this transaction; the server renews what it tells of transactions ten times a second."""
-    while True:
-        found: str | None = connection.execute(text(LEVEL)).scalar_one_or_none()
-        if found is not None:
-            return found
-        time.sleep(0.02)
+    """The level of this transaction, by what it sees of another one, and whether it keeps that from writing."""
+    url = connection.engine.url
+    other = create_engine(url.render_as_string(hide_password=False))
+    count = text("SELECT count(*) FROM sloppy_job_queues")
+    before = connection.execute(count).scalar_one()
+    try:
+        with other.begin() as writer:
+            writer.execute(text("SET innodb_lock_wait_timeout = 1"))
+            row = {"name": uuid4().hex}
+            writer.execute(
+                text("INSERT INTO sloppy_job_queues (name, created_at) VALUES (:name, utc_timestamp(6))"), row
+            )
+    except OperationalError as error:
+        assert error.orig is not None and error.orig.args[0] == LOCK_WAIT_TIMEOUT
+        return "SERIALIZABLE"
+    finally:
+        other.dispose()
+    return "READ COMMITTED" if connection.execute(count).scalar_one() == before + 1 else "REPEATABLE READ"
 
 
 def test_a_connection_of_our_own_is_at_read_committed(store: SqlStore) -> None:
