@@ -197,10 +197,12 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         return self._page(paging, read, lambda one: (one.id,), show, cursor, page_size)
 
     def dependencies(self, id: str, *, scope: Iterable[str] | None = None, limit: int = 100) -> DependenciesView:
-        """What a job waits for, and what waits for it: up to ``limit`` of each. ``scope`` hides other queues."""
-        job = self._storage.lists.known_job(id)
+        """What a job waits for, and what waits for it: up to ``limit`` of each; nothing for an id that no job has.
+
+        ``scope`` hides other queues.
+        """
         limit = options.whole("limit", limit, least=1, most=500)
-        found = self._storage.dependencies.neighbours(job.id, limit + 1)
+        found = self._storage.dependencies.neighbours(id, limit + 1)
         visible = scope_of(scope)
         shown = [
             tuple(_dependency_view(edge) for edge in edges[:limit] if visible is None or edge.queue in visible)

@@ -88,7 +88,7 @@ class SqlStore:
         self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, Expiries(database, self.transitions))
         self.keys = Keys(database)
         self.keys.follow(followups)
-        self.dependencies = Dependencies(database, self.transitions)
+        self.dependencies = Dependencies(database, self.transitions, keyset)
         self.dependencies.follow(followups)
         self.linked_inserts = LinkedInsert(database, self.inserts, self.keys, self.transitions, self.dependencies)
         self.commands = Commands(database, self.transitions, self.lookup)

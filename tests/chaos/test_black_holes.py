@@ -124,7 +124,7 @@ def test_a_worker_keeps_its_leases_and_goes_on(
     onlooker.declare("hold")
     onlooker.declare("greet")
     # Without maintenance, whose thread may still wait for its answer when the test is over.
-    worker = jobs.create_worker(lease=12, heartbeat=1, poll_interval=0.5, maintenance=False)
+    worker = jobs.create_worker(lease=24, heartbeat=1, poll_interval=0.5, maintenance=False)
     worker.start()
     try:
         held = onlooker.enqueue("hold")

@@ -38,6 +38,13 @@ class Meeting:
             self._barrier.wait(WAIT)
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """The databases of which there is a store without locks."""
+    url: str = request.getfixturevalue("postgres_url" if request.param == "postgres" else "ready_sqlite_url")
+    return url
+
+
 @pytest.fixture
 def make_unlocked(database_url: str) -> Iterator[Callable[..., SqlStore]]:
     """Makes stores without locks, which meet after they have read and before they write."""

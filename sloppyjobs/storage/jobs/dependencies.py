@@ -14,7 +14,7 @@ from threading import local
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, SmallInteger, Text, func, insert, select, update
+from sqlalchemy import Connection, Select, SmallInteger, Text, func, insert, select, update
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain.dependencies import Dependency, EdgeState, Readiness, Result, edge_state, readiness
@@ -30,7 +30,7 @@ from sloppyjobs.storage.jobs.followups import Edge, Followups
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.dependencies import EdgeRow, Neighbours
 from sloppyjobs.storage.ports.operators import JobState, Move, Step
-from sloppyjobs.storage.reads.keyset import same_value
+from sloppyjobs.storage.reads.keyset import Keyset, same_value
 
 CHUNK = 500
 """Ids in one statement."""
@@ -61,11 +61,12 @@ class PreparedEdges(NamedTuple):
 class Dependencies:
     """Which jobs wait for which."""
 
-    def __init__(self, database: Database, transitions: Transitions) -> None:
+    def __init__(self, database: Database, transitions: Transitions, keyset: Keyset) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.transitions = transitions
+        self.keyset = keyset
         self._ended = local()
 
     def follow(self, followups: Followups) -> None:
@@ -233,26 +234,20 @@ class Dependencies:
 
     def neighbours(self, job_id: str, limit: int) -> Neighbours:
         """What a job waits for, and what waits for it: up to ``limit`` of each."""
-        return self.database.read(
-            lambda c: Neighbours(
-                self._edges_of(c, "child_id", job_id, limit), self._edges_of(c, "parent_id", job_id, limit)
-            )
-        )
+        queries = [self._edges_of(end, job_id, limit) for end in ("child_id", "parent_id")]
+        parents, children = self.database.read(lambda c: self.keyset.each(c, queries))
+        return Neighbours(_edge_rows(parents), _edge_rows(children))
 
-    def _edges_of(self, connection: Connection, end: str, job_id: str, limit: int) -> list[EdgeRow]:
+    def _edges_of(self, end: str, job_id: str, limit: int) -> Select[Any]:
         table, jobs = self.tables.dependencies, self.tables.jobs
         other = table.c.parent_id if end == "child_id" else table.c.child_id
-        query = (
+        return (
             select(jobs.c.id, jobs.c.name, jobs.c.queue, jobs.c.status, table.c.needs, table.c.state)
             .select_from(table.join(jobs, jobs.c.id == other))
             .where(table.c[end] == job_id)
             .order_by(table.c.state, other)
             .limit(limit)
         )
-        return [
-            EdgeRow(row.id, row.name, row.queue, Status(row.status), row.needs, EdgeState(row.state))
-            for row in connection.execute(query)
-        ]
 
     def _results(self, connection: Connection, parents: Iterable[str]) -> dict[str, Any]:
         """The results of those of these jobs that have one."""
@@ -270,6 +265,15 @@ _CANCELLED = Step(Status.CANCELLED, "cancelled")
 def _dependency(row: Any) -> Dependency:
     when = None if row.result_test is None else msgspec.json.decode(row.result_test, type=Result)
     return Dependency(row.parent_id, row.needs, when)
+
+
+def _edge_rows(found: Sequence[Sequence[Any]]) -> list[EdgeRow]:
+    """What is open comes first."""
+    rows = [
+        EdgeRow(id, name, queue, Status(status), needs, EdgeState(state))
+        for id, name, queue, status, needs, state in found
+    ]
+    return sorted(rows, key=lambda row: (row.state, row.job_id))
 
 
 def _decoded(text: str) -> Any:
