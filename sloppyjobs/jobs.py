@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -12,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from msgspec import structs
 from sqlalchemy import URL, Connection, Engine
 
-from sloppyjobs.domain import failures, options, payload
+from sloppyjobs.claim_protocol import ClaimProtocol
+from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.dependencies import Dependency
-from sloppyjobs.domain.expiry import EXPIRED, expired
-from sloppyjobs.domain.model import Claim, Ended, Job, NewJob, Settlement
+from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.retry import Retry
-from sloppyjobs.domain.states import Cancelled, Failed, Outcome, Succeeded, decide
 from sloppyjobs.enqueue.asynchronous import AsyncJobs
 from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
@@ -34,7 +32,6 @@ from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.schedules.registry import Schedules, ScheduleSettings
 from sloppyjobs.storage import from_url
 from sloppyjobs.storage.ports import CallerConnection, CallerStore, EnqueuePort, Store
-from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.views import Page
 
 if TYPE_CHECKING:
@@ -42,15 +39,12 @@ if TYPE_CHECKING:
 
     from sloppyjobs.admin import Admin
     from sloppyjobs.worker import Worker
-    from sloppyjobs.worker.observe.settlement_hooks import SettlementHooks
     from sloppyjobs.worker.runners.find_jobs import Find
 
 R = TypeVar("R")
 
-CLAIM_LIMIT = 500
 
-
-class Jobs(Defining, AsyncJobs):
+class Jobs(Defining, AsyncJobs, ClaimProtocol):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
@@ -340,83 +334,6 @@ class Jobs(Defining, AsyncJobs):
         from sloppyjobs.worker.runners.find_jobs import by_name  # noqa: PLC0415 - producers never need it
 
         return by_name(self)
-
-    # The claim protocol for workers written by others
-
-    def claim(
-        self,
-        worker_id: str,
-        queues: Iterable[str] = ("default",),
-        names: Iterable[str] | None = None,
-        limit: int = 1,
-        lease: Duration = 30,
-    ) -> list[Claim]:
-        """Take up to ``limit`` due jobs for ``lease`` seconds; an empty list when none is due.
-
-        Damaged ones die, and those that have expired are cancelled.
-        """
-        request = ClaimRequest(
-            options.text("worker_id", worker_id),
-            options.names("queues", queues),
-            None if names is None else frozenset(options.names("names", names)),
-            options.whole("limit", limit, least=1, most=CLAIM_LIMIT),
-            options.seconds("lease", lease, zero=False),
-        )
-        lost = self.storage.sweep().lost
-        if lost:
-            self._settlement_hooks().lost(lost, wait=True)
-        # Retried where all were damaged or had expired: an empty list would say that nothing is due.
-        while claims := self.storage.claim(request):
-            for claim in claims:
-                if claim.job.damage is not None:
-                    self._settle(claim, Failed(failures.from_damage(claim.job.damage), 0.0, retryable=False))
-                elif expired(claim):
-                    self._settle(claim, Cancelled(EXPIRED.message, EXPIRED))
-            if whole := [claim for claim in claims if claim.job.damage is None and not expired(claim)]:
-                return whole
-        return []
-
-    def heartbeat(self, claim: Claim, lease: Duration | None = None) -> bool:
-        """Prolong the claim's lease from now, by default for as long as it was claimed; False when it is lost."""
-        return self.extend(claim, claim.locked_until - claim.job.updated_at if lease is None else lease)
-
-    def extend(self, claim: Claim, seconds: Duration) -> bool:
-        """Prolong the claim's lease to ``seconds`` from now; False when it is not ours any more."""
-        until = options.seconds("seconds", seconds, zero=False)
-        return bool(self.storage.renew(claim.worker_id, [(claim.id, claim.attempt)], until))
-
-    def complete(self, claim: Claim, result: Any = None) -> bool:
-        """Settle the claim as succeeded; False when it was stale, and then nothing has changed.
-
-        After a call that raised because the database was not reached, call again: if the first one was committed, the
-        second is True, which distinguishes it from a stale one. The same holds for ``fail``.
-        """
-        text = None if result is None else payload.encode(result, limit=self._payload_limit, what="result")
-        return self._settle(claim, Succeeded(text))
-
-    def fail(self, claim: Claim, error: BaseException | str, retry_after: Duration | None = None) -> bool:
-        """Settle the claim as failed: retried by the job's policy, or dead; False when it was stale."""
-        policy = claim.retry
-        if isinstance(error, BaseException):
-            failure, retryable = failures.from_exception(error), policy.retries(error)
-        else:
-            failure, retryable = failures.from_text(error), True
-        delay = policy.delay(claim.attempt, random.random()) if retry_after is None else None  # noqa: S311
-        after = options.seconds("retry_after", retry_after) if delay is None else delay
-        return self._settle(claim, Failed(failure, after, retryable))
-
-    def _settle(self, claim: Claim, outcome: Outcome) -> bool:
-        decision = decide(claim.attempt, claim.job.max_attempts, outcome)
-        settlement = Settlement(claim.id, claim.attempt, claim.worker_id, decision)
-        accepted = claim.id in self.storage.settle([settlement])
-        if accepted:
-            self._settlement_hooks().settled([Ended(traces.without_trace(claim.job), settlement)], wait=True)
-        return accepted
-
-    def _settlement_hooks(self) -> SettlementHooks:
-        from sloppyjobs.worker.observe.settlement_hooks import SettlementHooks  # noqa: PLC0415 - producers never need it
-
-        return SettlementHooks(self._internals.hooks, self.storage, self.definitions)
 
     # Locks
 

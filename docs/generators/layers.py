@@ -18,7 +18,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "cli": ("sloppyjobs.cli", "sloppyjobs.__main__"),
     "testing": ("sloppyjobs.testing",),
     "demo": ("sloppyjobs.demo",),
-    "jobs": ("sloppyjobs.jobs",),
+    "jobs": ("sloppyjobs.jobs", "sloppyjobs.claim_protocol"),
     "worker": ("sloppyjobs.worker",),
     "admin": ("sloppyjobs.admin",),
     "retention, locks": ("sloppyjobs.retention", "sloppyjobs.locks"),

@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from sloppyjobs import errors
-from sloppyjobs.admin.actions import ACTIONS, actions_for, decision
+from sloppyjobs.admin.actions import actions_for
 from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.dead_groups import CauseAdmin
+from sloppyjobs.admin.dependencies import DependencyAdmin
 from sloppyjobs.admin.explain import explain
-from sloppyjobs.admin.filters import audit_filter, command_given, job_query, order_of, scope_of
+from sloppyjobs.admin.filters import audit_filter, job_query, order_of, scope_of
 from sloppyjobs.admin.form_keys import FormAdmin
+from sloppyjobs.admin.job_commands import JobCommands
 from sloppyjobs.admin.job_facts import facts_about
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
 from sloppyjobs.admin.overview import overview, unhandled
@@ -27,7 +29,6 @@ from sloppyjobs.admin.sentences import Write, plain
 from sloppyjobs.admin.summaries import queue_views, stats
 from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
-from sloppyjobs.domain import options
 from sloppyjobs.domain.states import Status
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import parts_of_short
@@ -35,13 +36,10 @@ from sloppyjobs.paging import Paging
 from sloppyjobs.paging import page_size as checked_size
 from sloppyjobs.schedules.registry import Schedules
 from sloppyjobs.storage.ports import Store
-from sloppyjobs.storage.ports.dependencies import EdgeRow
 from sloppyjobs.views import (
     AttemptView,
     AuditEntry,
     BulkResult,
-    DependenciesView,
-    DependencyView,
     EventView,
     Explanation,
     JobRow,
@@ -64,7 +62,17 @@ SHORT_ID_LIMIT = 20_000
 """How many jobs are searched for a shortened id: more than are created in the second that it names."""
 
 
-class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, FormAdmin, FindAdmin):
+class Admin(
+    JobCommands,
+    DependencyAdmin,
+    CauseAdmin,
+    UpkeepAdmin,
+    QueueAdmin,
+    ScheduleAdmin,
+    ThrottleAdmin,
+    FormAdmin,
+    FindAdmin,
+):
     """Reads and commands for operators. Get it as ``jobs.admin``.
 
     Every list is a ``Page`` with opaque cursors; ``page_size`` is from 1 to 500. ``InvalidOption`` names
@@ -196,20 +204,6 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
         show = partial(self._presenter().log, name)
         return self._page(paging, read, lambda one: (one.id,), show, cursor, page_size)
 
-    def dependencies(self, id: str, *, scope: Iterable[str] | None = None, limit: int = 100) -> DependenciesView:
-        """What a job waits for, and what waits for it: up to ``limit`` of each; nothing for an id that no job has.
-
-        ``scope`` hides other queues.
-        """
-        limit = options.whole("limit", limit, least=1, most=500)
-        found = self._storage.dependencies.neighbours(id, limit + 1)
-        visible = scope_of(scope)
-        shown = [
-            tuple(_dependency_view(edge) for edge in edges[:limit] if visible is None or edge.queue in visible)
-            for edges in found
-        ]
-        return DependenciesView(parents=shown[0], children=shown[1], more=max(map(len, found)) > limit)
-
     def explain(self, id: str, *, write: Write = plain, scope: Iterable[str] | None = None) -> Explanation:
         """Why the job is not running, or how it ended: the answer first. ``UnknownJob`` for an unknown id.
 
@@ -225,32 +219,6 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
     def actions(job: JobRow | Status | str) -> tuple[str, ...]:
         """The commands that the state machine allows for a job or a status, by the names of the methods."""
         return actions_for(status_of(job))
-
-    # Commands on one job
-
-    def retry(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
-        """Queue a dead job with its full number of attempts again; the numbering continues."""
-        return self._command("retry", id, actor, reason)
-
-    def cancel(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
-        """Cancel a job that has not finished; a running handler is told, and its settlement will be stale."""
-        return self._command("cancel", id, actor, reason)
-
-    def delete(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
-        """Put a finished or queued job into ``deleted``; a purge removes it for good later."""
-        return self._command("delete", id, actor, reason)
-
-    def run_now(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
-        """Queue a scheduled, retrying or paused job at once."""
-        return self._command("run_now", id, actor, reason)
-
-    def pause(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
-        """Hold a scheduled, queued or retrying job back until it is resumed."""
-        return self._command("pause", id, actor, reason)
-
-    def resume(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
-        """Put a paused job back to where it was paused from."""
-        return self._command("resume", id, actor, reason)
 
     # Commands on many jobs
 
@@ -388,11 +356,6 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
     def _presenter(self) -> Presenter:
         return Presenter(self._definitions, self._storage.redactions.by_name())
 
-    def _command(self, action: str, id: str, actor: str | None, reason: str | None) -> JobView:
-        decide = decision(ACTIONS[action], self._definitions)
-        self._storage.audit.command_job(id, decide, command_given(action, actor, reason))
-        return self.get_job(id)
-
     def _page(
         self,
         paging: Paging,
@@ -411,14 +374,3 @@ class Admin(CauseAdmin, UpkeepAdmin, QueueAdmin, ScheduleAdmin, ThrottleAdmin, F
 
 def _as_is(row: Any) -> Any:
     return row
-
-
-def _dependency_view(edge: EdgeRow) -> DependencyView:
-    return DependencyView(
-        job_id=edge.job_id,
-        name=edge.name,
-        queue=edge.queue,
-        status=edge.status,
-        needs=edge.needs,
-        state=edge.state.name.lower(),
-    )
