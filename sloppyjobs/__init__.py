@@ -18,9 +18,9 @@ _NAMES = {
     "enqueue.definitions": "Cancel Definition RetryLater Snooze",
     "enqueue.option_types": "EnqueueOptions",
     "errors": "DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload InvalidSchedule"
-    " InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired LockConflict"
-    " ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
-    " StorageUnavailable UnknownJob UnknownQueue UnknownSchedule WaitTimeout",
+    " InvalidStep InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired"
+    " LockConflict ReadTimeout SchemaMissing SchemaVersionMismatch SignalTimeout StaleLease"
+    " StorageUnavailable Suspension UnknownJob UnknownQueue UnknownSchedule WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",
@@ -28,7 +28,7 @@ _NAMES = {
     "schedules.occurrences": "Recurring",
     "storage.clock": "FakeClock",
     "views": "Page",
-    "worker": "Context Signal Worker",
+    "worker": "AsyncContext Context Signal Worker",
 }
 _HOME = {name: f"sloppyjobs.{module}" for module, names in _NAMES.items() for name in names.split()}
 

@@ -27,6 +27,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "sloppyjobs.enqueue.request",
         "sloppyjobs.enqueue.defining",
         "sloppyjobs.enqueue.asynchronous",
+        "sloppyjobs.enqueue.signalling",
         "sloppyjobs.enqueue.bulk_terms",
         "sloppyjobs.enqueue.typed_payloads",
         "sloppyjobs.enqueue.option_rules",

@@ -84,7 +84,7 @@ class Presenter:
         fields = {name: getattr(job, name) for name in _SHOWN_AS_IS}
         fields |= {name: self.text(job.name, getattr(job, name)) for name in _SHOWN_REDACTED}
         tags = tuple(self.redactor(job.name).text(tag) for tag in job.tags)
-        return {**fields, "tags": tags, "actions": actions_for(job.status)}
+        return {**fields, "tags": tags, "actions": actions_for(job.status, job.waiting_for)}
 
     def attempt(self, name: str, attempt: Attempt) -> AttemptView:
         """An attempt with its error redacted."""

@@ -31,6 +31,9 @@ from sloppyjobs.storage.jobs.leases import Leases
 from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
 from sloppyjobs.storage.jobs.logs import JobLogs
 from sloppyjobs.storage.jobs.lookup import JobLookup
+from sloppyjobs.storage.jobs.signals import Signals
+from sloppyjobs.storage.jobs.steps import Steps
+from sloppyjobs.storage.jobs.suspended import Suspended
 from sloppyjobs.storage.jobs.sweep import Sweeper
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.jobs.unanswered import Unanswered
@@ -85,11 +88,16 @@ class SqlStore:
         self.lookup = JobLookup(database)
         self.deaths = Deaths(database)
         self.transitions = Transitions(database, self.deaths, followups)
-        self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, Expiries(database, self.transitions))
+        self.steps = Steps(database)
+        self.suspended = Suspended(database, self.transitions)
+        self.suspended.note_first(followups)
+        expiries = Expiries(database, self.transitions)
+        self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, expiries, self.suspended)
         self.keys = Keys(database)
         self.keys.follow(followups)
         self.dependencies = Dependencies(database, self.transitions, keyset)
         self.dependencies.follow(followups)
+        self.suspended.follow(followups)
         self.linked_inserts = LinkedInsert(database, self.inserts, self.keys, self.transitions, self.dependencies)
         self.commands = Commands(database, self.transitions, self.lookup)
         self.callers = Callers(self)
@@ -103,9 +111,10 @@ class SqlStore:
         self.lists = JobLists(database, keyset, self.lookup)
         self.history = History(database)
         self.audit = Audit(database, self.commands, keyset, self.inserts)
+        self.signals = Signals(database, self.suspended, self.keys, self.audit)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
-        self.cleanup = Cleanup(database, self.retention, self.dependencies)
+        self.cleanup = Cleanup(database, self.retention, self.dependencies, self.suspended)
         self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(
             database,

@@ -9,6 +9,7 @@ from typing import Any
 
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.parents import Parents
+from sloppyjobs.domain.steps import Answer, Kept, StepKind
 from sloppyjobs.logs import json_fields
 from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.worker.storage import ReportStorage
@@ -86,6 +87,20 @@ class WorkerReports:
     def parents(self, claim: Claim) -> Parents:
         """Read the results of the jobs that this one has waited for."""
         return Parents(self._storage.dependencies.parent_results(claim.job.id))
+
+    def known_steps(self, claim: Claim) -> list[Kept]:
+        """Read what earlier attempts have kept."""
+        return self._storage.steps.known(claim.job.id)
+
+    def keep_step(self, claim: Claim, name: str, result: str, seconds: float, place: int) -> bool:
+        """Write the result of a step."""
+        fence = claim.job.id, claim.attempt
+        return self._storage.steps.keep(self._worker_id, fence, name, result, seconds, place)
+
+    def ask_step(self, claim: Claim, kind: StepKind, name: str, seconds: float | None, place: int) -> Answer | None:
+        """Begin a sleep or a wait for a signal, or see what has become of it."""
+        fence = claim.job.id, claim.attempt
+        return self._storage.steps.ask(self._worker_id, fence, kind, name, seconds, place)
 
     def end_attempt(self, fence: Fence) -> None:
         """The attempt has ended, and so has its right to report; the next flush records what was omitted."""

@@ -7,6 +7,7 @@ Code above ``sloppyjobs.storage`` names nothing else of it. A new store is judge
 |---|---|
 | producers and workers | ``jobs.py``, values in ``claims.py`` |
 | jobs that wait for others | ``dependencies.py`` |
+| steps, sleeps and signals of handlers | ``steps.py`` |
 | the scheduler | ``scheduling.py``, values in ``schedules.py`` |
 | pages | ``pages.py``, values in ``reads.py`` |
 | operators, and upkeep | ``commands.py``, values in ``operators.py`` |
@@ -58,6 +59,7 @@ from sloppyjobs.storage.ports.pages import (
     SearchPort,
 )
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.steps import SignalPort, StepPort
 from sloppyjobs.storage.ports.store import Store
 from sloppyjobs.storage.unavailable import DatabaseError, may_recover
 from sloppyjobs.storage.watcher import Watcher
@@ -98,6 +100,8 @@ __all__ = [
     "SchemaPort",
     "SearchPort",
     "SettlePort",
+    "SignalPort",
+    "StepPort",
     "Store",
     "ThrottlePort",
     "Turns",

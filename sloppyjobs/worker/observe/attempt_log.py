@@ -194,6 +194,8 @@ class AttemptLog:
                 return _Message(
                     level, "job %s (%s) asks to be called again in %s", (*identity, _seconds(decision.delay))
                 )
+            case "suspended":
+                return _Message(level, "job %s (%s) %s", (*identity, one_line(decision.message or "")))
             case "cancelled":
                 reason = one_line(self._redacted(job.name, decision.message or ""))
                 return _Message(level, "job %s (%s) was cancelled by its handler: %s", (*identity, reason))
@@ -244,7 +246,7 @@ def _level(ended: Ended, outcome: str) -> int:
             return logging.ERROR
         case "retrying" | "lost":
             return logging.WARNING
-        case "snoozed" | "cancelled":
+        case "snoozed" | "cancelled" | "suspended":
             return logging.INFO
         case "released" if ended.settlement.run_seconds is not None:
             return logging.INFO
