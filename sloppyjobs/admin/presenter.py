@@ -170,12 +170,18 @@ _SHOWN_AS_IS = (
     "superseded_by",
     "supersedes",
     "expires_at",
+    "waiting_for",
+    "workflow_id",
+    "batch_id",
+    "payload_version",
 )
 _SHOWN_REDACTED = (
     "idempotency_key",
     "business_key",
     "correlation_id",
     "principal",
+    "resource",
+    "partition_key",
     "progress_message",
     "error_message",
     "damage",

@@ -19,3 +19,5 @@ class Followup(IntFlag):
     """Other jobs that it waits for."""
     ANY_PARENT = 64
     """One of them is enough."""
+    STEPS = 128
+    """Steps, sleeps and signals of its handler."""

@@ -14,7 +14,7 @@ import msgspec
 
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.retry import Retry
-from sloppyjobs.domain.states import AttemptStatus, Decision, Status
+from sloppyjobs.domain.states import AttemptStatus, Decision, Status, WaitingFor
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -70,6 +70,15 @@ class JobFacts(msgspec.Struct, frozen=True, gc=False):
     expires_at: datetime | None = None
     """When it is cancelled unless it has started."""
     tags: tuple[str, ...] = ()
+    waiting_for: str | None = None
+    """What a waiting job waits for: ``jobs``, ``permit``, ``sleep`` or ``signal``; a paused one, what it waited for."""
+    workflow_id: str | None = None
+    batch_id: str | None = None
+    resource: str | None = None
+    """The limit under which it runs."""
+    partition_key: str | None = None
+    """Which of the limit's partitions it belongs to."""
+    payload_version: int | None = None
 
 
 class Job(JobFacts, Generic[R], frozen=True, gc=False):
@@ -119,6 +128,16 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     depends_on_any: bool = False
     waits: bool = False
     """Whether a job with dependencies must wait; storage decides it, which sees the other jobs."""
+    workflow_id: str | None = None
+    batch_id: str | None = None
+    resource: str | None = None
+    partition_key: str | None = None
+    payload_version: int | None = None
+
+    @property
+    def waiting_for(self) -> str | None:
+        """What a new job waits for, if it must."""
+        return WaitingFor.JOBS.value if self.waits else None
 
     @property
     def linked(self) -> bool:

@@ -30,6 +30,15 @@ class Status(StrEnum):
     DELETED = "deleted"
 
 
+class WaitingFor(StrEnum):
+    """What a waiting job waits for."""
+
+    JOBS = "jobs"
+    PERMIT = "permit"
+    SLEEP = "sleep"
+    SIGNAL = "signal"
+
+
 class AttemptStatus(StrEnum):
     """How one execution of a job ended, or that it has not."""
 

@@ -40,7 +40,7 @@ def test_every_column_has_its_field_and_every_field_its_column() -> None:
     assert {column.field for column in told(EVENT_COLUMNS, Event)} == set(Event.__struct_fields__)
     of_terms = {column.new for column in inserted(JOB_COLUMNS) if isinstance(column.new, str)}
     of_key = {"on_conflict", "unique", "unique_for", "expires", "depends_on", "depends_on_any", "waits"}
-    assert of_terms - {"followups"} | {"run_at", "delay"} | of_key == set(Terms.__struct_fields__)
+    assert of_terms - {"followups", "waiting_for"} | {"run_at", "delay"} | of_key == set(Terms.__struct_fields__)
 
 
 def read(columns: tuple[JobColumn, ...], **values: Any) -> Job:
@@ -81,7 +81,8 @@ def test_every_insert_fills_every_column_of_the_list() -> None:
         "expires": 1.0,
         "tags": "[]",
         "depends_on": (),
-        "waits": False,
+        "waits": True,
+        "payload_version": 1,
     }
     texts = {field: values.get(field, field) for field in Terms.__struct_fields__}
     full = Terms(**texts | {"priority": 1, "max_attempts": 2, "run_at": None, "delay": None, "metadata": "{}"})

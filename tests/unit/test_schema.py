@@ -26,6 +26,11 @@ from sloppyjobs.storage.schema.version import VERSION
 SEEDED = ("job_schema", "jobs", "job_attempts", "recurring_jobs", "job_workers", "job_locks", "job_events")
 
 
+OF_LATER_VERSIONS = (
+    *("business_key", "superseded_by", "supersedes", "expires_at", "tags"),
+    *("waiting_for", "workflow_id", "batch_id", "resource", "partition_key", "payload_version"),
+)
+
 EMPTY = {"sqlite": "sqlite_url", "postgres": "empty_postgres_url", "mariadb": "empty_mariadb_url"}
 
 
@@ -116,7 +121,7 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
             *(
                 f"ALTER TABLE sloppy_{table} DROP COLUMN {column}"
                 for table in ("jobs", "job_archive")
-                for column in ("business_key", "superseded_by", "supersedes", "expires_at", "tags")
+                for column in OF_LATER_VERSIONS
             ),
             "DROP TABLE sloppy_job_form_keys",
             "DROP TABLE sloppy_job_retry_members",

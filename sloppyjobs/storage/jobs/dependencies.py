@@ -21,7 +21,7 @@ from sloppyjobs.domain.dependencies import Dependency, EdgeState, Readiness, Res
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.parents import ParentResult
-from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.domain.states import FINISHED, Status, WaitingFor
 from sloppyjobs.errors import InvalidWorkflow
 from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
@@ -191,7 +191,7 @@ class Dependencies:
         moved = 0
         for ids in _chunks(sorted(children)):
             states = self.transitions.lock_states(connection, ids)
-            waiting = [state for state in states.values() if state.status is Status.WAITING]
+            waiting = [state for state in states.values() if _waits_for_jobs(state)]
             moves = list(self._steps(connection, waiting, now)) if waiting else []
             self._move(connection, moves, now)
             moved += len(moves)
@@ -260,6 +260,11 @@ class Dependencies:
 
 
 _CANCELLED = Step(Status.CANCELLED, "cancelled")
+
+
+def _waits_for_jobs(state: JobState) -> bool:
+    # Before schema version 13 there was nothing else to wait for.
+    return state.status is Status.WAITING and state.waiting_for in (None, WaitingFor.JOBS)
 
 
 def _dependency(row: Any) -> Dependency:

@@ -45,7 +45,9 @@ _GIVEN: Mapping[str, TypeEngine[Any]] = {
     "run_now": Integer(),
     "max_attempts": Integer(),
     "counted": Integer(),
+    "waiting_for": Text(),
 }
+_WAITS = (Status.WAITING.value, Status.PAUSED.value)
 
 
 class Transitions:
@@ -128,6 +130,9 @@ class Transitions:
                 paused_from=given.c.paused_from,
                 run_at=case((given.c.run_now == 1, moment), else_=jobs.c.run_at),
                 max_attempts=func.coalesce(given.c.max_attempts, jobs.c.max_attempts),
+                waiting_for=case(
+                    (given.c.target.in_(_WAITS), func.coalesce(given.c.waiting_for, jobs.c.waiting_for)), else_=null()
+                ),
             )
         )
 
@@ -181,6 +186,7 @@ def _state(row: Any) -> JobState:
         row.retry_policy,
         row.queue,
         row.followups,
+        row.waiting_for,
     )
 
 
@@ -196,4 +202,5 @@ def _given(state: JobState, step: Step) -> tuple[Any, ...]:
         int(step.run_now),
         step.max_attempts,
         state.attempt_count,
+        None if step.waiting_for is None else step.waiting_for.value,
     )

@@ -10,7 +10,7 @@ import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.domain.causes import MemberCounts
-from sloppyjobs.domain.states import Status
+from sloppyjobs.domain.states import Status, WaitingFor
 from sloppyjobs.storage.ports.reads import Cause
 
 
@@ -30,6 +30,7 @@ class JobState(NamedTuple):
     """The policy that was stored with the job, as JSON."""
     queue: str = ""
     followups: int | None = None
+    waiting_for: str | None = None
 
 
 class Step(NamedTuple):
@@ -42,6 +43,8 @@ class Step(NamedTuple):
     """Whether the run time becomes the present."""
     max_attempts: int | None = None
     """A new budget; None leaves the old one."""
+    waiting_for: WaitingFor | None = None
+    """What a job that is to wait will wait for; one that is paused, or waits again, remembers it."""
 
 
 Move = tuple[JobState, Step]

@@ -131,6 +131,12 @@ JOB_COLUMNS = (
     JobColumn("supersedes", ByteText, new="supersedes"),
     JobColumn("expires_at", Instant, new="expires_at", claimed=True),
     JobColumn("tags", LongText, as_kind=Kind.WORDS, new="tags", claimed=True),
+    JobColumn("waiting_for", Word, new="waiting_for"),
+    JobColumn("workflow_id", ByteText, new="workflow_id", claimed=True),
+    JobColumn("batch_id", ByteText, new="batch_id", claimed=True),
+    JobColumn("resource", ByteText, new="resource", claimed=True),
+    JobColumn("partition_key", ByteText, new="partition_key", claimed=True),
+    JobColumn("payload_version", Integer, new="payload_version", claimed=True),
 )
 
 ATTEMPT_COLUMNS = (
