@@ -35,7 +35,7 @@ def own_engine(url: URL) -> Engine:
     """An engine of our own. Raises ``DriverMissing``, which names the extra, where the driver is not installed."""
     name, _, driver = url.drivername.partition("+")
     driver = driver or DEFAULT
-    options = {option: value for option, value in _connect_args(driver).items() if option not in url.query}
+    options = {option: value for option, value in _connect_args(driver, url).items() if option not in url.query}
     try:
         return create_engine(
             url.set(drivername=f"{name}+{driver}"),
@@ -54,10 +54,14 @@ def own_engine(url: URL) -> Engine:
         ) from error
 
 
-def _connect_args(driver: str) -> dict[str, Any]:
+def _connect_args(driver: str, url: URL) -> dict[str, Any]:
     arguments: dict[str, Any] = {"charset": "utf8mb4", "connect_timeout": CONNECT_SECONDS}
     if driver == "mysqldb":
         arguments |= {"read_timeout": int(MAINTENANCE), "write_timeout": int(MAINTENANCE)}
+    elif driver == DEFAULT:
+        # Its timeout to connect ends with the handshake of TCP: a server that is silent then is waited for here.
+        seconds = int(str(url.query.get("connect_timeout", CONNECT_SECONDS)))
+        arguments |= {"read_timeout": seconds, "write_timeout": seconds}
     return arguments
 
 
@@ -72,6 +76,8 @@ def watched(engine: Engine, seconds: float | None, lock_wait: float) -> None:
         cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {max(1, round(lock_wait))} {_end_idle_transactions()}")
         cursor.close()
         driver.commit()
+        if seconds is None and hasattr(driver, "_read_timeout"):
+            driver._read_timeout = driver._write_timeout = None
         record.info[_OURS] = True
 
     def taken(driver: Any, _record: Any, _proxy: Any) -> None:
