@@ -67,7 +67,7 @@ JOB = {
     "batch_id": "The batch that it belongs to.",
     "resource": "The limit under which it runs.",
     "partition_key": "The partition of the limit.",
-    "payload_version": "The version of its payload.",
+    "payload_version": "The version of its payload; NULL for the first.",
     "error_code": "The [code](errors.md) of the last failure.",
     "error_type": "The exception's class.",
     "error_frame": "The application's module and function in which it was raised.",
