@@ -19,8 +19,8 @@ _NAMES = {
     "enqueue.option_types": "EnqueueOptions",
     "errors": "DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload InvalidSchedule"
     " InvalidStep InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired"
-    " LockConflict ReadTimeout SchemaMissing SchemaVersionMismatch SignalTimeout StaleLease"
-    " StorageUnavailable Suspension UnknownJob UnknownQueue UnknownSchedule WaitTimeout",
+    " LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch SignalTimeout StaleLease"
+    " StorageUnavailable Suspension UnknownJob UnknownQueue UnknownSchedule UpcastFailed WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",

@@ -34,6 +34,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "definitions, pages": (
         "sloppyjobs.enqueue.definitions",
+        "sloppyjobs.enqueue.upcasts",
         "sloppyjobs.enqueue.waiting",
         "sloppyjobs.internals",
         "sloppyjobs.observe",

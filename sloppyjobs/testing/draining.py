@@ -24,10 +24,11 @@ def drain(
     """Run everything that is due until nothing is, and return how many attempts were executed.
 
     That includes what handlers enqueue, retries without a delay, and schedules that are due. A job that is due later
-    waits until the test moves its clock. With ``skip_sleeps`` jobs whose handlers sleep go on: a ``FakeClock`` is moved to
-    the instants at which they wake, and by any other clock their sleeps are cut short. ``signals`` are sent to jobs that
-    wait for them, by their names. Jobs whose handler is not defined here are left alone. Raises ``JobsError``,
+    waits until the test moves its clock. Jobs whose handler is not defined here are left alone. Raises ``JobsError``,
     naming the jobs, when ``limit`` attempts did not bring it to an end.
+
+    With ``skip_sleeps`` jobs whose handlers sleep go on: a ``FakeClock`` is moved to the instants at which they wake,
+    and by any other clock their sleeps are cut short. ``signals`` are sent to jobs that wait for them, by their names.
     """
     waking = Waking(jobs, skip_sleeps, signals or {})
     return _drain(jobs, options.whole("limit", limit, least=1), waking, recurring=True)

@@ -1,4 +1,4 @@
-"""What stores promise of business keys, replaced jobs, expiry, tags, dependencies and steps."""
+"""What stores promise of business keys, replaced jobs, expiry, tags, dependencies, steps and payload versions."""
 
 from sloppyjobs.testing.conformance.business_keys import *  # noqa: F403
 from sloppyjobs.testing.conformance.depending import *  # noqa: F403
@@ -7,3 +7,4 @@ from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
 from sloppyjobs.testing.conformance.stepping import *  # noqa: F403
 from sloppyjobs.testing.conformance.suspending import *  # noqa: F403
 from sloppyjobs.testing.conformance.tagging import *  # noqa: F403
+from sloppyjobs.testing.conformance.versions import *  # noqa: F403
