@@ -10,17 +10,18 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "admin": "Admin",
-    "domain.dependencies": "After Result",
+    "domain.dependencies": "After FlowJob Result",
     "domain.model": "Attempt Claim Event Job",
     "domain.redaction": "Redactor",
     "domain.retry": "NO_RETRY Retry",
     "domain.states": "AttemptStatus Status",
+    "domain.workflows": "WorkflowStatus",
     "enqueue.definitions": "Cancel Definition RetryLater Snooze",
     "enqueue.option_types": "EnqueueOptions",
     "errors": "DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload InvalidSchedule"
     " InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired LockConflict"
     " ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
-    " StorageUnavailable UnknownJob UnknownQueue UnknownSchedule WaitTimeout",
+    " StorageUnavailable UnknownJob UnknownQueue UnknownSchedule UnknownWorkflow WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",
@@ -28,6 +29,7 @@ _NAMES = {
     "schedules.occurrences": "Recurring",
     "storage.clock": "FakeClock",
     "views": "Page",
+    "workflow.flows": "Flow",
     "worker": "Context Signal Worker",
 }
 _HOME = {name: f"sloppyjobs.{module}" for module, names in _NAMES.items() for name in names.split()}

@@ -19,11 +19,13 @@ from sloppyjobs.views.job import (
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
 from sloppyjobs.views.page import CappedCount, Page
+from sloppyjobs.views.workflow import Blocker, WorkflowGraphView, WorkflowJobView, WorkflowLink, WorkflowView
 
 __all__ = [
     "AttemptView",
     "Attention",
     "AuditEntry",
+    "Blocker",
     "BulkResult",
     "CappedCount",
     "CauseJob",
@@ -51,4 +53,8 @@ __all__ = [
     "StatusCount",
     "Unhandled",
     "WorkerView",
+    "WorkflowGraphView",
+    "WorkflowJobView",
+    "WorkflowLink",
+    "WorkflowView",
 ]

@@ -113,6 +113,8 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
     of_jobs, marked = (" ON sloppy_jobs", "is_dead, ") if on_mariadb else ("", "")
     with empty.database.writing() as connection:
         for statement in (
+            "DROP TABLE sloppy_job_workflows",
+            f"DROP INDEX ix_sloppy_jobs_workflow{of_jobs}",
             "DROP TABLE sloppy_job_dependencies",
             "DROP TABLE sloppy_job_tags",
             "DROP TABLE sloppy_job_expiries",
