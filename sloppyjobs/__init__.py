@@ -20,8 +20,8 @@ _NAMES = {
     "enqueue.option_types": "EnqueueOptions",
     "errors": "DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload InvalidSchedule"
     " InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired LockConflict"
-    " ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
-    " StorageUnavailable UnknownJob UnknownQueue UnknownSchedule UnknownWorkflow WaitTimeout",
+    " PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
+    " StorageUnavailable UnknownJob UnknownQueue UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",

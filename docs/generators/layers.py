@@ -19,6 +19,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "testing": ("sloppyjobs.testing",),
     "demo": ("sloppyjobs.demo",),
     "jobs": ("sloppyjobs.jobs", "sloppyjobs.claim_protocol"),
+    "workflow": ("sloppyjobs.workflow",),
     "worker": ("sloppyjobs.worker",),
     "admin": ("sloppyjobs.admin",),
     "retention, locks": ("sloppyjobs.retention", "sloppyjobs.locks"),

@@ -178,6 +178,7 @@ def _job_fields(job: JobView, now: datetime) -> Iterator[tuple[str, str | None]]
     ):
         value = getattr(job, name)
         yield name.replace("_", " "), None if value is None else output.plain(value)
+    yield "payload version", str(job.payload_version) if job.payload_version else None
     yield "tags", ", ".join(map(output.plain, job.tags)) or None
     yield "metadata", output.plain(msgspec.json.encode(job.metadata).decode(), 1_000) if job.metadata else None
     if job.error_code is not None:

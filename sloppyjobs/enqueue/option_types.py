@@ -31,6 +31,7 @@ class _Own(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
     principal: str | None
     tags: Iterable[str] | None
+    version: int | None
     expires: Duration | None
     business_key: str | None
     on_conflict: Literal["return", "reject", "replace"] | None
