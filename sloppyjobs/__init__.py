@@ -29,8 +29,8 @@ _NAMES = {
     "schedules.occurrences": "Recurring",
     "storage.clock": "FakeClock",
     "views": "Page",
-    "workflow.flows": "Flow",
     "worker": "Context Signal Worker",
+    "workflow.flows": "Flow",
 }
 _HOME = {name: f"sloppyjobs.{module}" for module, names in _NAMES.items() for name in names.split()}
 

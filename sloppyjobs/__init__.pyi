@@ -55,9 +55,9 @@ from sloppyjobs.retention import Retention as Retention
 from sloppyjobs.schedules.occurrences import Recurring as Recurring
 from sloppyjobs.storage.clock import FakeClock as FakeClock
 from sloppyjobs.views import Page as Page
-from sloppyjobs.workflow.flows import Flow as Flow
 from sloppyjobs.worker import Context as Context
 from sloppyjobs.worker import Signal as Signal
 from sloppyjobs.worker import Worker as Worker
+from sloppyjobs.workflow.flows import Flow as Flow
 
 __version__: str

@@ -100,7 +100,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
         """What operators see and do."""
         from sloppyjobs.admin import Admin  # noqa: PLC0415 - workers and producers never need it
 
-        return Admin(self.storage, self.definitions, self.schedules)
+        return Admin(self.storage, self.definitions, self.schedules, self._internals.ids)
 
     # Hooks
 

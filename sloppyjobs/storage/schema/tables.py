@@ -26,7 +26,6 @@ _BUILDERS = (
     job_tables.dependencies,
     job_tables.workflows,
     job_tables.logs,
-    job_tables.archive,
     service_tables.throttles,
     operator_tables.deaths,
     operator_tables.retry_runs,
@@ -39,6 +38,7 @@ _STYLED_BUILDERS = (
     service_tables.redactions,
     service_tables.recurring,
     job_tables.events,
+    job_tables.archive,
 )
 
 
