@@ -41,6 +41,7 @@ from sloppyjobs.storage.ports.pages import (
 )
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
 from sloppyjobs.storage.ports.steps import SignalPort, StepPort
+from sloppyjobs.storage.ports.workflows import WorkflowPort
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -69,6 +70,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def steps(self) -> StepPort: ...
     @property
     def signals(self) -> SignalPort: ...
+    @property
+    def workflows(self) -> WorkflowPort: ...
 
     # Schedules
 

@@ -24,6 +24,7 @@ _BUILDERS = (
     job_tables.expiries,
     job_tables.tags,
     job_tables.dependencies,
+    job_tables.workflows,
     job_tables.logs,
     service_tables.throttles,
     operator_tables.deaths,
@@ -145,6 +146,11 @@ class Tables:
     def steps(self) -> Table:
         """Steps, sleeps and signals of jobs, by name."""
         return self._table("job_steps")
+
+    @property
+    def workflows(self) -> Table:
+        """Named graphs of jobs."""
+        return self._table("job_workflows")
 
     @property
     def logs(self) -> Table:

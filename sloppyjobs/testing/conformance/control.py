@@ -1,9 +1,10 @@
-"""What stores promise of business keys, replaced jobs, expiry, tags, dependencies, steps and payload versions."""
+"""What stores promise of business keys, replaced jobs, expiry, tags, graphs, steps and payload versions."""
 
 from sloppyjobs.testing.conformance.business_keys import *  # noqa: F403
 from sloppyjobs.testing.conformance.depending import *  # noqa: F403
 from sloppyjobs.testing.conformance.expiring import *  # noqa: F403
 from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
+from sloppyjobs.testing.conformance.flowing import *  # noqa: F403
 from sloppyjobs.testing.conformance.stepping import *  # noqa: F403
 from sloppyjobs.testing.conformance.suspending import *  # noqa: F403
 from sloppyjobs.testing.conformance.tagging import *  # noqa: F403

@@ -8,8 +8,8 @@ from sloppyjobs.storage.schema.column_types import ByteText, LongText, Number, W
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.migrations.steps import create_index, create_table, full_name, style
 
-revision = "0015"
-down_revision = "0014"
+revision = "0016"
+down_revision = "0015"
 
 
 def upgrade() -> None:
