@@ -9,6 +9,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 
 from sloppyjobs.domain.model import Claim, Job, NewJob, Settlement
+from sloppyjobs.storage.admin.archive import Archive
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.admin.form_keys import FormKeys
 from sloppyjobs.storage.admin.retry_run_rows import RetryRunRows
@@ -55,6 +56,7 @@ from sloppyjobs.storage.upkeep.deaths import Deaths
 from sloppyjobs.storage.upkeep.retention import Retention
 from sloppyjobs.storage.watcher import Watcher
 from sloppyjobs.storage.workers import WorkerRows
+from sloppyjobs.storage.workflows.workflows import Workflows
 
 T = TypeVar("T")
 
@@ -103,9 +105,11 @@ class SqlStore:
         self.lists = JobLists(database, keyset, self.lookup)
         self.history = History(database)
         self.audit = Audit(database, self.commands, keyset, self.inserts)
+        self.archive = Archive(database, keyset, self.audit, self.inserts, self.linked_inserts)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
         self.cleanup = Cleanup(database, self.retention, self.dependencies)
+        self.workflows = Workflows(database, keyset, self.linked_inserts, self.commands, self.audit, self.retention)
         self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(
             database,

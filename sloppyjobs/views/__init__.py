@@ -3,6 +3,7 @@
 Pure: no I/O, no clock. No value here ever carries a raw payload.
 """
 
+from sloppyjobs.views.archive import ArchivedRow, ArchivedView
 from sloppyjobs.views.cause import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
 from sloppyjobs.views.job import (
     AttemptView,
@@ -19,11 +20,15 @@ from sloppyjobs.views.job import (
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
 from sloppyjobs.views.page import CappedCount, Page
+from sloppyjobs.views.workflow import Blocker, WorkflowGraphView, WorkflowJobView, WorkflowLink, WorkflowView
 
 __all__ = [
+    "ArchivedRow",
+    "ArchivedView",
     "AttemptView",
     "Attention",
     "AuditEntry",
+    "Blocker",
     "BulkResult",
     "CappedCount",
     "CauseJob",
@@ -51,4 +56,8 @@ __all__ = [
     "StatusCount",
     "Unhandled",
     "WorkerView",
+    "WorkflowGraphView",
+    "WorkflowJobView",
+    "WorkflowLink",
+    "WorkflowView",
 ]

@@ -39,7 +39,7 @@ def test_every_column_has_its_field_and_every_field_its_column() -> None:
     assert {column.field for column in told(ATTEMPT_COLUMNS, Attempt)} == set(Attempt.__struct_fields__)
     assert {column.field for column in told(EVENT_COLUMNS, Event)} == set(Event.__struct_fields__)
     of_terms = {column.new for column in inserted(JOB_COLUMNS) if isinstance(column.new, str)}
-    of_key = {"on_conflict", "unique", "unique_for", "expires", "depends_on", "depends_on_any", "waits"}
+    of_key = {"on_conflict", "unique", "unique_for", "expires", "depends_on", "depends_on_any", "waits", "awaited"}
     assert of_terms - {"followups", "waiting_for"} | {"run_at", "delay"} | of_key == set(Terms.__struct_fields__)
 
 
@@ -82,6 +82,7 @@ def test_every_insert_fills_every_column_of_the_list() -> None:
         "tags": "[]",
         "depends_on": (),
         "waits": True,
+        "awaited": True,
         "payload_version": 1,
     }
     texts = {field: values.get(field, field) for field in Terms.__struct_fields__}
@@ -94,7 +95,8 @@ def test_the_tables_and_the_archive_have_the_columns_of_the_lists() -> None:
     tables = Tables()
     assert names(JOB_COLUMNS) == tuple(tables.jobs.c.keys())
     archived = tuple(column.name for column in JOB_COLUMNS if column.archived)
-    assert (*archived, "archived_at", "history") == tuple(tables.archive.c.keys())
+    own = ("archived_at", "history", "ended_as", "restored_as", "restored_at")
+    assert (*archived, *own) == tuple(tables.archive.c.keys())
     assert names(ATTEMPT_COLUMNS) == tuple(tables.attempts.c.keys())
     assert names(EVENT_COLUMNS) == tuple(tables.events.c.keys())
 

@@ -7,9 +7,11 @@ Code above ``sloppyjobs.storage`` names nothing else of it. A new store is judge
 |---|---|
 | producers and workers | ``jobs.py``, values in ``claims.py`` |
 | jobs that wait for others | ``dependencies.py`` |
+| named graphs of jobs | ``workflows.py`` |
 | the scheduler | ``scheduling.py``, values in ``schedules.py`` |
 | pages | ``pages.py``, values in ``reads.py`` |
 | operators, and upkeep | ``commands.py``, values in ``operators.py`` |
+| the archive | ``archive.py`` |
 | the conformance suite and diagnosis | ``inspection.py``, values in ``records.py`` and ``findings.py`` |
 
 ``Store`` in ``store.py`` says which of them a whole store has, and under which names.
@@ -20,6 +22,7 @@ from __future__ import annotations
 from sloppyjobs.storage.acting_task import on_behalf_of_task
 from sloppyjobs.storage.answer_timeout import MAINTENANCE, answer_timeout
 from sloppyjobs.storage.clock import Clock
+from sloppyjobs.storage.ports.archive import ArchivePort
 from sloppyjobs.storage.ports.claims import Turns
 from sloppyjobs.storage.ports.commands import (
     AuditPort,
@@ -59,11 +62,13 @@ from sloppyjobs.storage.ports.pages import (
 )
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
 from sloppyjobs.storage.ports.store import Store
+from sloppyjobs.storage.ports.workflows import WorkflowPort
 from sloppyjobs.storage.unavailable import DatabaseError, may_recover
 from sloppyjobs.storage.watcher import Watcher
 
 __all__ = [
     "MAINTENANCE",
+    "ArchivePort",
     "AuditPort",
     "CallerConnection",
     "CallerPort",
@@ -103,6 +108,7 @@ __all__ = [
     "Turns",
     "Watcher",
     "WorkerPort",
+    "WorkflowPort",
     "answer_timeout",
     "may_recover",
     "on_behalf_of_task",

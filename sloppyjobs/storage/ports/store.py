@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from sloppyjobs.storage.ports.archive import ArchivePort
 from sloppyjobs.storage.ports.commands import (
     AuditPort,
     CleanupPort,
@@ -39,6 +40,7 @@ from sloppyjobs.storage.ports.pages import (
     SearchPort,
 )
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.workflows import WorkflowPort
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -63,6 +65,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def logs(self) -> LogPort: ...
     @property
     def dependencies(self) -> DependencyPort: ...
+    @property
+    def workflows(self) -> WorkflowPort: ...
 
     # Schedules
 
@@ -90,6 +94,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
 
     # Commands
 
+    @property
+    def archive(self) -> ArchivePort: ...
     @property
     def audit(self) -> AuditPort: ...
     @property

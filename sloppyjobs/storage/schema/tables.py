@@ -24,8 +24,8 @@ _BUILDERS = (
     job_tables.expiries,
     job_tables.tags,
     job_tables.dependencies,
+    job_tables.workflows,
     job_tables.logs,
-    job_tables.archive,
     service_tables.throttles,
     operator_tables.deaths,
     operator_tables.retry_runs,
@@ -38,6 +38,7 @@ _STYLED_BUILDERS = (
     service_tables.redactions,
     service_tables.recurring,
     job_tables.events,
+    job_tables.archive,
 )
 
 
@@ -139,6 +140,11 @@ class Tables:
     def dependencies(self) -> Table:
         """Jobs that wait for other jobs."""
         return self._table("job_dependencies")
+
+    @property
+    def workflows(self) -> Table:
+        """Named graphs of jobs."""
+        return self._table("job_workflows")
 
     @property
     def logs(self) -> Table:
