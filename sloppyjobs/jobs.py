@@ -113,7 +113,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol):
         """What operators see and do."""
         from sloppyjobs.admin import Admin  # noqa: PLC0415 - workers and producers never need it
 
-        return Admin(self.storage, self.definitions, self.schedules, self._sealing)
+        return Admin(self.storage, self.definitions, self.schedules, self._internals.ids, self._sealing)
 
     # Hooks
 

@@ -246,11 +246,14 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "archive": (
-        "Jobs that a purge moved out of the way, with their history. The columns of a job, and two more.",
+        "Jobs that a purge moved out of the way, with their history. The columns of a job, and five more.",
         {
             **JOB,
             "archived_at": "When it was moved here.",
             "history": "Its attempts, events and log lines, as JSON.",
+            "ended_as": "The status that it was deleted from.",
+            "restored_as": "The job that it was restored as last.",
+            "restored_at": "And when.",
         },
     ),
     "redactions": (

@@ -11,6 +11,7 @@ import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.admin.actions import actions_for
+from sloppyjobs.admin.archive import ArchiveAdmin
 from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.dead_groups import CauseAdmin
 from sloppyjobs.admin.dependencies import DependencyAdmin
@@ -32,7 +33,7 @@ from sloppyjobs.admin.workers import worker_views
 from sloppyjobs.domain.states import Status
 from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.enqueue.definitions import Definitions
-from sloppyjobs.ids import parts_of_short
+from sloppyjobs.ids import Ids, parts_of_short
 from sloppyjobs.paging import Paging
 from sloppyjobs.paging import page_size as checked_size
 from sloppyjobs.schedules.registry import Schedules
@@ -68,6 +69,7 @@ class Admin(
     DependencyAdmin,
     CauseAdmin,
     UpkeepAdmin,
+    ArchiveAdmin,
     QueueAdmin,
     ScheduleAdmin,
     ThrottleAdmin,
@@ -83,11 +85,12 @@ class Admin(
     """
 
     def __init__(
-        self, storage: Store, definitions: Definitions, schedules: Schedules, sealing: Sealing = PLAIN
+        self, storage: Store, definitions: Definitions, schedules: Schedules, ids: Ids, sealing: Sealing = PLAIN
     ) -> None:
         self._storage = storage
         self._definitions = definitions
         self._schedules = schedules
+        self._new_ids = ids
         self._sealing = sealing
 
     def snapshot(self, work: Callable[[], T]) -> T:

@@ -25,7 +25,6 @@ _BUILDERS = (
     job_tables.tags,
     job_tables.dependencies,
     job_tables.logs,
-    job_tables.archive,
     service_tables.throttles,
     operator_tables.deaths,
     operator_tables.retry_runs,
@@ -38,6 +37,7 @@ _STYLED_BUILDERS = (
     service_tables.redactions,
     service_tables.recurring,
     job_tables.events,
+    job_tables.archive,
 )
 
 

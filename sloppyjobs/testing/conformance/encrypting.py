@@ -191,3 +191,21 @@ def test_two_secrets_of_one_job_are_different_texts(jobs: Jobs) -> None:
     jobs.storage.inspection.set_job(job.id, result=payload)
     with pytest.raises(errors.DecryptionFailed, match="changed, or belongs to another row"):
         secret.get(job.id)
+
+
+def test_an_archived_job_is_shown_and_restored(jobs: Jobs) -> None:
+    secret = _encrypted(jobs)
+    job = secret.enqueue("echo", {"name": CANARY})
+    drain(secret)
+    secret.admin.delete(job.id)
+    secret.admin.purge(older_than=0, archive=True)
+    assert CANARY not in repr(jobs.storage.inspection.archive())
+    shown = secret.admin.get_archived(job.id)
+    assert shown.payload_preview.value == {"name": CANARY}
+    assert [line.message for line in shown.logs] == [f"{CANARY} line"]
+    assert CANARY not in repr(jobs.admin.get_archived(job.id))
+    with pytest.raises(errors.DecryptionFailed):
+        jobs.admin.restore(job.id)
+    again = secret.admin.restore(job.id)
+    drain(secret)
+    assert secret.get(again.id).result == {"said": {"name": CANARY}}
