@@ -123,7 +123,8 @@ class ArchiveAdmin:
         archive. It does not have its idempotency key, schedule, expiry, dependencies, workflow or batch: these belonged
         to the first one. No definition is needed here: a name that no worker knows is queued and waits for one.
         Raises ``UnknownJob`` where there is no such archived job, ``KeyConflict`` where its business key is taken,
-        ``DecryptionFailed`` where its payload cannot be read, ``InvalidTransition`` while the job that it was restored as before has not ended.
+        ``DecryptionFailed`` where its payload cannot be read, ``InvalidTransition`` while the job that it was restored
+        as before has not ended.
         """
         new_id = self._new_ids.new("job")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -193,12 +194,13 @@ def test_two_secrets_of_one_job_are_different_texts(jobs: Jobs) -> None:
         secret.get(job.id)
 
 
-def test_an_archived_job_is_shown_and_restored(jobs: Jobs) -> None:
+def test_an_archived_job_is_shown_and_restored(jobs: Jobs, clock: FakeClock) -> None:
     secret = _encrypted(jobs)
     job = secret.enqueue("echo", {"name": CANARY})
     drain(secret)
     secret.admin.delete(job.id)
-    secret.admin.purge(older_than=0, archive=True)
+    clock.advance(timedelta(days=2))
+    secret.admin.purge(archive=True)
     assert CANARY not in repr(jobs.storage.inspection.archive())
     shown = secret.admin.get_archived(job.id)
     assert shown.payload_preview.value == {"name": CANARY}
