@@ -9,14 +9,16 @@ import pytest
 from sloppyjobs import jobs as jobs_module
 from sloppyjobs.encryption import Keyring, Sealing
 from sloppyjobs.storage import from_url
-from sloppyjobs.testing.conformance.admin import *  # noqa: F403
-from sloppyjobs.testing.conformance.claim import *  # noqa: F403
-from sloppyjobs.testing.conformance.control import *  # noqa: F403
-from sloppyjobs.testing.conformance.enqueue import *  # noqa: F403
-from sloppyjobs.testing.conformance.retention import *  # noqa: F403
-from sloppyjobs.testing.conformance.run import *  # noqa: F403
-from sloppyjobs.testing.conformance.schedules import *  # noqa: F403
-from sloppyjobs.testing.conformance.settle import *  # noqa: F403
+from sloppyjobs.testing.conformance.admin_secrets import *  # noqa: F403
+from sloppyjobs.testing.conformance.archiving import *  # noqa: F403
+from sloppyjobs.testing.conformance.depending import *  # noqa: F403
+from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
+from sloppyjobs.testing.conformance.keys import *  # noqa: F403
+from sloppyjobs.testing.conformance.payloads import *  # noqa: F403
+from sloppyjobs.testing.conformance.recurring import *  # noqa: F403
+from sloppyjobs.testing.conformance.running import *  # noqa: F403
+from sloppyjobs.testing.conformance.scheduling import *  # noqa: F403
+from sloppyjobs.testing.conformance.versions import *  # noqa: F403
 
 LOOK_AT_STORED_TEXTS = (
     "test_a_purge_can_move_jobs_to_the_archive_with_their_history",
@@ -30,7 +32,7 @@ LOOK_AT_STORED_TEXTS = (
 )
 """Tests that compare what lies in the tables with what was given."""
 for name in LOOK_AT_STORED_TEXTS:
-    del globals()[name]
+    globals().pop(name, None)
 
 KEYRING = Keyring([b"0123456789abcdef0123456789abcdef"])
 DATABASES = {"sqlite": "ready_sqlite_url", "postgres": "postgres_url"}
