@@ -30,6 +30,7 @@ from sloppyjobs.admin.sentences import Write, plain
 from sloppyjobs.admin.summaries import queue_views, stats
 from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
+from sloppyjobs.admin.workflows import WorkflowAdmin
 from sloppyjobs.domain.states import Status
 from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.enqueue.definitions import Definitions
@@ -67,6 +68,7 @@ SHORT_ID_LIMIT = 20_000
 class Admin(
     JobCommands,
     DependencyAdmin,
+    WorkflowAdmin,
     CauseAdmin,
     UpkeepAdmin,
     ArchiveAdmin,
