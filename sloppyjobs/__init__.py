@@ -17,10 +17,11 @@ _NAMES = {
     "domain.states": "AttemptStatus Status",
     "domain.workflows": "WorkflowStatus",
     "enqueue.definitions": "Cancel Definition RetryLater Snooze",
+    "encryption": "Keyring",
     "enqueue.option_types": "EnqueueOptions",
-    "errors": "DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload InvalidSchedule"
-    " InvalidStep InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired"
-    " LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch SignalTimeout StaleLease"
+    "errors": "DecryptionFailed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload"
+    " InvalidSchedule InvalidStep InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict"
+    " LeaseExpired LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch SignalTimeout StaleLease"
     " StorageUnavailable Suspension UnknownJob UnknownQueue UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",

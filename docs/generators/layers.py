@@ -38,6 +38,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "sloppyjobs.enqueue.upcasts",
         "sloppyjobs.enqueue.waiting",
         "sloppyjobs.internals",
+        "sloppyjobs.encryption",
         "sloppyjobs.observe",
         "sloppyjobs.logs",
         "sloppyjobs.paging",

@@ -33,6 +33,7 @@ from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
 from sloppyjobs.admin.workflows import WorkflowAdmin
 from sloppyjobs.domain.states import Status
+from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import Ids, parts_of_short
 from sloppyjobs.paging import Paging
@@ -87,11 +88,14 @@ class Admin(
     effect is there already returns the job as it is, and writes neither an event nor an audit entry.
     """
 
-    def __init__(self, storage: Store, definitions: Definitions, schedules: Schedules, ids: Ids) -> None:
+    def __init__(
+        self, storage: Store, definitions: Definitions, schedules: Schedules, ids: Ids, sealing: Sealing = PLAIN
+    ) -> None:
         self._storage = storage
         self._definitions = definitions
         self._schedules = schedules
         self._new_ids = ids
+        self._sealing = sealing
 
     def snapshot(self, work: Callable[[], T]) -> T:
         """Run ``work``, whose reads here share one connection, one transaction and one instant.
@@ -361,7 +365,7 @@ class Admin(
         return paging.page([((row.id,), presenter.audit(row)) for row in rows], position, resume)
 
     def _presenter(self) -> Presenter:
-        return Presenter(self._definitions, self._storage.redactions.by_name())
+        return Presenter(self._definitions, self._storage.redactions.by_name(), self._sealing)
 
     def _page(
         self,

@@ -8,6 +8,7 @@ from typing import Any
 from sloppyjobs.admin.filters import command_given
 from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.domain.redaction.redactor import Preview
+from sloppyjobs.encryption import SIGNAL, Sealing, sealed_as
 from sloppyjobs.enqueue.signalling import sent_signal
 from sloppyjobs.paging import Paging
 from sloppyjobs.paging import page_size as checked_size
@@ -20,6 +21,7 @@ class StepAdmin:
     """The part of ``jobs.admin`` that concerns durable steps and signals."""
 
     _storage: Store
+    _sealing: Sealing
 
     def steps(self, id: str, *, cursor: str | None = None, page_size: int = 50) -> Page[StepView]:
         """The steps, sleeps and signals of a job, in the order in which its handler came to them.
@@ -30,7 +32,7 @@ class StepAdmin:
         size, position = checked_size(page_size), paging.position(cursor)
         name = self._storage.history.job_name(id)
         found = self._storage.steps.rows(id, position.after, backward=position.backward, limit=size + 1)
-        show = partial(step_view, self._presenter(), name)
+        show = partial(step_view, self._presenter(), (name, id))
         items = [((row.place, row.kind.value, row.name), show(row)) for row in found[:size]]
         return paging.page(items, position, items[-1][0] if len(found) > size else None)
 
@@ -42,14 +44,15 @@ class StepAdmin:
         Raises as ``jobs.signal``.
         """
         sent = sent_signal(name, payload)
-        return self._storage.signals.send(id, sent, command_given("signal", actor, reason))
+        sealed = sent._replace(value=self._sealing.seal(id, SIGNAL, sent.value))
+        return self._storage.signals.send(id, sealed, command_given("signal", actor, reason))
 
     def _presenter(self) -> Presenter:
         raise NotImplementedError
 
 
-def step_view(presenter: Presenter, job_name: str, row: StepRow) -> StepView:
-    """A step with its result redacted and bounded."""
+def step_view(presenter: Presenter, job: tuple[str, str], row: StepRow) -> StepView:
+    """A step with its result redacted and bounded; ``job`` is the name and the id of its job."""
     duration = row.run_seconds
     if duration is None and row.finished_at is not None:
         duration = max(0.0, (row.finished_at - row.created_at).total_seconds())
@@ -63,9 +66,9 @@ def step_view(presenter: Presenter, job_name: str, row: StepRow) -> StepView:
         wake_at=row.wake_at,
         duration=duration,
         size=row.size,
-        result_preview=_preview(presenter, job_name, row),
+        result_preview=_preview(presenter, job, row),
     )
 
 
-def _preview(presenter: Presenter, job_name: str, row: StepRow) -> Preview | None:
-    return None if row.result is None else presenter.redactor(job_name).json(row.result)
+def _preview(presenter: Presenter, job: tuple[str, str], row: StepRow) -> Preview | None:
+    return None if row.result is None else presenter.preview(*job, sealed_as(row.kind), row.result)

@@ -10,6 +10,7 @@ from sloppyjobs.domain import options
 from sloppyjobs.domain import payload as payloads
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.steps import name_of
+from sloppyjobs.encryption import SIGNAL, Sealing
 from sloppyjobs.enqueue.waiting import id_of
 from sloppyjobs.storage.ports import Store, on_behalf_of_task
 from sloppyjobs.storage.ports.steps import SentSignal
@@ -20,6 +21,10 @@ class Signalling:
 
     storage: Any
     _payload_limit: int
+
+    @property
+    def _sealing(self) -> Sealing:
+        raise NotImplementedError
 
     def signal(
         self,
@@ -43,7 +48,7 @@ class Signalling:
             target = store.signals.job_with_key(options.text("business_key", business_key, longest=options.KEY_LENGTH))
         else:
             target = id_of(job_id)  # type: ignore[arg-type]
-        return store.signals.send(target, sent)
+        return store.signals.send(target, sent._replace(value=self._sealing.seal(target, SIGNAL, sent.value)))
 
     async def signal_async(
         self,

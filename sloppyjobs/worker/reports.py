@@ -10,6 +10,7 @@ from typing import Any
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.parents import Parents
 from sloppyjobs.domain.steps import Answer, Kept, StepKind
+from sloppyjobs.encryption import PLAIN, RESULT, STEP, Sealing, sealed_as
 from sloppyjobs.logs import json_fields
 from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.worker.storage import ReportStorage
@@ -34,11 +35,19 @@ class _LogCount:
 class WorkerReports:
     """Progress and log lines wait here until the next flush; leases are extended at once."""
 
-    def __init__(self, storage: ReportStorage, worker_id: str, lease: float, enqueue: Callable[..., Job]) -> None:
+    def __init__(
+        self,
+        storage: ReportStorage,
+        worker_id: str,
+        lease: float,
+        enqueue: Callable[..., Job],
+        sealing: Sealing = PLAIN,
+    ) -> None:
         self._storage = storage
         self._worker_id = worker_id
         self._lease = lease
         self._enqueue = enqueue
+        self._sealing = sealing
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
         self._progress: dict[Fence, tuple[float | None, str | None, str | None]] = {}
@@ -86,21 +95,29 @@ class WorkerReports:
 
     def parents(self, claim: Claim) -> Parents:
         """Read the results of the jobs that this one has waited for."""
-        return Parents(self._storage.dependencies.parent_results(claim.job.id))
+        open_text = self._sealing.open
+        found = self._storage.dependencies.parent_results(claim.job.id)
+        return Parents([(id, name, text and open_text(id, RESULT, text)) for id, name, text in found])
 
     def known_steps(self, claim: Claim) -> list[Kept]:
         """Read what earlier attempts have kept."""
-        return self._storage.steps.known(claim.job.id)
+        found = self._storage.steps.known(claim.job.id)
+        return [one._replace(result=self._opened(claim, one.kind, one.result)) for one in found]
 
     def keep_step(self, claim: Claim, name: str, result: str, seconds: float, place: int) -> bool:
         """Write the result of a step."""
         fence = claim.job.id, claim.attempt
-        return self._storage.steps.keep(self._worker_id, fence, name, result, seconds, place)
+        sealed = self._sealing.seal(claim.job.id, STEP, result)
+        return self._storage.steps.keep(self._worker_id, fence, name, sealed, seconds, place)
 
     def ask_step(self, claim: Claim, kind: StepKind, name: str, seconds: float | None, place: int) -> Answer | None:
         """Begin a sleep or a wait for a signal, or see what has become of it."""
         fence = claim.job.id, claim.attempt
-        return self._storage.steps.ask(self._worker_id, fence, kind, name, seconds, place)
+        answer = self._storage.steps.ask(self._worker_id, fence, kind, name, seconds, place)
+        return answer and answer._replace(result=self._opened(claim, kind, answer.result))
+
+    def _opened(self, claim: Claim, kind: StepKind, result: str | None) -> str | None:
+        return None if result is None else self._sealing.open(claim.job.id, sealed_as(kind), result)
 
     def end_attempt(self, fence: Fence) -> None:
         """The attempt has ended, and so has its right to report; the next flush records what was omitted."""
@@ -142,7 +159,7 @@ class WorkerReports:
             before = known[count.fence[0]] if count.stored is None else count.stored
             if before < LOG_LINES:
                 count.stored = before + 1
-                rows.append({**line, "created_at": now})
+                rows.append({**self._sealing.seal_line(line), "created_at": now})
             else:
                 count.stored = before
                 with self._lock:

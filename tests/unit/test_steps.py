@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from sloppyjobs import InvalidStep, Jobs, Retry
+from sloppyjobs import InvalidStep, Jobs, Keyring, Retry
 from sloppyjobs.domain import steps as domain
 from sloppyjobs.domain.steps import decode_result
 from sloppyjobs.storage import SqlStore
@@ -108,3 +108,23 @@ def test_a_result_becomes_what_its_function_returns(wanted: Any, stored: str, va
     step.__annotations__["return"] = wanted
     domain._return_type.cache_clear()
     assert decode_result("step", stored, step) == value
+
+
+def test_results_and_signals_are_encrypted_with_the_jobs_keys(make_storage: Callable[..., SqlStore]) -> None:
+    jobs = Jobs(make_storage(), encryption=Keyring([Keyring.generate()]))
+
+    @jobs.define("secret", retry=Retry(max_attempts=2, backoff="none"))
+    def secret(ctx: Any, _payload: Any) -> Any:
+        first = ctx.step("first", lambda: {"word": "canary"})
+        return [first, ctx.wait_for("approved"), ctx.wait_for("paid")]
+
+    job = jobs.enqueue("secret")
+    assert jobs.signal(job.id, "approved", "canary")
+    jobs.create_worker().run_until_idle()
+    assert jobs.admin.signal(job.id, "paid", ["canary"])
+    jobs.create_worker().run_until_idle()
+    assert jobs.get(job.id).result == [{"word": "canary"}, "canary", ["canary"]]
+    stored = [step.result for step in jobs.storage.inspection.steps()]
+    assert len(stored) == 3
+    assert not any("canary" in str(result) for result in stored)
+    assert all("canary" in str(step.result_preview) for step in jobs.admin.steps(job.id))
