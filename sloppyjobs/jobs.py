@@ -97,7 +97,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol):
         """What operators see and do."""
         from sloppyjobs.admin import Admin  # noqa: PLC0415 - workers and producers never need it
 
-        return Admin(self.storage, self.definitions, self.schedules, self._internals.ids)
+        ids, limit = self._internals.ids, self._payload_limit
+        return Admin(self.storage, self.definitions, self.schedules, ids, limit)
 
     # Hooks
 

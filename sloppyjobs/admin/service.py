@@ -22,6 +22,7 @@ from sloppyjobs.admin.job_commands import JobCommands
 from sloppyjobs.admin.job_facts import facts_about
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
 from sloppyjobs.admin.overview import overview, unhandled
+from sloppyjobs.admin.patches import PatchAdmin
 from sloppyjobs.admin.presenter import Presenter, status_of
 from sloppyjobs.admin.queues import QueueAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
@@ -65,6 +66,7 @@ SHORT_ID_LIMIT = 20_000
 
 class Admin(
     JobCommands,
+    PatchAdmin,
     DependencyAdmin,
     CauseAdmin,
     UpkeepAdmin,
@@ -83,11 +85,14 @@ class Admin(
     effect is there already returns the job as it is, and writes neither an event nor an audit entry.
     """
 
-    def __init__(self, storage: Store, definitions: Definitions, schedules: Schedules, ids: Ids) -> None:
+    def __init__(
+        self, storage: Store, definitions: Definitions, schedules: Schedules, ids: Ids, payload_limit: int
+    ) -> None:
         self._storage = storage
         self._definitions = definitions
         self._schedules = schedules
         self._new_ids = ids
+        self._payload_limit = payload_limit
 
     def snapshot(self, work: Callable[[], T]) -> T:
         """Run ``work``, whose reads here share one connection, one transaction and one instant.

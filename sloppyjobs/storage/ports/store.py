@@ -39,6 +39,7 @@ from sloppyjobs.storage.ports.pages import (
     RecentRunPort,
     SearchPort,
 )
+from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def archive(self) -> ArchivePort: ...
     @property
     def audit(self) -> AuditPort: ...
+    @property
+    def payloads(self) -> PayloadPort: ...
     @property
     def retry_runs(self) -> RetryRunPort: ...
     @property
