@@ -2,6 +2,7 @@
 from sloppyjobs import storage as storage
 from sloppyjobs.admin import Admin as Admin
 from sloppyjobs.domain.dependencies import After as After
+from sloppyjobs.domain.dependencies import FlowJob as FlowJob
 from sloppyjobs.domain.dependencies import Result as Result
 from sloppyjobs.domain.model import Attempt as Attempt
 from sloppyjobs.domain.model import Claim as Claim
@@ -12,6 +13,7 @@ from sloppyjobs.domain.retry import NO_RETRY as NO_RETRY
 from sloppyjobs.domain.retry import Retry as Retry
 from sloppyjobs.domain.states import AttemptStatus as AttemptStatus
 from sloppyjobs.domain.states import Status as Status
+from sloppyjobs.domain.workflows import WorkflowStatus as WorkflowStatus
 from sloppyjobs.enqueue.definitions import Cancel as Cancel
 from sloppyjobs.enqueue.definitions import Definition as Definition
 from sloppyjobs.enqueue.definitions import RetryLater as RetryLater
@@ -41,6 +43,7 @@ from sloppyjobs.errors import StorageUnavailable as StorageUnavailable
 from sloppyjobs.errors import UnknownJob as UnknownJob
 from sloppyjobs.errors import UnknownQueue as UnknownQueue
 from sloppyjobs.errors import UnknownSchedule as UnknownSchedule
+from sloppyjobs.errors import UnknownWorkflow as UnknownWorkflow
 from sloppyjobs.errors import UpcastFailed as UpcastFailed
 from sloppyjobs.errors import WaitTimeout as WaitTimeout
 from sloppyjobs.jobs import Jobs as Jobs
@@ -55,5 +58,6 @@ from sloppyjobs.views import Page as Page
 from sloppyjobs.worker import Context as Context
 from sloppyjobs.worker import Signal as Signal
 from sloppyjobs.worker import Worker as Worker
+from sloppyjobs.workflow.flows import Flow as Flow
 
 __version__: str

@@ -45,6 +45,10 @@ class UnknownCause(UnknownJob):
     """No job has died of this cause, or none that can be seen."""
 
 
+class UnknownWorkflow(UnknownJob):
+    """No workflow has this id, or none that can be seen."""
+
+
 class UnknownQueue(JobsError):
     """No job was ever enqueued to this queue, and nobody has paused it."""
 
@@ -157,7 +161,7 @@ class KeyConflict(JobsError):
 
 
 class InvalidWorkflow(JobsError):
-    """A job depends on one that does not exist, on too many, or on itself. Nothing was written."""
+    """A graph of jobs that cannot be written: a circle, an unknown parent, no jobs or too many. Nothing was written."""
 
     code = PREFIX + "INVALID_WORKFLOW"
 

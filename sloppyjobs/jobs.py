@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
@@ -16,6 +17,7 @@ from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.dependencies import Dependency
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.retry import Retry
+from sloppyjobs.domain.workflows import NewWorkflow
 from sloppyjobs.enqueue.asynchronous import AsyncJobs
 from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
@@ -33,6 +35,7 @@ from sloppyjobs.schedules.registry import Schedules, ScheduleSettings
 from sloppyjobs.storage import from_url
 from sloppyjobs.storage.ports import CallerConnection, CallerStore, EnqueuePort, Store
 from sloppyjobs.views import Page
+from sloppyjobs.workflow.flows import WorkflowJobs
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session, scoped_session
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Jobs(Defining, AsyncJobs, ClaimProtocol):
+class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
@@ -275,7 +278,22 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol):
     def _new_jobs(self) -> NewJobs:
         return NewJobs(self.definitions, self._payload_limit, self._principal)
 
-    def _insert(self, new: Sequence[NewJob], session: Any, connection: CallerConnection | None) -> list[Job]:
+    def _insert_flow(
+        self,
+        new: Sequence[NewJob],
+        workflow: NewWorkflow,
+        session: Any = None,
+        connection: CallerConnection | None = None,
+    ) -> list[Job]:
+        return self._insert(new, session, connection, workflow)
+
+    def _insert(
+        self,
+        new: Sequence[NewJob],
+        session: Any,
+        connection: CallerConnection | None,
+        workflow: NewWorkflow | None = None,
+    ) -> list[Job]:
         caller = self._connection_of(session, connection)
         storage: CallerStore = self.storage
         if caller is not None:
@@ -283,10 +301,13 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol):
         tracer = traces.tracer()
         if not self.definitions.redactions <= storage.redactions.written:
             storage.redactions.write(self.definitions.redactions, caller)
+        write: Callable[..., list[Job]] = storage.insert_jobs
+        if workflow is not None:
+            write = partial(storage.workflows.insert, workflow)
         if tracer is None:
-            written = storage.insert_jobs(new, caller)
+            written = write(new, caller)
         else:
-            new, written = traces.produce(tracer, new, lambda traced: storage.insert_jobs(traced, caller))
+            new, written = traces.produce(tracer, new, lambda traced: write(traced, caller))
         for observer in list(self._internals.observers):
             for source, job in zip(new, written, strict=True):
                 observer(source, job, caller is None)

@@ -31,6 +31,7 @@ from sloppyjobs.admin.sentences import Write, plain
 from sloppyjobs.admin.summaries import queue_views, stats
 from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
+from sloppyjobs.admin.workflows import WorkflowAdmin
 from sloppyjobs.domain.states import Status
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import Ids, parts_of_short
@@ -68,6 +69,7 @@ class Admin(
     JobCommands,
     PatchAdmin,
     DependencyAdmin,
+    WorkflowAdmin,
     CauseAdmin,
     UpkeepAdmin,
     ArchiveAdmin,

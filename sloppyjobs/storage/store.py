@@ -57,6 +57,7 @@ from sloppyjobs.storage.upkeep.deaths import Deaths
 from sloppyjobs.storage.upkeep.retention import Retention
 from sloppyjobs.storage.watcher import Watcher
 from sloppyjobs.storage.workers import WorkerRows
+from sloppyjobs.storage.workflows.workflows import Workflows
 
 T = TypeVar("T")
 
@@ -110,6 +111,7 @@ class SqlStore:
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
         self.cleanup = Cleanup(database, self.retention, self.dependencies)
+        self.workflows = Workflows(database, keyset, self.linked_inserts, self.commands, self.audit, self.retention)
         self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(
             database,

@@ -20,6 +20,7 @@ from sloppyjobs.views.job import (
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
 from sloppyjobs.views.page import CappedCount, Page
+from sloppyjobs.views.workflow import Blocker, WorkflowGraphView, WorkflowJobView, WorkflowLink, WorkflowView
 
 __all__ = [
     "ArchivedRow",
@@ -27,6 +28,7 @@ __all__ = [
     "AttemptView",
     "Attention",
     "AuditEntry",
+    "Blocker",
     "BulkResult",
     "CappedCount",
     "CauseJob",
@@ -54,4 +56,8 @@ __all__ = [
     "StatusCount",
     "Unhandled",
     "WorkerView",
+    "WorkflowGraphView",
+    "WorkflowJobView",
+    "WorkflowLink",
+    "WorkflowView",
 ]

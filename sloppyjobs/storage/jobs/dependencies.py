@@ -34,6 +34,8 @@ from sloppyjobs.storage.reads.keyset import Keyset, same_value
 
 CHUNK = 500
 """Ids in one statement."""
+EDGES = 5000
+"""Edges in one statement."""
 PARENT_ENDED = "a job that it depends on did not end as it needs"
 _ROW: Mapping[str, TypeEngine[Any]] = {
     "child_id": Text(),
@@ -49,12 +51,15 @@ class PreparedEdges(NamedTuple):
 
     rows: list[tuple[Any, ...]]
     readiness: dict[str, Readiness]
+    awaited: Collection[str] = ()
+    """Those of the new jobs for which others of them wait."""
 
     def only(self, job_ids: Collection[str]) -> PreparedEdges:
         """Those of these jobs."""
         return PreparedEdges(
             [row for row in self.rows if row[0] in job_ids],
             {job_id: one for job_id, one in self.readiness.items() if job_id in job_ids},
+            self.awaited,
         )
 
 
@@ -79,33 +84,37 @@ class Dependencies:
     def prepare(self, connection: Connection, new: Sequence[NewJob]) -> PreparedEdges:
         """Lock the parents of these jobs, see how they are, and let them know that somebody waits for them."""
         dependent = [job for job in new if job.terms.depends_on]
-        wanted = sorted({edge.parent_id for job in dependent for edge in job.terms.depends_on})
+        here = {job.id for job in new}
+        edges = [(job.id, edge) for job in dependent for edge in job.terms.depends_on]
+        wanted = sorted({edge.parent_id for _, edge in edges} - here)
         states: dict[str, JobState] = {}
         for ids in _chunks(wanted):
             states |= self.transitions.lock_states(connection, ids)
         missing = [parent for parent in wanted if parent not in states]
         if missing:
             raise InvalidWorkflow(f"depends_on names {missing[0]!r}, and there is no such job; it may have been purged")
-        edges = [(job.id, edge) for job in dependent for edge in job.terms.depends_on]
         results = self._results(connection, [edge.parent_id for _, edge in edges if edge.when is not None])
         rows = []
         numbers: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         awaited: set[str] = set()
         for job_id, edge in edges:
-            state = edge_state(edge, states[edge.parent_id].status, results.get(edge.parent_id))
+            status = Status.QUEUED if edge.parent_id in here else states[edge.parent_id].status
+            state = edge_state(edge, status, results.get(edge.parent_id))
             numbers[job_id][state] += 1
             if state is EdgeState.OPEN:
                 awaited.add(edge.parent_id)
             test = None if edge.when is None else msgspec.json.encode(edge.when).decode()
             rows.append((job_id, edge.parent_id, edge.on, test, int(state)))
-        self._mark(connection, [states[parent] for parent in sorted(awaited)])
+        self._mark(connection, [states[parent] for parent in sorted(awaited - here)])
         by_job = {job.id: readiness(numbers[job.id], any_parent=job.terms.depends_on_any) for job in dependent}
-        return PreparedEdges(rows, by_job)
+        return PreparedEdges(rows, by_job, awaited & here)
 
     def write(self, connection: Connection, prepared: PreparedEdges, now: datetime) -> None:
         """Write the edges of jobs that were just inserted; one that can never start is cancelled at once."""
         statement = self.database.prepared("write dependencies", self._write_dependencies)
-        statement.run(cursor_of(connection), {"given": msgspec.json.encode(prepared.rows).decode()})
+        for start in range(0, len(prepared.rows), EDGES):
+            given = msgspec.json.encode(prepared.rows[start : start + EDGES]).decode()
+            statement.run(cursor_of(connection), {"given": given})
         impossible = [job_id for job_id, one in prepared.readiness.items() if one is Readiness.IMPOSSIBLE]
         if impossible:
             states = self.transitions.lock_states(connection, impossible)

@@ -41,6 +41,7 @@ from sloppyjobs.storage.ports.pages import (
 )
 from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.workflows import WorkflowPort
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -65,6 +66,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def logs(self) -> LogPort: ...
     @property
     def dependencies(self) -> DependencyPort: ...
+    @property
+    def workflows(self) -> WorkflowPort: ...
 
     # Schedules
 

@@ -1,9 +1,10 @@
-"""What stores promise of business keys, of jobs that replace others, of expiry, tags, dependencies and versions."""
+"""What stores promise of business keys, replaced jobs, expiry, tags, dependencies, workflows and patches."""
 
 from sloppyjobs.testing.conformance.business_keys import *  # noqa: F403
 from sloppyjobs.testing.conformance.depending import *  # noqa: F403
 from sloppyjobs.testing.conformance.expiring import *  # noqa: F403
 from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
+from sloppyjobs.testing.conformance.flowing import *  # noqa: F403
 from sloppyjobs.testing.conformance.patching import *  # noqa: F403
 from sloppyjobs.testing.conformance.tagging import *  # noqa: F403
 from sloppyjobs.testing.conformance.versions import *  # noqa: F403
