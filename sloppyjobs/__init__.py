@@ -17,10 +17,11 @@ _NAMES = {
     "domain.states": "AttemptStatus Status",
     "domain.workflows": "WorkflowStatus",
     "enqueue.definitions": "Cancel Definition RetryLater Snooze",
+    "encryption": "Keyring",
     "enqueue.option_types": "EnqueueOptions",
-    "errors": "DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload InvalidSchedule"
-    " InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired LockConflict"
-    " PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
+    "errors": "DecryptionFailed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload"
+    " InvalidSchedule InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired"
+    " LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
     " StorageUnavailable UnknownJob UnknownQueue UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",

@@ -166,6 +166,21 @@ class InvalidWorkflow(JobsError):
     code = PREFIX + "INVALID_WORKFLOW"
 
 
+class DecryptionFailed(JobsError):
+    """What is stored is encrypted and cannot be read: its key is not here, or it was changed.
+
+    ``key`` is the id of the key, and ``missing`` says that it is not here. A job whose payload cannot be decrypted
+    is dead at once, and runs when it is retried with the key.
+    """
+
+    code = PREFIX + "DECRYPTION_FAILED"
+
+    def __init__(self, *text: object, key: str | None = None, missing: bool = False) -> None:
+        super().__init__(*text)
+        self.key = key
+        self.missing = missing
+
+
 class LockConflict(JobsError):
     """Somebody else holds the lock."""
 

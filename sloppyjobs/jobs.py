@@ -18,6 +18,7 @@ from sloppyjobs.domain.dependencies import Dependency
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.workflows import NewWorkflow
+from sloppyjobs.encryption import Keyring, Sealing
 from sloppyjobs.enqueue.asynchronous import AsyncJobs
 from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
@@ -53,6 +54,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
     its ports. Applications that share a database and declare schedules each give their name as ``application``.
     ``principal`` is asked, at each enqueue that names none, on whose behalf it is; None where that is nobody's.
+    With a ``Keyring`` as ``encryption``, payloads, results and log lines are stored encrypted.
     """
 
     def __init__(
@@ -62,20 +64,29 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
         payload_limit: int = payload.DEFAULT_LIMIT,
         application: str | None = None,
         principal: Callable[[], str | None] | None = None,
+        encryption: Keyring | None = None,
     ) -> None:
         # Whatever has the ports is a store, whoever wrote it.
         if isinstance(target, str | URL | Engine) or not isinstance(target, EnqueuePort):
             self._storage: Store = from_url(target)
         else:
             self._storage = target
-        self._set_up(payload_limit, application, principal)
+        self._set_up(payload_limit, application, principal, encryption)
+        self._sealing.serve(self._storage)
 
-    def _set_up(self, payload_limit: int, application: str | None, principal: Callable[[], str | None] | None) -> None:
+    def _set_up(
+        self,
+        payload_limit: int,
+        application: str | None,
+        principal: Callable[[], str | None] | None,
+        encryption: Keyring | None,
+    ) -> None:
         """Everything but the storage, which may be known later."""
         self._principal = principal
         self._payload_limit = options.whole("payload_limit", payload_limit, least=1)
         self.definitions = Definitions()
-        self._internals = Internals(Ids(lambda: time.time_ns() // 1_000_000), Hooks(), [], self._find_jobs)
+        new_ids, sealing = Ids(lambda: time.time_ns() // 1_000_000), Sealing(encryption)
+        self._internals = Internals(new_ids, Hooks(), [], self._find_jobs, sealing)
         self.retention = Retention()
         self.schedules = Schedules(
             lambda: self.storage,
@@ -84,7 +95,12 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
             payload_limit=self._payload_limit,
             application=application,
             observers=self._internals.observers,
+            sealing=lambda: self._sealing,
         )
+
+    @property
+    def _sealing(self) -> Sealing:
+        return self._internals.sealing
 
     @property
     def storage(self) -> Store:
@@ -100,8 +116,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
         """What operators see and do."""
         from sloppyjobs.admin import Admin  # noqa: PLC0415 - workers and producers never need it
 
-        ids, limit = self._internals.ids, self._payload_limit
-        return Admin(self.storage, self.definitions, self.schedules, ids, limit)
+        inside, limit = self._internals, self._payload_limit
+        return Admin(self.storage, self.definitions, self.schedules, inside.ids, inside.sealing, limit)
 
     # Hooks
 
@@ -258,7 +274,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
 
     def get(self, job_id: str) -> Job:
         """The job with this id, as it is now, or ``UnknownJob``."""
-        return traces.without_trace(self.storage.get_job(job_id))
+        return self._sealing.open_job(traces.without_trace(self.storage.get_job(job_id)))
 
     @overload
     def wait(self, job: Job[R], /, timeout: Duration = 10) -> Job[R]: ...
@@ -298,16 +314,18 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
         storage: CallerStore = self.storage
         if caller is not None:
             storage = self.storage.callers.storage_for(caller)
-        tracer = traces.tracer()
+        tracer, sealing = traces.tracer(), self._sealing
         if not self.definitions.redactions <= storage.redactions.written:
             storage.redactions.write(self.definitions.redactions, caller)
         write: Callable[..., list[Job]] = storage.insert_jobs
         if workflow is not None:
             write = partial(storage.workflows.insert, workflow)
         if tracer is None:
-            written = write(new, caller)
+            written = write(sealing.seal_new(new), caller)
         else:
-            new, written = traces.produce(tracer, new, lambda traced: write(traced, caller))
+            new, written = traces.produce(tracer, new, lambda traced: write(sealing.seal_new(traced), caller))
+        if sealing.on:
+            written = [sealing.open_listed(job) for job in written]
         for observer in list(self._internals.observers):
             for source, job in zip(new, written, strict=True):
                 observer(source, job, caller is None)

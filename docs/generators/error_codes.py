@@ -57,6 +57,8 @@ ADVICE = {
     "Expired": "Nothing: the job was not to be run late. Give it more time with a longer `expires`, or add workers.",
     "InvalidWorkflow": "Name jobs that exist, fewer of them, and no circle.",
     "KeyConflict": "Wait for the job that has the key, or cancel it; or enqueue with another `on_conflict`.",
+    "DecryptionFailed": "Add the key that the text names to the keyring and retry. If the text was changed, restore the"
+    " row, or delete the job.",
     "LockConflict": "Try later, or leave the work to whoever holds the lock.",
     "HandlerFailed": "Read the traceback, repair the cause, and retry.",
     "JobTimeout": "Make the work smaller or the `timeout` longer; let the handler look at `ctx.signal`.",

@@ -11,6 +11,7 @@ from sloppyjobs.admin.filters import command_given
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.merge_patch import changed_keys, merged
 from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.encryption import PAYLOAD, Sealing
 from sloppyjobs.enqueue.definitions import Definition, Definitions
 from sloppyjobs.enqueue.upcasts import upcast, version_of
 from sloppyjobs.storage.ports import Store
@@ -28,6 +29,7 @@ class PatchAdmin:
 
     _storage: Store
     _definitions: Definitions
+    _sealing: Sealing
     _payload_limit: int
 
     def get_job(self, id: str) -> JobView:
@@ -48,7 +50,7 @@ class PatchAdmin:
 
         def decide(stored: StoredPayload) -> NewPayload | None:
             _refuse_unpatchable(stored)
-            before = payload.decode(stored.payload)
+            before = payload.decode(self._sealing.open(stored.job_id, PAYLOAD, stored.payload))
             if not isinstance(before, dict):
                 raise errors.InvalidPayload(
                     f"the payload of job {id} is no JSON object, and a merge patch changes keys of objects",
@@ -59,7 +61,7 @@ class PatchAdmin:
             text = payload.encode(after, self._payload_limit)
             self._check_schema(stored, payload.decode(text))
             keys = changed_keys(before, after)
-            return NewPayload(text, keys) if keys else None
+            return NewPayload(self._sealing.seal(stored.job_id, PAYLOAD, text), keys) if keys else None
 
         self._storage.payloads.replace(id, decide, command_given("patch_payload", actor, reason))
         return self.get_job(id)

@@ -32,7 +32,9 @@ from sloppyjobs.admin.summaries import queue_views, stats
 from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
 from sloppyjobs.admin.workflows import WorkflowAdmin
+from sloppyjobs.domain import payload
 from sloppyjobs.domain.states import Status
+from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import Ids, parts_of_short
 from sloppyjobs.paging import Paging
@@ -88,12 +90,19 @@ class Admin(
     """
 
     def __init__(
-        self, storage: Store, definitions: Definitions, schedules: Schedules, ids: Ids, payload_limit: int
+        self,
+        storage: Store,
+        definitions: Definitions,
+        schedules: Schedules,
+        ids: Ids,
+        sealing: Sealing = PLAIN,
+        payload_limit: int = payload.DEFAULT_LIMIT,
     ) -> None:
         self._storage = storage
         self._definitions = definitions
         self._schedules = schedules
         self._new_ids = ids
+        self._sealing = sealing
         self._payload_limit = payload_limit
 
     def snapshot(self, work: Callable[[], T]) -> T:
@@ -364,7 +373,7 @@ class Admin(
         return paging.page([((row.id,), presenter.audit(row)) for row in rows], position, resume)
 
     def _presenter(self) -> Presenter:
-        return Presenter(self._definitions, self._storage.redactions.by_name())
+        return Presenter(self._definitions, self._storage.redactions.by_name(), self._sealing)
 
     def _page(
         self,

@@ -23,7 +23,7 @@ from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.doctor import Doctor
 from sloppyjobs.storage.inspection import SqlInspection
 from sloppyjobs.storage.jobs.commands import Commands
-from sloppyjobs.storage.jobs.dependencies import Dependencies
+from sloppyjobs.storage.jobs.dependencies import Dependencies, ResultOpener
 from sloppyjobs.storage.jobs.expiries import Expiries
 from sloppyjobs.storage.jobs.followups import Followups
 from sloppyjobs.storage.jobs.held_rows import HeldRows
@@ -66,11 +66,17 @@ class SqlStore:
     """Jobs in a SQL database: the verbs of a worker here, everything else in the parts."""
 
     def __init__(
-        self, database: Database, *, followups: Followups | None = None, unanswered: Unanswered | None = None
+        self,
+        database: Database,
+        *,
+        followups: Followups | None = None,
+        unanswered: Unanswered | None = None,
+        opener: ResultOpener | None = None,
     ) -> None:
         self.database = database
         self.followups = Followups() if followups is None else followups
         self.unanswered = Unanswered() if unanswered is None else unanswered
+        self.opener = ResultOpener() if opener is None else opener
         self._compose()
 
     def _compose(self) -> None:
@@ -91,7 +97,7 @@ class SqlStore:
         self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, Expiries(database, self.transitions))
         self.keys = Keys(database)
         self.keys.follow(followups)
-        self.dependencies = Dependencies(database, self.transitions, keyset)
+        self.dependencies = Dependencies(database, self.transitions, keyset, self.opener)
         self.dependencies.follow(followups)
         self.linked_inserts = LinkedInsert(database, self.inserts, self.keys, self.transitions, self.dependencies)
         self.commands = Commands(database, self.transitions, self.lookup)
@@ -175,14 +181,14 @@ class SqlStore:
 
     def on_engine(self, engine: Engine) -> SqlStore:
         """A store of the same tables that writes on connections of this engine, whose driver may be another one."""
-        return SqlStore(self.database.on_engine(engine), followups=self.followups)
+        return SqlStore(self.database.on_engine(engine), followups=self.followups, opener=self.opener)
 
     def with_own_connections(self) -> SqlStore:
         """The same store on connections that nobody else can use up; itself where they are its own already."""
         database = self.database.with_own_connections()
         if database is self.database:
             return self
-        return SqlStore(database, followups=self.followups, unanswered=self.unanswered)
+        return SqlStore(database, followups=self.followups, unanswered=self.unanswered, opener=self.opener)
 
     def close(self) -> None:
         """Close the pool, if it is ours."""

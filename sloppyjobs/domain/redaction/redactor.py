@@ -20,6 +20,7 @@ from sloppyjobs.domain.redaction.secret_names import MAX_KEY, is_secret_key, joi
 from sloppyjobs.domain.redaction.secret_shapes import Span
 from sloppyjobs.domain.redaction.secret_values import REDACTED, looks_random
 from sloppyjobs.domain.truncation import Truncation
+from sloppyjobs.errors import DecryptionFailed
 
 __all__ = ["REDACTED", "UNAVAILABLE", "Preview", "Redactor", "preview"]
 
@@ -119,6 +120,18 @@ class Redactor:
 
     def _pass(self, truncation: Truncation | None = None) -> _Pass:
         return _Pass(self._names, self._paths, truncation)
+
+
+def encrypted_preview(error: DecryptionFailed) -> Preview:
+    """What is shown of a value that cannot be decrypted: which key it needs, never what is stored."""
+    return Preview(value=None, text=encrypted_text(error), redacted=0, truncated=False, available=False)
+
+
+def encrypted_text(error: DecryptionFailed) -> str:
+    """Instead of something that cannot be decrypted."""
+    if error.missing:
+        return f"encrypted (key {error.key} is not here)"
+    return f"encrypted (cannot be read with key {error.key}: it was changed, or belongs to another row)"
 
 
 def preview(text_json: str | None, *, keys: Iterable[str] = (), limit: int = PREVIEW_LIMIT) -> Preview:
