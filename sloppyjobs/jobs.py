@@ -117,7 +117,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, Signalling):
         """What operators see and do."""
         from sloppyjobs.admin import Admin  # noqa: PLC0415 - workers and producers never need it
 
-        return Admin(self.storage, self.definitions, self.schedules, self._internals.ids, self._sealing)
+        inside, limit = self._internals, self._payload_limit
+        return Admin(self.storage, self.definitions, self.schedules, inside.ids, inside.sealing, limit)
 
     # Hooks
 

@@ -12,6 +12,7 @@ from sloppyjobs.domain.model import Claim, Job, NewJob, Settlement
 from sloppyjobs.storage.admin.archive import Archive
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.admin.form_keys import FormKeys
+from sloppyjobs.storage.admin.payloads import Payloads
 from sloppyjobs.storage.admin.retry_run_rows import RetryRunRows
 from sloppyjobs.storage.admin.retry_runs import RetryRuns
 from sloppyjobs.storage.admin.throttles import Throttles
@@ -119,7 +120,11 @@ class SqlStore:
         self.lists = JobLists(database, keyset, self.lookup)
         self.history = History(database)
         self.audit = Audit(database, self.commands, keyset, self.inserts)
+<<<<<<< HEAD
         self.signals = Signals(database, self.suspended, self.keys, self.audit)
+=======
+        self.payloads = Payloads(database, self.audit)
+>>>>>>> main
         self.archive = Archive(database, keyset, self.audit, self.inserts, self.linked_inserts)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)

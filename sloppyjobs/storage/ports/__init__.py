@@ -13,6 +13,7 @@ Code above ``sloppyjobs.storage`` names nothing else of it. A new store is judge
 | pages | ``pages.py``, values in ``reads.py`` |
 | operators, and upkeep | ``commands.py``, values in ``operators.py`` |
 | the archive | ``archive.py`` |
+| payloads that are changed | ``patches.py`` |
 | the conformance suite and diagnosis | ``inspection.py``, values in ``records.py`` and ``findings.py`` |
 
 ``Store`` in ``store.py`` says which of them a whole store has, and under which names.
@@ -61,6 +62,7 @@ from sloppyjobs.storage.ports.pages import (
     RecentRunPort,
     SearchPort,
 )
+from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
 from sloppyjobs.storage.ports.steps import SignalPort, StepPort
 from sloppyjobs.storage.ports.store import Store
@@ -94,6 +96,7 @@ __all__ = [
     "LockPort",
     "LogPort",
     "OverviewPort",
+    "PayloadPort",
     "ReadPort",
     "RecentRunPort",
     "Redaction",
