@@ -22,7 +22,8 @@ _NAMES = {
     "errors": "DecryptionFailed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload"
     " InvalidSchedule InvalidStep InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict"
     " LeaseExpired LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch SignalTimeout StaleLease"
-    " StorageUnavailable Suspension UnknownJob UnknownQueue UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
+    " StorageUnavailable Suspension UnknownAlert UnknownJob UnknownQueue UnknownSchedule UnknownWorkflow UpcastFailed"
+    " WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",

@@ -14,11 +14,11 @@ from sloppyjobs.domain.retry import Retry as Retry
 from sloppyjobs.domain.states import AttemptStatus as AttemptStatus
 from sloppyjobs.domain.states import Status as Status
 from sloppyjobs.domain.workflows import WorkflowStatus as WorkflowStatus
+from sloppyjobs.encryption import Keyring as Keyring
 from sloppyjobs.enqueue.definitions import Cancel as Cancel
 from sloppyjobs.enqueue.definitions import Definition as Definition
 from sloppyjobs.enqueue.definitions import RetryLater as RetryLater
 from sloppyjobs.enqueue.definitions import Snooze as Snooze
-from sloppyjobs.encryption import Keyring as Keyring
 from sloppyjobs.enqueue.option_types import EnqueueOptions as EnqueueOptions
 from sloppyjobs.errors import DecryptionFailed as DecryptionFailed
 from sloppyjobs.errors import DriverMissing as DriverMissing
@@ -45,6 +45,7 @@ from sloppyjobs.errors import SignalTimeout as SignalTimeout
 from sloppyjobs.errors import StaleLease as StaleLease
 from sloppyjobs.errors import StorageUnavailable as StorageUnavailable
 from sloppyjobs.errors import Suspension as Suspension
+from sloppyjobs.errors import UnknownAlert as UnknownAlert
 from sloppyjobs.errors import UnknownJob as UnknownJob
 from sloppyjobs.errors import UnknownQueue as UnknownQueue
 from sloppyjobs.errors import UnknownSchedule as UnknownSchedule

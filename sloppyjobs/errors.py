@@ -55,6 +55,12 @@ class UnknownQueue(JobsError):
     code = PREFIX + "UNKNOWN_QUEUE"
 
 
+class UnknownAlert(JobsError):
+    """No rule for alerts has this name."""
+
+    code = PREFIX + "UNKNOWN_ALERT"
+
+
 class InvalidPayload(Refused, JobsError):
     """The payload is not JSON, breaks its schema, or is too large. Nothing was written.
 

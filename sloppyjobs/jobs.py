@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from msgspec import structs
 from sqlalchemy import URL, Connection, Engine
 
+from sloppyjobs.alerting.declaring import AlertDeclaring
+from sloppyjobs.alerting.rules import AlertRules
 from sloppyjobs.claim_protocol import ClaimProtocol
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.dependencies import Dependency
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, Signalling):
+class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, Signalling, AlertDeclaring):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
@@ -89,6 +91,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, Signalling):
         new_ids, sealing = Ids(lambda: time.time_ns() // 1_000_000), Sealing(encryption)
         self._internals = Internals(new_ids, Hooks(), [], self._find_jobs, sealing)
         self.retention = Retention()
+        self.alerts = AlertRules(application)
         self.schedules = Schedules(
             lambda: self.storage,
             self.definitions,
@@ -118,7 +121,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, Signalling):
         from sloppyjobs.admin import Admin  # noqa: PLC0415 - workers and producers never need it
 
         inside, limit = self._internals, self._payload_limit
-        return Admin(self.storage, self.definitions, self.schedules, inside.ids, inside.sealing, limit)
+        rules = self.alerts
+        return Admin(self.storage, self.definitions, self.schedules, inside.ids, inside.sealing, limit, rules)
 
     # Hooks
 

@@ -14,6 +14,7 @@ from webui.routes import Route
 from webui.ui import JobsLike, Ui
 from webui.views import (
     activity,
+    alerts,
     archive,
     bulk,
     cause,
@@ -42,6 +43,7 @@ ROUTES: tuple[Route, ...] = (
     *recurring.ROUTES,
     *activity.ROUTES,
     *archive.ROUTES,
+    *alerts.ROUTES,
     *frame.ROUTES,
     *metrics.ROUTES,
     *api.ROUTES,

@@ -41,6 +41,7 @@ ADVICE = {
     "UnknownCause": "The cause was forgotten after 90 days, or it is in a queue that the caller does not see.",
     "UnknownSchedule": "`sloppyjobs recurring` lists the names.",
     "UnknownWorkflow": "`sloppyjobs workflows` lists them; the jobs of an old one may have been purged.",
+    "UnknownAlert": "`sloppyjobs alerts` lists the rules.",
     "UnknownQueue": "`sloppyjobs queues` lists the names.",
     "InvalidPayload": "Send what the job's `input` says, as JSON, and below the limit. A stored job with such a payload"
     " is dead at once: repair the handler's schema, then retry it.",

@@ -3,6 +3,7 @@
 Pure: no I/O, no clock. No value here ever carries a raw payload.
 """
 
+from sloppyjobs.views.alerts import AlertRuleView, AlertView
 from sloppyjobs.views.archive import ArchivedRow, ArchivedView
 from sloppyjobs.views.cause import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
 from sloppyjobs.views.job import (
@@ -24,6 +25,8 @@ from sloppyjobs.views.page import CappedCount, Page
 from sloppyjobs.views.workflow import Blocker, WorkflowGraphView, WorkflowJobView, WorkflowLink, WorkflowView
 
 __all__ = [
+    "AlertRuleView",
+    "AlertView",
     "ArchivedRow",
     "ArchivedView",
     "AttemptView",

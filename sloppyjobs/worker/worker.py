@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from sloppyjobs import errors
 from sloppyjobs.admin.dead_groups import advance_retry_runs
+from sloppyjobs.alerting.evaluation import evaluate
+from sloppyjobs.alerting.rules import QUEUE as ALERT_QUEUE
 from sloppyjobs.domain import options
 from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import WorkerInfo
@@ -74,7 +76,7 @@ class Worker:
         exit_if_unavailable: bool = False,
     ) -> None:
         self.settings = Settings.checked(
-            queues=queues,
+            queues=_with_alerts(queues, jobs),
             concurrency=concurrency,
             lease=lease,
             heartbeat=heartbeat,
@@ -99,7 +101,11 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._starting = False
         self._periodic = PeriodicWork(
-            jobs, self.id, storage, lambda: advance_retry_runs(storage, self.jobs.definitions)
+            jobs,
+            self.id,
+            storage,
+            lambda: advance_retry_runs(storage, self.jobs.definitions),
+            lambda owner: evaluate(storage, jobs.alerts, jobs.definitions, internals(jobs).sealing, owner),
         )
 
     def run(self) -> None:
@@ -299,6 +305,8 @@ class Worker:
         ]
         tick = self._periodic.tick if self.recurring else self._periodic.retry_runs
         threads.append(BackgroundThread("tick", "the tick of schedules and retries", tick))
+        if self.jobs.alerts:
+            threads.append(BackgroundThread("alerts", "looking for what to tell", self._periodic.alerts))
         if self.maintenance:
             threads.append(BackgroundThread("maintenance", "removing old jobs", self._periodic.maintain))
         return threads
@@ -308,3 +316,11 @@ class Worker:
         self._loop.drain(0.0 if release else self.settings.shutdown_timeout)
         if self._starting:
             raise StopRequested
+
+
+def _with_alerts(queues: Iterable[str], jobs: Jobs) -> Iterable[str]:
+    """Every worker of an application with rules for alerts delivers them, whatever queues it takes from."""
+    if not jobs.alerts or isinstance(queues, str):
+        return queues
+    given = tuple(queues)
+    return given if "*" in given or ALERT_QUEUE in given or not given else (*given, ALERT_QUEUE)

@@ -25,6 +25,7 @@ PAGES = {
     "workers": "/workers",
     "locks": "/locks",
     "audit": "/audit",
+    "alerts": "/alerts",
     "archive": "/archive",
     "archived": "/archive/{archived}",
 }

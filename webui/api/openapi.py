@@ -11,6 +11,8 @@ import msgspec
 
 from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.views import (
+    AlertRuleView,
+    AlertView,
     ArchivedRow,
     ArchivedView,
     AttemptView,
@@ -49,6 +51,9 @@ _ANSWERS: Mapping[str, Any] = {
     "api_queue": QueueView,
     "api_recurring": Page[Recurring],
     "api_schedule": Recurring,
+    "api_alerts": Page[AlertView],
+    "api_alert_rules": tuple[AlertRuleView, ...],
+    "api_alert_test": AlertView,
     "api_archive": Page[ArchivedRow],
     "api_archived": ArchivedView,
     "api_restore": JobView,
@@ -65,6 +70,7 @@ _QUERY: Mapping[str, Sequence[str]] = {
     "api_jobs": ("status", *LIST_OPTIONS, "cursor", "page_size"),
     "api_dead": ("limit",),
     "api_audit": (*AUDIT_OPTIONS, "cursor", "page_size"),
+    "api_alerts": ("rule", "cursor", "page_size"),
     "api_archive": (*ARCHIVE_OPTIONS, "cursor", "page_size"),
     "api_stats": ("minutes", "queue", "name"),
     **dict.fromkeys(

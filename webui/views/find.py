@@ -38,6 +38,7 @@ PAGES = {
     "recurring": "Recurring",
     "workers": "Workers",
     "locks": "Locks",
+    "alerts": "Alerts",
     "archive": "Archive",
     "audit": "Audit",
 }

@@ -1,5 +1,6 @@
 """What stores promise of keys, replaced jobs, expiry, tags, graphs, steps, patches and payload versions."""
 
+from sloppyjobs.testing.conformance.alerting import *  # noqa: F403
 from sloppyjobs.testing.conformance.business_keys import *  # noqa: F403
 from sloppyjobs.testing.conformance.depending import *  # noqa: F403
 from sloppyjobs.testing.conformance.encrypting import *  # noqa: F403

@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from sloppyjobs.storage.ports import Store
+from sloppyjobs.storage.ports.alerts import AlertRecord
 from sloppyjobs.storage.ports.inspection import Inspection
 from sloppyjobs.storage.ports.records import AttemptRecord, EventRecord, JobRecord
 from sloppyjobs.storage.ports.schedules import StoredSchedule
@@ -42,6 +43,7 @@ class Tables:
     archived: Mapping[str, JobRecord] = field(default_factory=dict)
     schedules: Sequence[StoredSchedule] = ()
     paused_queues: frozenset[str] = frozenset()
+    alerts: Sequence[AlertRecord] = ()
 
     @classmethod
     def of_jobs(cls, inspection: Inspection) -> Tables:
@@ -59,7 +61,8 @@ class Tables:
         read = cls.of_jobs(inspection)
         archived = {one.job.id: one.job for one in inspection.archive()}
         paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
-        return cls(read.jobs, read.attempts, read.events, archived, list(_schedules(store)), paused)
+        alerts = inspection.alerts()
+        return cls(read.jobs, read.attempts, read.events, archived, list(_schedules(store)), paused, alerts)
 
     def known(self) -> Iterator[JobRecord]:
         """Every job, archived ones too."""
