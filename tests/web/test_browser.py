@@ -21,8 +21,8 @@ from sloppyjobs import Jobs
 from sloppyjobs.admin import Admin
 
 PAGES = ("/", "/jobs", "/jobs?status=dead", "/jobs/{dead}", "/jobs/{running}", "/dead", "/queues", "/queues/emails",
-         "/recurring", "/recurring/nightly-rollup", "/workers", "/locks", "/audit", "/alerts", "/archive", "/archive/{archived}",
-         "/archive/{archived}/restore", "/archive?key=none", "/jobs/{dead}/delete", "/dead/retry?cause=1",
+         "/recurring", "/recurring/nightly-rollup", "/workers", "/locks", "/audit", "/alerts", "/archive",
+         "/archive/{archived}", "/archive/{archived}/restore", "/archive?key=none", "/jobs/{dead}/delete", "/dead/retry?cause=1",
          "/dead/{cause}", "/find?q=e", "/nope", "/jobs?name=nobody")  # fmt: skip
 
 
