@@ -54,6 +54,7 @@ from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.upkeep.cleanup import Cleanup
 from sloppyjobs.storage.upkeep.deaths import Deaths
 from sloppyjobs.storage.upkeep.retention import Retention
+from sloppyjobs.storage.upkeep.sealed_texts import SealedTexts
 from sloppyjobs.storage.watcher import Watcher
 from sloppyjobs.storage.workers import WorkerRows
 from sloppyjobs.storage.workflows.workflows import Workflows
@@ -128,6 +129,7 @@ class SqlStore:
             self.dead_groups,
         )
         self.overview = Overview(database, counts, keyset)
+        self.sealed = SealedTexts(database)
         self.recent_runs = RecentRuns(database, keyset)
         self.firing = ScheduleFiring(database, self.inserts)
         self.schedules = Schedules(database, self.firing, self.inserts, self.audit)

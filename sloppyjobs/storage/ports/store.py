@@ -40,6 +40,7 @@ from sloppyjobs.storage.ports.pages import (
     SearchPort,
 )
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.sealed import SealedPort
 from sloppyjobs.storage.ports.workflows import WorkflowPort
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def retention(self) -> RetentionPort: ...
     @property
     def cleanup(self) -> CleanupPort: ...
+    @property
+    def sealed(self) -> SealedPort: ...
     @property
     def inspection(self) -> Inspection: ...
     @property
