@@ -16,8 +16,8 @@ _NAMES = {
     "domain.retry": "NO_RETRY Retry",
     "domain.states": "AttemptStatus Status",
     "domain.workflows": "WorkflowStatus",
-    "enqueue.definitions": "Cancel Definition RetryLater Snooze",
     "encryption": "Keyring",
+    "enqueue.definitions": "Cancel Definition RetryLater Snooze",
     "enqueue.option_types": "EnqueueOptions",
     "errors": "DecryptionFailed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload"
     " InvalidSchedule InvalidStep InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict"

@@ -14,11 +14,11 @@ from sloppyjobs.domain.retry import Retry as Retry
 from sloppyjobs.domain.states import AttemptStatus as AttemptStatus
 from sloppyjobs.domain.states import Status as Status
 from sloppyjobs.domain.workflows import WorkflowStatus as WorkflowStatus
+from sloppyjobs.encryption import Keyring as Keyring
 from sloppyjobs.enqueue.definitions import Cancel as Cancel
 from sloppyjobs.enqueue.definitions import Definition as Definition
 from sloppyjobs.enqueue.definitions import RetryLater as RetryLater
 from sloppyjobs.enqueue.definitions import Snooze as Snooze
-from sloppyjobs.encryption import Keyring as Keyring
 from sloppyjobs.enqueue.option_types import EnqueueOptions as EnqueueOptions
 from sloppyjobs.errors import DecryptionFailed as DecryptionFailed
 from sloppyjobs.errors import DriverMissing as DriverMissing

@@ -120,11 +120,8 @@ class SqlStore:
         self.lists = JobLists(database, keyset, self.lookup)
         self.history = History(database)
         self.audit = Audit(database, self.commands, keyset, self.inserts)
-<<<<<<< HEAD
         self.signals = Signals(database, self.suspended, self.keys, self.audit)
-=======
         self.payloads = Payloads(database, self.audit)
->>>>>>> main
         self.archive = Archive(database, keyset, self.audit, self.inserts, self.linked_inserts)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""What stores promise of business keys, replaced jobs, expiry, tags, graphs, steps and payload versions."""
-=======
-"""What stores promise of business keys, replaced jobs, expiry, tags, dependencies, workflows and patches."""
->>>>>>> main
+"""What stores promise of business keys, replaced jobs, expiry, tags, graphs, steps, patches and versions."""
 
 from sloppyjobs.testing.conformance.business_keys import *  # noqa: F403
 from sloppyjobs.testing.conformance.depending import *  # noqa: F403
@@ -10,11 +6,8 @@ from sloppyjobs.testing.conformance.encrypting import *  # noqa: F403
 from sloppyjobs.testing.conformance.expiring import *  # noqa: F403
 from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
 from sloppyjobs.testing.conformance.flowing import *  # noqa: F403
-<<<<<<< HEAD
+from sloppyjobs.testing.conformance.patching import *  # noqa: F403
 from sloppyjobs.testing.conformance.stepping import *  # noqa: F403
 from sloppyjobs.testing.conformance.suspending import *  # noqa: F403
-=======
-from sloppyjobs.testing.conformance.patching import *  # noqa: F403
->>>>>>> main
 from sloppyjobs.testing.conformance.tagging import *  # noqa: F403
 from sloppyjobs.testing.conformance.versions import *  # noqa: F403
