@@ -1,4 +1,4 @@
-"""What stores promise of business keys, replaced jobs, expiry, tags, graphs, steps, patches and versions."""
+"""What stores promise of keys, replaced jobs, expiry, tags, graphs, steps, patches and payload versions."""
 
 from sloppyjobs.testing.conformance.business_keys import *  # noqa: F403
 from sloppyjobs.testing.conformance.depending import *  # noqa: F403
