@@ -11,7 +11,8 @@ import msgspec
 from sloppyjobs.admin.filters import command_given
 from sloppyjobs.domain import options
 from sloppyjobs.domain.sealed import key_of
-from sloppyjobs.encryption import PAYLOAD, RESULT, SCHEDULE, Sealing
+from sloppyjobs.domain.steps import StepKind
+from sloppyjobs.encryption import PAYLOAD, RESULT, SCHEDULE, Sealing, sealed_as
 from sloppyjobs.errors import DecryptionFailed, InvalidOption
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.sealed import RowKey, SealedChange, SealedRow
@@ -26,8 +27,6 @@ LOOKED_AT = 1_000
 """The oldest and the latest rows of each table that are examined for a summary."""
 _LEFT_OUT = re.compile(r'\{"_left_out":[0-9]+\}')
 """The fields of a log line that the library itself writes; it has nothing to hide."""
-_WHAT = {("jobs", "payload"): PAYLOAD, ("archive", "payload"): PAYLOAD, ("schedules", "payload"): SCHEDULE}
-
 Texts = Mapping[str, str | None]
 
 
@@ -120,7 +119,7 @@ class RekeyAdmin:
             if name == "history":
                 made = self._history(row.owner, text)
             else:
-                made = self._text(row.owner, _WHAT.get((area, name), RESULT if name == "result" else name), text)
+                made = self._text(row.owner, _what(area, name, row.key), text)
             if made != text:
                 new[name] = made
         return new
@@ -154,6 +153,13 @@ class RekeyAdmin:
     def _current(self, text: str) -> bool:
         assert self._sealing.keyring is not None
         return key_of(text) == self._sealing.keyring.ids[0]
+
+
+def _what(area: str, name: str, key: RowKey) -> str:
+    """What a text is encrypted as."""
+    if area == "steps":
+        return sealed_as(StepKind(key[1]), key[2])
+    return RESULT if name == "result" else SCHEDULE if area == "schedules" else PAYLOAD
 
 
 def _keys(area: str, texts: Texts) -> Iterator[str]:

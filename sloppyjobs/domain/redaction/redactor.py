@@ -61,12 +61,13 @@ class Redactor:
     twice gives the same as redacting once.
     """
 
-    __slots__ = ("_names", "_paths")
+    __slots__ = ("_absence", "_names", "_paths")
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         paths = [tuple(joined(part) for part in key.split(".")) for key in ([keys] if isinstance(keys, str) else keys)]
         self._names = frozenset(path[0] for path in paths if len(path) == 1 and path[0])
         self._paths = tuple(path for path in paths if len(path) > 1)
+        self._absence = absence(self._names)
 
     def value(self, obj: object) -> object:
         """A deep copy of JSON-like data with its secrets replaced; other objects become redacted text."""
@@ -74,7 +75,11 @@ class Redactor:
 
     def text(self, s: str) -> str:
         """The text without the secrets in it: tokens, keys, credentials, ``password=…`` and the like."""
-        return s if absence(self._names).proven(s) else self._pass().text(s, ())
+        return s if self.harmless(s) else self._pass().text(s, ())
+
+    def harmless(self, s: str) -> bool:
+        """Whether it is certain, by a quick look, that ``text`` would leave this as it is."""
+        return self._absence.proven(s)
 
     def bounded(self, obj: object, *, limit: int = PREVIEW_LIMIT) -> object:
         """As ``value``, and truncated to about ``limit`` characters, with a mark wherever something is missing."""

@@ -213,6 +213,47 @@ def test_an_archived_job_is_shown_and_restored(jobs: Jobs, clock: FakeClock) -> 
     assert secret.get(again.id).result == {"said": {"name": CANARY}}
 
 
+def _stepped(ctx: Any, payload: Any) -> Any:
+    first = ctx.step("look", lambda: f"{CANARY} looked")
+    return [first, ctx.wait_for("approved")]
+
+
+def test_steps_and_signals_are_encrypted_each_for_its_name(jobs: Jobs, clock: FakeClock) -> None:
+    old = _encrypted(jobs, OLD)
+    old.define("stepped", _stepped)
+    job = old.enqueue("stepped", CANARY)
+    drain(old)
+    assert old.signal(job.id, "approved", {"by": CANARY})
+    assert CANARY not in repr(jobs.storage.steps.known(job.id))
+    assert CANARY not in repr(jobs.admin.steps(job.id))
+    shown = {one.name: one.result_preview for one in old.admin.steps(job.id)}
+    assert CANARY in repr(shown["look"])
+    assert CANARY in repr(shown["approved"])
+    both = _encrypted(jobs, NEW, OLD)
+    both.define("stepped", _stepped)
+    assert _rekeyed(both) == (3, 0)
+    new = _encrypted(jobs, NEW)
+    new.define("stepped", _stepped)
+    clock.advance(1)
+    drain(new)
+    assert new.get(job.id).result == [f"{CANARY} looked", {"by": CANARY}]
+
+
+def test_a_step_whose_key_is_missing_is_dead_at_once(jobs: Jobs) -> None:
+    secret = _encrypted(jobs, OLD)
+    secret.define("stepped", _stepped)
+    jobs.define("stepped", _stepped)
+    job = jobs.enqueue("stepped", 1, max_attempts=5)
+    drain(jobs)
+    assert secret.signal(job.id, "approved", CANARY)
+    drain(jobs)
+    dead = jobs.get(job.id)
+    assert (dead.status, dead.error_code) == ("dead", errors.DecryptionFailed.code)
+    secret.admin.retry(job.id)
+    drain(secret)
+    assert secret.get(job.id).result == [f"{CANARY} looked", CANARY]
+
+
 # Keys that are changed
 
 
