@@ -140,7 +140,6 @@ class SqlStore:
             self.dead_groups,
         )
         self.overview = Overview(database, counts, keyset)
-        self.sealed = SealedTexts(database)
         self.recent_runs = RecentRuns(database, keyset)
         self.firing = ScheduleFiring(database, self.inserts)
         self.schedules = Schedules(database, self.firing, self.inserts, self.audit)
@@ -171,6 +170,11 @@ class SqlStore:
     def inspection(self) -> SqlInspection:
         """What the conformance suite sees of the rows."""
         return SqlInspection(self)
+
+    @property
+    def sealed(self) -> SealedTexts:
+        """Every text that may be encrypted."""
+        return SealedTexts(self.database)
 
     @property
     def doctor(self) -> Doctor:
