@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "admin": "Admin",
     "domain.dependencies": "After Result",
+    "domain.limits": "Limit",
     "domain.model": "Attempt Claim Event Job",
     "domain.redaction": "Redactor",
     "domain.retry": "NO_RETRY Retry",
@@ -19,8 +20,8 @@ _NAMES = {
     "enqueue.option_types": "EnqueueOptions",
     "errors": "DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload InvalidSchedule"
     " InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired LockConflict"
-    " ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
-    " StorageUnavailable UnknownJob UnknownQueue UnknownSchedule WaitTimeout",
+    " PermitNotHeld ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
+    " StorageUnavailable UnknownJob UnknownLimit UnknownQueue UnknownSchedule WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",

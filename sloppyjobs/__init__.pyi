@@ -3,6 +3,7 @@ from sloppyjobs import storage as storage
 from sloppyjobs.admin import Admin as Admin
 from sloppyjobs.domain.dependencies import After as After
 from sloppyjobs.domain.dependencies import Result as Result
+from sloppyjobs.domain.limits import Limit as Limit
 from sloppyjobs.domain.model import Attempt as Attempt
 from sloppyjobs.domain.model import Claim as Claim
 from sloppyjobs.domain.model import Event as Event
@@ -32,12 +33,14 @@ from sloppyjobs.errors import JobTimeout as JobTimeout
 from sloppyjobs.errors import KeyConflict as KeyConflict
 from sloppyjobs.errors import LeaseExpired as LeaseExpired
 from sloppyjobs.errors import LockConflict as LockConflict
+from sloppyjobs.errors import PermitNotHeld as PermitNotHeld
 from sloppyjobs.errors import ReadTimeout as ReadTimeout
 from sloppyjobs.errors import SchemaMissing as SchemaMissing
 from sloppyjobs.errors import SchemaVersionMismatch as SchemaVersionMismatch
 from sloppyjobs.errors import StaleLease as StaleLease
 from sloppyjobs.errors import StorageUnavailable as StorageUnavailable
 from sloppyjobs.errors import UnknownJob as UnknownJob
+from sloppyjobs.errors import UnknownLimit as UnknownLimit
 from sloppyjobs.errors import UnknownQueue as UnknownQueue
 from sloppyjobs.errors import UnknownSchedule as UnknownSchedule
 from sloppyjobs.errors import WaitTimeout as WaitTimeout

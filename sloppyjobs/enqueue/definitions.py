@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, Unpack, get_args, overload
 
 from sloppyjobs import errors
-from sloppyjobs.domain import options, payload
+from sloppyjobs.domain import limits, options, payload
 from sloppyjobs.domain.model import DEFAULT_RETRY, Job
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.tags import encode_tags
@@ -51,6 +51,8 @@ class Defaults(TypedDict, total=False):
     log: LogPolicy
     expires: float | timedelta | None
     tags: Iterable[str]
+    resource: str | None
+    partition: str | Callable[[Any], Any] | None
 
 
 class Settings(Defaults, total=False):
@@ -105,6 +107,8 @@ class Definition(Generic[P, R]):
         log: LogPolicy = "all",
         expires: float | timedelta | None = None,
         tags: Iterable[str] = (),
+        resource: str | None = None,
+        partition: str | Callable[[Any], Any] | None = None,
     ) -> None:
         self.name = options.text("name", name)
         self.queue = options.queue("queue", queue)
@@ -114,6 +118,12 @@ class Definition(Generic[P, R]):
         self.priority = options.whole("priority", priority)
         self.tags = encode_tags(tags)
         self.expires = None if expires is None else options.seconds("expires", expires, zero=False)
+        self.resource = None if resource is None else limits.resource("resource", resource)
+        self.partition = limits.checked_partition_of(partition)
+        if self.partition is not None and self.resource is None:
+            raise errors.InvalidOption(
+                "partition says which part of a resource: pass resource as well", field="partition"
+            )
         self.redact = _keys(redact)
         self.metadata = payload.encode(dict(metadata), what="metadata") if metadata else None
         _check_arguments(name, handler)
@@ -279,4 +289,5 @@ def default_terms(definition: Definition) -> dict[str, Any]:
         "metadata": definition.metadata,
         "expires": definition.expires,
         "tags": definition.tags,
+        "resource": definition.resource,
     }

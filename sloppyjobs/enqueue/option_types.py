@@ -38,6 +38,8 @@ class _Terms(TypedDict, total=False):
     on_conflict: Literal["return", "reject", "replace"] | None
     unique: Literal["live", "pending"] | None
     unique_for: Duration | None
+    resource: str | None
+    partition: str | int | None
 
 
 class _Transaction(TypedDict, total=False):

@@ -153,6 +153,7 @@ class AppJobs(Jobs):
         inside = internals(origin)
         self._internals = replace(inside, hooks=AppHooks(inside.hooks, binding.context), find=self._find_jobs)
         self.schedules = AppSchedules(origin.schedules, lambda: self.storage)
+        self.declared_limits = origin.declared_limits.on(lambda: self.storage)
         self.embedded = EmbeddedWorker(self, binding.app)
         self.location: str | None = None
         """What ``flask --app`` was given, if that is how the application was found."""

@@ -31,9 +31,13 @@ from sloppyjobs.storage.jobs.leases import Leases
 from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
 from sloppyjobs.storage.jobs.logs import JobLogs
 from sloppyjobs.storage.jobs.lookup import JobLookup
+from sloppyjobs.storage.jobs.permit_line import PermitLine
+from sloppyjobs.storage.jobs.permit_sweep import PermitSweep
+from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.sweep import Sweeper
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.jobs.unanswered import Unanswered
+from sloppyjobs.storage.limits import Limits
 from sloppyjobs.storage.location import Location
 from sloppyjobs.storage.locks import Locks
 from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, ClaimRequest, Fence, Sweep, Turns
@@ -80,12 +84,16 @@ class SqlStore:
         self.migrations = Migrations(database)
         self.inserts = hot.insert(database)
         self.settlement = hot.settle(database, held_rows, followups, self.unanswered)
-        self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered)
-        self.leases = Leases(database, held_rows)
-        self.lookup = JobLookup(database)
         self.deaths = Deaths(database)
         self.transitions = Transitions(database, self.deaths, followups)
-        self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, Expiries(database, self.transitions))
+        self.permits = Permits(database, self.transitions, PermitLine(database, self.transitions))
+        self.permits.follow(followups)
+        self.permit_sweep = PermitSweep(database, self.permits)
+        self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered, self.permits)
+        self.leases = Leases(database, held_rows)
+        self.lookup = JobLookup(database)
+        expiries = Expiries(database, self.transitions)
+        self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, expiries, self.permit_sweep)
         self.keys = Keys(database)
         self.keys.follow(followups)
         self.dependencies = Dependencies(database, self.transitions, keyset)
@@ -105,7 +113,8 @@ class SqlStore:
         self.audit = Audit(database, self.commands, keyset, self.inserts)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
-        self.cleanup = Cleanup(database, self.retention, self.dependencies)
+        self.limits = Limits(database, self.permits, self.permit_sweep, self.audit, self.retention)
+        self.cleanup = Cleanup(database, self.retention, self.dependencies, self.limits)
         self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(
             database,

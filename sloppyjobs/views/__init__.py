@@ -16,6 +16,7 @@ from sloppyjobs.views.job import (
     LogView,
     Reason,
 )
+from sloppyjobs.views.limits import LimitDetails, LimitView, PartitionView, PermitView
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
 from sloppyjobs.views.page import CappedCount, Page
@@ -37,11 +38,15 @@ __all__ = [
     "HourOfDeaths",
     "JobRow",
     "JobView",
+    "LimitDetails",
+    "LimitView",
     "LockView",
     "LogView",
     "Occurrence",
     "Overview",
     "Page",
+    "PartitionView",
+    "PermitView",
     "QueueView",
     "Reason",
     "RetryRun",
