@@ -40,9 +40,13 @@ ADVICE = {
     "UnknownJob": "Define or declare the name before enqueueing; or the job was purged.",
     "UnknownCause": "The cause was forgotten after 90 days, or it is in a queue that the caller does not see.",
     "UnknownSchedule": "`sloppyjobs recurring` lists the names.",
+    "UnknownLimit": "`sloppyjobs limits` lists the names.",
+    "PermitNotHeld": "Nothing: its permit came back already. `sloppyjobs limits show` lists who holds permits.",
     "UnknownQueue": "`sloppyjobs queues` lists the names.",
     "InvalidPayload": "Send what the job's `input` says, as JSON, and below the limit. A stored job with such a payload"
     " is dead at once: repair the handler's schema, then retry it.",
+    "UpcastFailed": "Register or repair the upcast that the text names, deploy it, then retry the job.",
+    "PayloadNewer": "Nothing: finish the deployment, and a worker with the new code runs the job.",
     "InvalidOption": "Give the option a value that the text accepts.",
     "DuplicateJob": "Give one of the two another name; a module that is imported under two names defines twice.",
     "SchemaVersionMismatch": "Older tables: `sloppyjobs init` upgrades them. Newer tables: upgrade the library.",

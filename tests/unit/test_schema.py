@@ -29,6 +29,7 @@ SEEDED = ("job_schema", "jobs", "job_attempts", "recurring_jobs", "job_workers",
 OF_LATER_VERSIONS = (
     *("business_key", "superseded_by", "supersedes", "expires_at", "tags"),
     *("waiting_for", "workflow_id", "batch_id", "resource", "partition_key", "payload_version"),
+    "base_priority",
 )
 
 EMPTY = {"sqlite": "sqlite_url", "postgres": "empty_postgres_url", "mariadb": "empty_mariadb_url"}
@@ -111,8 +112,19 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
     jobs.fail(jobs.claim("w1")[0], ValueError("no"))
     on_mariadb = empty.dialect.name == "mysql"
     of_jobs, marked = (" ON sloppy_jobs", "is_dead, ") if on_mariadb else ("", "")
+    of_archive = " ON sloppy_job_archive" if on_mariadb else ""
     with empty.database.writing() as connection:
         for statement in (
+            *(
+                f"DROP INDEX ix_sloppy_job_archive_{name}{of_archive}"
+                for name in ("created", "name", "business_key", "idempotency_key")
+            ),
+            *(
+                f"ALTER TABLE sloppy_job_archive DROP COLUMN {column}"
+                for column in ("ended_as", "restored_as", "restored_at")
+            ),
+            *(f"DROP TABLE sloppy_job_{name}" for name in ("limits", "permits", "parked", "buckets")),
+            *(f"ALTER TABLE sloppy_job_queues DROP COLUMN {name}" for name in ("ageing_seconds", "ageing_most")),
             "DROP TABLE sloppy_job_dependencies",
             "DROP TABLE sloppy_job_tags",
             "DROP TABLE sloppy_job_expiries",

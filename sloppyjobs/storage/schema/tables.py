@@ -29,7 +29,6 @@ _BUILDERS = (
     limit_tables.parked,
     limit_tables.buckets,
     job_tables.logs,
-    job_tables.archive,
     service_tables.throttles,
     operator_tables.deaths,
     operator_tables.retry_runs,
@@ -42,6 +41,7 @@ _STYLED_BUILDERS = (
     service_tables.redactions,
     service_tables.recurring,
     job_tables.events,
+    job_tables.archive,
 )
 
 

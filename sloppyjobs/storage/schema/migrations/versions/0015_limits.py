@@ -8,12 +8,12 @@ from sloppyjobs.storage.schema.column_types import ByteText, LongText, Number
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.migrations.steps import add_column, create_index, create_table
 
-revision = "0014"
-down_revision = "0013"
+revision = "0015"
+down_revision = "0014"
 
 
 def upgrade() -> None:
-    """Four tables, and what a queue says of ageing."""
+    """Four tables, what a queue says of ageing, and the priority that a job had before."""
     create_table(
         "job_limits",
         sa.Column("name", ByteText, primary_key=True),
@@ -56,5 +56,7 @@ def upgrade() -> None:
         sa.Column("full_at", Instant, nullable=False),
     )
     create_index("job_buckets", "full", "full_at", "resource", "partition_key")
+    for table in ("jobs", "job_archive"):
+        add_column(table, "base_priority", sa.Integer)
     add_column("job_queues", "ageing_seconds", Number)
     add_column("job_queues", "ageing_most", sa.Integer)
