@@ -62,7 +62,7 @@ def _details(out: Console, details: LimitDetails, now: datetime) -> None:
     if details.partitions:
         made = output.table("PARTITION", "HELD", "WAITING", right=("HELD", "WAITING"), cut=("PARTITION",))
         for one in details.partitions:
-            made.add_row(output.plain(one.partition or "–"), output.count(one.held), output.count(one.waiting))
+            made.add_row(output.plain(one.partition or ""), output.count(one.held), output.count(one.waiting))
         out.print(made)
     if details.holders:
         made = output.table("HOLDER", "NAME", "PARTITION", "SINCE", "WORKER", whole=("HOLDER",))
@@ -70,7 +70,7 @@ def _details(out: Console, details: LimitDetails, now: datetime) -> None:
             made.add_row(
                 output.plain(permit.job_id or "a job in another queue"),
                 output.plain(permit.name or ""),
-                output.plain(permit.partition or "–"),
+                output.plain(permit.partition or ""),
                 output.ago(permit.taken_at, now),
                 output.plain(permit.worker_id or ""),
             )

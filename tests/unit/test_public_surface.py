@@ -12,6 +12,7 @@ JOBS = {
     *("declare", "define", "middleware", "on_dead", "on_retry", "upcast"),
     *("chain", "enqueue", "enqueue_at", "enqueue_delayed", "enqueue_many", "get", "replace", "wait"),
     *("enqueue_async", "enqueue_many_async", "wait_async"),
+    *("declare_limit", "declared_limits", "limit"),
     *("declare_recurring", "fires", "recurring", "tick_recurring"),
     *("claim", "complete", "create_worker", "extend", "fail", "heartbeat", "lock", "locks"),
 }
