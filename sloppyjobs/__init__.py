@@ -10,18 +10,21 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "admin": "Admin",
-    "domain.dependencies": "After Result",
+    "domain.dependencies": "After FlowJob Result",
     "domain.limits": "Limit",
     "domain.model": "Attempt Claim Event Job",
     "domain.redaction": "Redactor",
     "domain.retry": "NO_RETRY Retry",
     "domain.states": "AttemptStatus Status",
+    "domain.workflows": "WorkflowStatus",
     "enqueue.definitions": "Cancel Definition RetryLater Snooze",
+    "encryption": "Keyring",
     "enqueue.option_types": "EnqueueOptions",
-    "errors": "DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload InvalidSchedule"
-    " InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired LockConflict"
-    " PayloadNewer PermitNotHeld ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
-    " StorageUnavailable UnknownJob UnknownLimit UnknownQueue UnknownSchedule UpcastFailed WaitTimeout",
+    "errors": "DecryptionFailed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload"
+    " InvalidSchedule InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired"
+    " LockConflict PayloadNewer PermitNotHeld ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
+    " StorageUnavailable UnknownJob UnknownLimit UnknownQueue UnknownSchedule UnknownWorkflow UpcastFailed"
+    " WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",
@@ -30,6 +33,7 @@ _NAMES = {
     "storage.clock": "FakeClock",
     "views": "Page",
     "worker": "Context Signal Worker",
+    "workflow.flows": "Flow",
 }
 _HOME = {name: f"sloppyjobs.{module}" for module, names in _NAMES.items() for name in names.split()}
 

@@ -42,6 +42,7 @@ ADVICE = {
     "UnknownSchedule": "`sloppyjobs recurring` lists the names.",
     "UnknownLimit": "`sloppyjobs limits` lists the names.",
     "PermitNotHeld": "Nothing: its permit came back already. `sloppyjobs limits show` lists who holds permits.",
+    "UnknownWorkflow": "`sloppyjobs workflows` lists them; the jobs of an old one may have been purged.",
     "UnknownQueue": "`sloppyjobs queues` lists the names.",
     "InvalidPayload": "Send what the job's `input` says, as JSON, and below the limit. A stored job with such a payload"
     " is dead at once: repair the handler's schema, then retry it.",
@@ -58,6 +59,8 @@ ADVICE = {
     "Expired": "Nothing: the job was not to be run late. Give it more time with a longer `expires`, or add workers.",
     "InvalidWorkflow": "Name jobs that exist, fewer of them, and no circle.",
     "KeyConflict": "Wait for the job that has the key, or cancel it; or enqueue with another `on_conflict`.",
+    "DecryptionFailed": "Add the key that the text names to the keyring and retry. If the text was changed, restore the"
+    " row, or delete the job.",
     "LockConflict": "Try later, or leave the work to whoever holds the lock.",
     "HandlerFailed": "Read the traceback, repair the cause, and retry.",
     "JobTimeout": "Make the work smaller or the `timeout` longer; let the handler look at `ctx.signal`.",

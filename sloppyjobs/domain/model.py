@@ -133,6 +133,8 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     resource: str | None = None
     partition_key: str | None = None
     payload_version: int | None = None
+    awaited: bool = False
+    """Whether another job of the same call waits for it; storage decides it."""
 
     @property
     def waiting_for(self) -> str | None:
@@ -155,6 +157,8 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
             bits |= Followup.PARENTS | (Followup.ANY_PARENT if self.depends_on_any else 0)
         if self.resource is not None:
             bits |= Followup.PERMIT
+        if self.awaited:
+            bits |= Followup.DEPENDANTS
         return bits or None
 
 

@@ -46,8 +46,6 @@ class NewJobs:
         known = {name: found for name, found in definitions.items() if found is not None}
         if len(known) < len(definitions) or any(one.partition is not None for one in known.values()):
             return None
-        if any(len(item) == 3 and "version" in item[2] for item in items):
-            return None
         try:
             texts = self._texts(known, names, [item[1] if len(item) > 1 else None for item in items])
             terms = bulk_terms.terms_of(known, names, items, self._host_terms())

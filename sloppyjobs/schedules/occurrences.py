@@ -130,13 +130,22 @@ def _terms(stored: StoredSchedule, definition: Definition | None, **fields: Any)
     given = {"queue": stored.queue, "priority": stored.priority}
     chosen = {name: value for name, value in given.items() if value is not None}
     if definition is not None and definition.partition is not None:
-        typed = payload if definition.input is None else validate_input(payload, definition.input)
-        fields["partition_key"] = partition_of(definition.partition, typed)
+        fields["partition_key"] = _partition(payload, definition)
     return Terms(
         name=stored.job_name,
         schedule_id=stored.id,
         **{**msgspec.structs.asdict(defaults), **chosen, **fields},
     )
+
+
+def _partition(payload: Any, definition: Definition) -> str | None:
+    """The partition that the definition makes of the payload; none where it makes none, as of one that is encrypted."""
+    assert definition.partition is not None
+    try:
+        typed = payload if definition.input is None else validate_input(payload, definition.input)
+        return partition_of(definition.partition, typed)
+    except Exception:
+        return None
 
 
 def _defaults(job_defaults: str | None, definition: Definition | None) -> JobDefaults:

@@ -21,6 +21,7 @@ from sloppyjobs.views.limits import LimitDetails, LimitView, PartitionView, Perm
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
 from sloppyjobs.views.page import CappedCount, Page
+from sloppyjobs.views.workflow import Blocker, WorkflowGraphView, WorkflowJobView, WorkflowLink, WorkflowView
 
 __all__ = [
     "ArchivedRow",
@@ -28,6 +29,7 @@ __all__ = [
     "AttemptView",
     "Attention",
     "AuditEntry",
+    "Blocker",
     "BulkResult",
     "CappedCount",
     "CauseJob",
@@ -59,4 +61,8 @@ __all__ = [
     "StatusCount",
     "Unhandled",
     "WorkerView",
+    "WorkflowGraphView",
+    "WorkflowJobView",
+    "WorkflowLink",
+    "WorkflowView",
 ]

@@ -10,7 +10,7 @@ from sloppyjobs.flask import SloppyJobs
 JOBS = {
     *("admin", "definitions", "init", "retention", "schedules", "storage"),
     *("declare", "define", "middleware", "on_dead", "on_retry", "upcast"),
-    *("chain", "enqueue", "enqueue_at", "enqueue_delayed", "enqueue_many", "get", "replace", "wait"),
+    *("chain", "enqueue", "enqueue_at", "enqueue_delayed", "enqueue_many", "get", "replace", "wait", "workflow"),
     *("enqueue_async", "enqueue_many_async", "wait_async"),
     *("declare_limit", "declared_limits", "limit"),
     *("declare_recurring", "fires", "recurring", "tick_recurring"),

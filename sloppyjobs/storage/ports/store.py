@@ -40,7 +40,9 @@ from sloppyjobs.storage.ports.pages import (
     RecentRunPort,
     SearchPort,
 )
+from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.workflows import WorkflowPort
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -67,6 +69,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def dependencies(self) -> DependencyPort: ...
     @property
     def limits(self) -> LimitPort: ...
+    @property
+    def workflows(self) -> WorkflowPort: ...
 
     # Schedules
 
@@ -98,6 +102,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def archive(self) -> ArchivePort: ...
     @property
     def audit(self) -> AuditPort: ...
+    @property
+    def payloads(self) -> PayloadPort: ...
     @property
     def retry_runs(self) -> RetryRunPort: ...
     @property

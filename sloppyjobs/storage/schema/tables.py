@@ -28,6 +28,7 @@ _BUILDERS = (
     limit_tables.permits,
     limit_tables.parked,
     limit_tables.buckets,
+    job_tables.workflows,
     job_tables.logs,
     service_tables.throttles,
     operator_tables.deaths,
@@ -163,6 +164,11 @@ class Tables:
     def buckets(self) -> Table:
         """When the buckets of rates are full again."""
         return self._table("job_buckets")
+
+    @property
+    def workflows(self) -> Table:
+        """Named graphs of jobs."""
+        return self._table("job_workflows")
 
     @property
     def logs(self) -> Table:
