@@ -15,6 +15,7 @@ from sloppyjobs.storage.ports import Store, reads
 from sloppyjobs.storage.ports.dependencies import EdgeRow
 from sloppyjobs.storage.ports.limits import LineState
 from sloppyjobs.storage.ports.reads import Count
+from sloppyjobs.storage.ports.steps import StepRow
 from sloppyjobs.views import CappedCount, WorkerView
 
 PARENTS = 50
@@ -66,6 +67,11 @@ class Facts(NamedTuple):
     """The jobs that it waits for, those first that have not ended as it needs; without a name where it is hidden."""
     line: LineState | None = None
     """What a job with a resource that has not ended has before it; holders without a name where they are hidden."""
+    waits: Sequence[StepRow] = ()
+    """The sleep, or the signal, that a suspended job waits for."""
+
+
+_SUSPENDED = (WaitingFor.SLEEP, WaitingFor.SIGNAL)
 
 
 def facts_about(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None = None) -> Facts:
@@ -79,7 +85,8 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
     workers = storage.overview.recent_workers()
     ahead = storage.overview.jobs_ahead(job) if job.status is Status.QUEUED else Count(0, False)
     attempt = None if row is None or row.attempt is None else LastAttempt(*row.attempt)
-    waits = job.status is Status.WAITING and job.waiting_for in (None, WaitingFor.JOBS)
+    waits = job.status is Status.WAITING
+    for_jobs = waits and job.waiting_for in (None, WaitingFor.JOBS)
     holder_id = _holder_id(job, attempt)
     last_event = None
     if row is not None and row.event is not None:
@@ -95,9 +102,10 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
         last_event,
         [
             edge if scope is None or edge.queue in scope else edge._replace(job_id="", name="")
-            for edge in (storage.dependencies.neighbours(job.id, PARENTS).parents if waits else ())
+            for edge in (storage.dependencies.neighbours(job.id, PARENTS).parents if for_jobs else ())
         ],
-        _line(storage, job, scope),
+        line=_line(storage, job, scope),
+        waits=storage.steps.waits(job.id) if waits and job.waiting_for in _SUSPENDED else (),
     )
 
 

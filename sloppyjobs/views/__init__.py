@@ -16,6 +16,7 @@ from sloppyjobs.views.job import (
     JobView,
     LogView,
     Reason,
+    StepView,
 )
 from sloppyjobs.views.limits import LimitDetails, LimitView, PartitionView, PermitView
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
@@ -59,6 +60,7 @@ __all__ = [
     "Stats",
     "StatsBucket",
     "StatusCount",
+    "StepView",
     "Unhandled",
     "WorkerView",
     "WorkflowGraphView",

@@ -20,6 +20,7 @@ from sloppyjobs.storage.jobs.lanes import status_in
 from sloppyjobs.storage.jobs.permit_sweep import Due, PermitSweep
 from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
+from sloppyjobs.storage.jobs.suspended import Suspended
 from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, Fence, Sweep
 from sloppyjobs.storage.schema.instants import Instant, as_stored
 
@@ -35,6 +36,7 @@ class Sweeper:
         settlement: Settle,
         promotion: Promotion,
         expiries: Expiries,
+        suspended: Suspended,
         permits: PermitSweep,
     ) -> None:
         self.database = database
@@ -44,16 +46,18 @@ class Sweeper:
         self.promotion = promotion
         self.expiries = expiries
         self.permits = permits
+        self.suspended = suspended
 
     def sweep(self, limit: int = SWEEP_LIMIT) -> Sweep:
-        """Return jobs with expired leases to the queue, cancel what has expired, promote what has become due.
+        """Return jobs with expired leases to the queue, cancel what has expired, promote what has become due, wake
+        what has slept long enough.
 
         Jobs that wait for permits go on where there are some; ``promoted`` counts them too.
 
         Looks before it writes.
         """
         self.database.ensure_schema()
-        (lease_ends, due, expires), limited, now = self.database.read(self._soonest)
+        (lease_ends, due, expires, wakes), limited, now = self.database.read(self._soonest)
         lost: Sequence[Ended] = ()
         promoted = 0
         if lease_ends is not None and lease_ends < now:
@@ -62,9 +66,11 @@ class Sweeper:
             self.expiries.cancel_expired(limit)
         if due is not None and due <= now:
             promoted = self.promotion.promote(limit)
+        if wakes is not None and wakes <= now:
+            promoted += self.suspended.wake_due(limit)
         permits = self.permits.sweep(now) if limited and self.permits.due(now) else Due()
         promoted += permits.released
-        upcoming = [moment for moment in (lease_ends, due, expires) if moment is not None]
+        upcoming = [moment for moment in (lease_ends, due, expires, wakes) if moment is not None]
         soonest = min(upcoming, default=None)
         waits = [] if soonest is None else [max(0.0, (soonest - now).total_seconds())]
         next_in = min([*waits, *([] if permits.next_in is None else [permits.next_in])], default=None)
@@ -107,18 +113,19 @@ class Sweeper:
         return [one for one in lost if one.job.id in accepted]
 
     def _soonest_statement(self) -> Select[Any]:
-        """The end of the first lease, the first due time, the first expiry, any job in a line, any permit: the heads of
-        indexes; and the clock."""
+        """The first of each: lease that ends, due time, expiry, wake-up, job in a line, permit. And the clock."""
         c, rows = self.tables.jobs.c, self.tables.expiries.c
         leases = select(as_stored(c.locked_until)).where(status_in(self.tables, "processing")).order_by(c.locked_until)
         due = (
             select(as_stored(c.run_at)).where(status_in(self.tables, "scheduled", "retrying")).order_by(c.run_at, c.id)
         )
         expires = select(as_stored(rows.expires_at)).order_by(rows.expires_at, rows.job_id)
-        line, held = self.tables.parked.c, self.tables.permits.c
+        line, held, steps = self.tables.parked.c, self.tables.permits.c, self.tables.steps.c
+        wakes = select(as_stored(steps.wake_at)).where(steps.wake_at.is_not(None))
+        wakes = wakes.order_by(steps.wake_at, steps.job_id)
         parked = select(line.job_id).where(line.released == literal_column("0")).order_by(line.released, line.resource)
         permits = select(held.job_id).order_by(held.resource, held.partition_key, held.slot)
-        queries = (leases, due, expires, parked, permits)
+        queries = (leases, due, expires, wakes, parked, permits)
         heads = [self.dialect.first(query).scalar_subquery() for query in queries]
         return select(*heads, self.database.clock_column())
 

@@ -42,6 +42,7 @@ from sloppyjobs.storage.ports.pages import (
 )
 from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.steps import SignalPort, StepPort
 from sloppyjobs.storage.ports.workflows import WorkflowPort
 
 if TYPE_CHECKING:
@@ -69,6 +70,10 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def dependencies(self) -> DependencyPort: ...
     @property
     def limits(self) -> LimitPort: ...
+    @property
+    def steps(self) -> StepPort: ...
+    @property
+    def signals(self) -> SignalPort: ...
     @property
     def workflows(self) -> WorkflowPort: ...
 

@@ -42,6 +42,7 @@ _STYLED_BUILDERS = (
     service_tables.redactions,
     service_tables.recurring,
     job_tables.events,
+    job_tables.steps,
     job_tables.archive,
 )
 
@@ -164,6 +165,11 @@ class Tables:
     def buckets(self) -> Table:
         """When the buckets of rates are full again."""
         return self._table("job_buckets")
+
+    @property
+    def steps(self) -> Table:
+        """Steps, sleeps and signals of jobs, by name."""
+        return self._table("job_steps")
 
     @property
     def workflows(self) -> Table:

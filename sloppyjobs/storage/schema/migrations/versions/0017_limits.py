@@ -8,8 +8,8 @@ from sloppyjobs.storage.schema.column_types import ByteText, LongText, Number
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.migrations.steps import add_column, create_index, create_table
 
-revision = "0016"
-down_revision = "0015"
+revision = "0017"
+down_revision = "0016"
 
 
 def upgrade() -> None:
