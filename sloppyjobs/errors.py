@@ -61,6 +61,18 @@ class UnknownAlert(JobsError):
     code = PREFIX + "UNKNOWN_ALERT"
 
 
+class UnknownLimit(JobsError):
+    """No limit has this name, so that jobs of this resource are not limited."""
+
+    code = PREFIX + "UNKNOWN_LIMIT"
+
+
+class PermitNotHeld(JobsError):
+    """The job holds no permit that could be taken away from it."""
+
+    code = PREFIX + "PERMIT_NOT_HELD"
+
+
 class InvalidPayload(Refused, JobsError):
     """The payload is not JSON, breaks its schema, or is too large. Nothing was written.
 

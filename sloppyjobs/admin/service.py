@@ -21,12 +21,14 @@ from sloppyjobs.admin.filters import audit_filter, job_query, order_of, scope_of
 from sloppyjobs.admin.form_keys import FormAdmin
 from sloppyjobs.admin.job_commands import JobCommands
 from sloppyjobs.admin.job_facts import facts_about
+from sloppyjobs.admin.limits import LimitAdmin
 from sloppyjobs.admin.locks import LockAdmin
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
 from sloppyjobs.admin.overview import overview, unhandled
 from sloppyjobs.admin.patches import PatchAdmin
 from sloppyjobs.admin.presenter import Presenter, status_of
 from sloppyjobs.admin.queues import QueueAdmin
+from sloppyjobs.admin.rekey import RekeyAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
 from sloppyjobs.admin.search import FindAdmin
 from sloppyjobs.admin.sentences import Write, plain
@@ -81,10 +83,12 @@ class Admin(
     AlertAdmin,
     LockAdmin,
     QueueAdmin,
+    LimitAdmin,
     ScheduleAdmin,
     ThrottleAdmin,
     FormAdmin,
     FindAdmin,
+    RekeyAdmin,
     StepAdmin,
 ):
     """Reads and commands for operators. Get it as ``jobs.admin``.

@@ -34,12 +34,16 @@ from sloppyjobs.storage.jobs.leases import Leases
 from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
 from sloppyjobs.storage.jobs.logs import JobLogs
 from sloppyjobs.storage.jobs.lookup import JobLookup
+from sloppyjobs.storage.jobs.permit_line import PermitLine
+from sloppyjobs.storage.jobs.permit_sweep import PermitSweep
+from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.signals import Signals
 from sloppyjobs.storage.jobs.steps import Steps
 from sloppyjobs.storage.jobs.suspended import Suspended
 from sloppyjobs.storage.jobs.sweep import Sweeper
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.jobs.unanswered import Unanswered
+from sloppyjobs.storage.limits import Limits
 from sloppyjobs.storage.location import Location
 from sloppyjobs.storage.locks import Locks
 from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, ClaimRequest, Fence, Sweep, Turns
@@ -59,6 +63,7 @@ from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.upkeep.cleanup import Cleanup
 from sloppyjobs.storage.upkeep.deaths import Deaths
 from sloppyjobs.storage.upkeep.retention import Retention
+from sloppyjobs.storage.upkeep.sealed_texts import SealedTexts
 from sloppyjobs.storage.watcher import Watcher
 from sloppyjobs.storage.workers import WorkerRows
 from sloppyjobs.storage.workflows.workflows import Workflows
@@ -93,16 +98,20 @@ class SqlStore:
         self.migrations = Migrations(database)
         self.inserts = hot.insert(database)
         self.settlement = hot.settle(database, held_rows, followups, self.unanswered)
-        self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered)
-        self.leases = Leases(database, held_rows)
-        self.lookup = JobLookup(database)
         self.deaths = Deaths(database)
         self.transitions = Transitions(database, self.deaths, followups)
-        self.steps = Steps(database)
-        self.suspended = Suspended(database, self.transitions)
-        self.suspended.note_first(followups)
-        expiries = Expiries(database, self.transitions)
-        self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, expiries, self.suspended)
+        self._compose_waits(database, followups)
+        self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered, self.permits)
+        self.leases = Leases(database, held_rows)
+        self.lookup = JobLookup(database)
+        self.sweeper = Sweeper(
+            database,
+            self.settlement,
+            self.claims.promotion,
+            Expiries(database, self.transitions),
+            self.suspended,
+            self.permit_sweep,
+        )
         self.keys = Keys(database)
         self.keys.follow(followups)
         self.dependencies = Dependencies(database, self.transitions, keyset, self.opener)
@@ -125,7 +134,8 @@ class SqlStore:
         self._compose_commands(keyset)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
-        self.cleanup = Cleanup(database, self.retention, self.dependencies, self.suspended)
+        self.limits = Limits(database, self.permits, self.permit_sweep, self.audit, self.retention)
+        self.cleanup = Cleanup(database, self.retention, self.dependencies, self.suspended, self.limits)
         self.workflows = Workflows(database, keyset, self.linked_inserts, self.commands, self.audit, self.retention)
         self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(
@@ -149,6 +159,15 @@ class SqlStore:
         self.alerts = Alerts(database, keyset, self.audit, self.inserts)
         self.payloads = Payloads(database, self.audit)
         self.archive = Archive(database, keyset, self.audit, self.inserts, self.linked_inserts)
+
+    def _compose_waits(self, database: Database, followups: Followups) -> None:
+        """What jobs wait for besides each other: times, signals, permits."""
+        self.steps = Steps(database)
+        self.suspended = Suspended(database, self.transitions)
+        self.suspended.note_first(followups)
+        self.permits = Permits(database, self.transitions, PermitLine(database, self.transitions))
+        self.permits.follow(followups)
+        self.permit_sweep = PermitSweep(database, self.permits)
 
     # The database
 
@@ -176,6 +195,11 @@ class SqlStore:
     def inspection(self) -> SqlInspection:
         """What the conformance suite sees of the rows."""
         return SqlInspection(self)
+
+    @property
+    def sealed(self) -> SealedTexts:
+        """Every text that may be encrypted."""
+        return SealedTexts(self.database)
 
     @property
     def doctor(self) -> Doctor:

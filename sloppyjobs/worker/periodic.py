@@ -1,5 +1,4 @@
-"""What a worker does beside its jobs: fires schedules, advances retries of causes of death, raises alerts, removes
-old jobs.
+"""What a worker does beside its jobs: fires schedules, advances retries, raises alerts, removes old jobs.
 
 Each method is one step of a thread and returns how many seconds to wait before the next.
 """
@@ -43,6 +42,7 @@ class PeriodicWork:
         self._advance_retry_runs = advance_retry_runs
         self._evaluate_alerts = evaluate_alerts
         self._schedules_synced = False
+        self._limits_synced = False
         self._retry_runs_at = -RETRY_RUNS_SECONDS
 
     def tick(self) -> float:
@@ -78,10 +78,17 @@ class PeriodicWork:
     def run_all_due(self, *, recurring: bool) -> None:
         """Advance every retry that is due now and, where asked for, fire every schedule."""
         self._advance_retry_runs()
+        self.sync_limits()
         self._evaluate_alerts(None)
         if recurring:
             self.sync_schedules()
             self.fire_schedules()
+
+    def sync_limits(self) -> None:
+        """Write the limits that the code declares, once in the worker's life."""
+        if not self._limits_synced:
+            self._jobs.declared_limits.sync()
+            self._limits_synced = True
 
     def sync_schedules(self) -> None:
         """Write the schedules that the code declares, once in the worker's life."""

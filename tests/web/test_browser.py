@@ -22,8 +22,8 @@ from sloppyjobs.admin import Admin
 
 PAGES = ("/", "/jobs", "/jobs?status=dead", "/jobs/{dead}", "/jobs/{running}", "/dead", "/queues", "/queues/emails",
          "/recurring", "/recurring/nightly-rollup", "/workers", "/locks", "/audit", "/alerts", "/archive",
-         "/archive/{archived}", "/archive/{archived}/restore", "/archive?key=none", "/jobs/{dead}/delete", "/dead/retry?cause=1",
-         "/dead/{cause}", "/find?q=e", "/nope", "/jobs?name=nobody")  # fmt: skip
+         "/archive/{archived}", "/archive/{archived}/restore", "/archive?key=none", "/jobs/{dead}/delete",
+         "/dead/retry?cause=1", "/dead/{cause}", "/find?q=e", "/nope", "/jobs?name=nobody")  # fmt: skip
 
 
 def test_find_a_dead_job_read_why_retry_it_and_watch_it_succeed(page: Page, site: Site) -> None:

@@ -31,6 +31,7 @@ from sloppyjobs.storage.ports.jobs import (
     SettlePort,
     WorkerPort,
 )
+from sloppyjobs.storage.ports.limits import LimitPort
 from sloppyjobs.storage.ports.pages import (
     DeadGroupPort,
     DeathPort,
@@ -42,6 +43,7 @@ from sloppyjobs.storage.ports.pages import (
 )
 from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.sealed import SealedPort
 from sloppyjobs.storage.ports.steps import SignalPort, StepPort
 from sloppyjobs.storage.ports.workflows import WorkflowPort
 
@@ -68,6 +70,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def logs(self) -> LogPort: ...
     @property
     def dependencies(self) -> DependencyPort: ...
+    @property
+    def limits(self) -> LimitPort: ...
     @property
     def steps(self) -> StepPort: ...
     @property
@@ -124,6 +128,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def retention(self) -> RetentionPort: ...
     @property
     def cleanup(self) -> CleanupPort: ...
+    @property
+    def sealed(self) -> SealedPort: ...
     @property
     def inspection(self) -> Inspection: ...
     @property
