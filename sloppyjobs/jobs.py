@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from msgspec import structs
 from sqlalchemy import URL, Connection, Engine
 
-from sloppyjobs.alerting.declaring import AlertDeclaring, AlertRules
+from sloppyjobs.alerting.declaring import AlertDeclaring
+from sloppyjobs.alerting.rules import AlertRules
 from sloppyjobs.claim_protocol import ClaimProtocol
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.dependencies import Dependency

@@ -12,6 +12,7 @@ JOBS = {
     *("declare", "define", "middleware", "on_dead", "on_retry", "upcast"),
     *("chain", "enqueue", "enqueue_at", "enqueue_delayed", "enqueue_many", "get", "replace", "wait", "workflow"),
     *("enqueue_async", "enqueue_many_async", "wait_async"),
+    *("alerts", "declare_alert"),
     *("declare_limit", "declared_limits", "limit"),
     *("signal", "signal_async"),
     *("declare_recurring", "fires", "recurring", "tick_recurring"),
