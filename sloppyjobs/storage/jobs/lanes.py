@@ -90,7 +90,12 @@ class Lanes:
     def heads_query(self) -> Select[Any]:
         """The same as a query, which locks what it finds."""
         c = self.tables.jobs.c
-        query = select(-c.priority, c.run_at, c.created_at, c.id).where(
+        return self.heads(-c.priority, c.run_at, c.created_at, c.id)
+
+    def heads(self, *columns: ColumnElement[Any]) -> Select[Any]:
+        """These columns of the first jobs of a lane."""
+        c = self.tables.jobs.c
+        query = select(*columns).where(
             self._queued,
             c.queue == bindparam("of_queue"),
             c.name == bindparam("of_name"),

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Select
+from sqlalchemy import ColumnElement, Connection, Select
 
 from sloppyjobs.domain.model import Job, NewJob, Settlement
 from sloppyjobs.domain.states import Status
@@ -19,9 +19,10 @@ from sloppyjobs.storage.dialects.mariadb import statements
 from sloppyjobs.storage.dialects.mariadb.prepared import with_list
 from sloppyjobs.storage.dialects.mariadb.turns import SideBySideTurns
 from sloppyjobs.storage.driver import cursor_of
-from sloppyjobs.storage.jobs.claim import Claims
+from sloppyjobs.storage.jobs import rows
+from sloppyjobs.storage.jobs.claim import Claims, SeenRows
 from sloppyjobs.storage.jobs.insert import Insert
-from sloppyjobs.storage.jobs.lanes import Lanes
+from sloppyjobs.storage.jobs.lanes import Lane, Lanes
 from sloppyjobs.storage.jobs.new_rows import NewRows
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.settlement_sql import as_json
@@ -95,17 +96,26 @@ class MariaDbSettle(Settle):
 class MariaDbLanes(Lanes):
     """Lanes whose heads are found, and locked, along the claim index whatever the statistics say."""
 
-    def heads_query(self) -> Select[Any]:
+    def heads(self, *columns: ColumnElement[Any]) -> Select[Any]:
         """With a hint."""
         jobs = self.tables.jobs
-        return super().heads_query().with_hint(jobs, f"FORCE INDEX (ix_{jobs.name}_claim)")
+        return super().heads(*columns).with_hint(jobs, f"FORCE INDEX (ix_{jobs.name}_claim)")
+
+    def whole_heads_of(self, cursor: Any, lane: Lane, moment: Any, most: int) -> list[Any]:
+        """The rows of ``CLAIM_FIELDS`` of the first jobs of a lane, locked, in the order of the claim."""
+        jobs = self.tables.jobs
+        query = self.database.prepared(
+            "whole heads of lane", lambda: self.heads(*rows.columns(jobs, rows.CLAIM_FIELDS))
+        )
+        return query.rows(cursor, {"of_queue": lane[0], "of_name": lane[1], "now": moment, "most": most})
 
 
 class MariaDbClaims(Claims):
     """Jobs are taken by primary key, and attempts and events inserted from the rows of the jobs themselves."""
 
     def __init__(self, database: Database, _lanes: Lanes, settlement: Settle, unanswered: Unanswered) -> None:
-        super().__init__(database, MariaDbLanes(database), settlement, unanswered)
+        self._heads = MariaDbLanes(database)
+        super().__init__(database, self._heads, settlement, unanswered)
 
     def turns(self) -> Turns:
         """Side by side."""
@@ -114,6 +124,21 @@ class MariaDbClaims(Claims):
     @cached_property
     def _sql(self) -> statements.ClaimStatements:
         return statements.claim_statements(self.tables)
+
+    def choose(self, cursor: Any, lanes: Sequence[Lane], moment: Any, most: int) -> tuple[list[str], SeenRows]:
+        """Of a single lane the rows are read as they are locked: InnoDB keeps others from them until we commit.
+
+        Of several lanes more would be read than is taken. A damaged row has to be read by itself, so by its id.
+        """
+        if len(lanes) == 1:
+            try:
+                found = self._heads.whole_heads_of(cursor, lanes[0], moment, most)
+            except Exception as error:
+                if not self.dialect.is_unreadable(error):
+                    raise
+            else:
+                return [row[0] for row in found], {row[0]: row for row in found}
+        return super().choose(cursor, lanes, moment, most)
 
     def take(self, cursor: Any, values: Mapping[str, Any]) -> int:
         """By primary key."""
