@@ -16,13 +16,13 @@ _NAMES = {
     "domain.retry": "NO_RETRY Retry",
     "domain.states": "AttemptStatus Status",
     "domain.workflows": "WorkflowStatus",
-    "enqueue.definitions": "Cancel Definition RetryLater Snooze",
     "encryption": "Keyring",
+    "enqueue.definitions": "Cancel Definition RetryLater Snooze",
     "enqueue.option_types": "EnqueueOptions",
     "errors": "DecryptionFailed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload"
-    " InvalidSchedule InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired"
-    " LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
-    " StorageUnavailable UnknownJob UnknownQueue UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
+    " InvalidSchedule InvalidStep InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict"
+    " LeaseExpired LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch SignalTimeout StaleLease"
+    " StorageUnavailable Suspension UnknownJob UnknownQueue UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",
@@ -30,7 +30,7 @@ _NAMES = {
     "schedules.occurrences": "Recurring",
     "storage.clock": "FakeClock",
     "views": "Page",
-    "worker": "Context Signal Worker",
+    "worker": "AsyncContext Context Signal Worker",
     "workflow.flows": "Flow",
 }
 _HOME = {name: f"sloppyjobs.{module}" for module, names in _NAMES.items() for name in names.split()}

@@ -24,6 +24,7 @@ from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, EnqueueOptions, Item, Moment, Parents
 from sloppyjobs.enqueue.request import NewJobs, connection_of, inherited_options
+from sloppyjobs.enqueue.signalling import Signalling
 from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
 from sloppyjobs.ids import Ids
 from sloppyjobs.internals import Internals
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
+class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, Signalling):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
@@ -116,7 +117,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
         """What operators see and do."""
         from sloppyjobs.admin import Admin  # noqa: PLC0415 - workers and producers never need it
 
-        return Admin(self.storage, self.definitions, self.schedules, self._internals.ids, self._sealing)
+        inside, limit = self._internals, self._payload_limit
+        return Admin(self.storage, self.definitions, self.schedules, inside.ids, inside.sealing, limit)
 
     # Hooks
 

@@ -22,15 +22,18 @@ from sloppyjobs.admin.job_commands import JobCommands
 from sloppyjobs.admin.job_facts import facts_about
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
 from sloppyjobs.admin.overview import overview, unhandled
+from sloppyjobs.admin.patches import PatchAdmin
 from sloppyjobs.admin.presenter import Presenter, status_of
 from sloppyjobs.admin.queues import QueueAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
 from sloppyjobs.admin.search import FindAdmin
 from sloppyjobs.admin.sentences import Write, plain
+from sloppyjobs.admin.steps import StepAdmin
 from sloppyjobs.admin.summaries import queue_views, stats
 from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
 from sloppyjobs.admin.workflows import WorkflowAdmin
+from sloppyjobs.domain import payload
 from sloppyjobs.domain.states import Status
 from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.enqueue.definitions import Definitions
@@ -67,6 +70,7 @@ SHORT_ID_LIMIT = 20_000
 
 class Admin(
     JobCommands,
+    PatchAdmin,
     DependencyAdmin,
     WorkflowAdmin,
     CauseAdmin,
@@ -77,6 +81,7 @@ class Admin(
     ThrottleAdmin,
     FormAdmin,
     FindAdmin,
+    StepAdmin,
 ):
     """Reads and commands for operators. Get it as ``jobs.admin``.
 
@@ -87,13 +92,20 @@ class Admin(
     """
 
     def __init__(
-        self, storage: Store, definitions: Definitions, schedules: Schedules, ids: Ids, sealing: Sealing = PLAIN
+        self,
+        storage: Store,
+        definitions: Definitions,
+        schedules: Schedules,
+        ids: Ids,
+        sealing: Sealing = PLAIN,
+        payload_limit: int = payload.DEFAULT_LIMIT,
     ) -> None:
         self._storage = storage
         self._definitions = definitions
         self._schedules = schedules
         self._new_ids = ids
         self._sealing = sealing
+        self._payload_limit = payload_limit
 
     def snapshot(self, work: Callable[[], T]) -> T:
         """Run ``work``, whose reads here share one connection, one transaction and one instant.
@@ -227,7 +239,7 @@ class Admin(
     @staticmethod
     def actions(job: JobRow | Status | str) -> tuple[str, ...]:
         """The commands that the state machine allows for a job or a status, by the names of the methods."""
-        return actions_for(status_of(job))
+        return actions_for(status_of(job), getattr(job, "waiting_for", None))
 
     # Commands on many jobs
 

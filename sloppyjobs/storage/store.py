@@ -12,6 +12,7 @@ from sloppyjobs.domain.model import Claim, Job, NewJob, Settlement
 from sloppyjobs.storage.admin.archive import Archive
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.admin.form_keys import FormKeys
+from sloppyjobs.storage.admin.payloads import Payloads
 from sloppyjobs.storage.admin.retry_run_rows import RetryRunRows
 from sloppyjobs.storage.admin.retry_runs import RetryRuns
 from sloppyjobs.storage.admin.throttles import Throttles
@@ -32,6 +33,9 @@ from sloppyjobs.storage.jobs.leases import Leases
 from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
 from sloppyjobs.storage.jobs.logs import JobLogs
 from sloppyjobs.storage.jobs.lookup import JobLookup
+from sloppyjobs.storage.jobs.signals import Signals
+from sloppyjobs.storage.jobs.steps import Steps
+from sloppyjobs.storage.jobs.suspended import Suspended
 from sloppyjobs.storage.jobs.sweep import Sweeper
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.jobs.unanswered import Unanswered
@@ -93,11 +97,16 @@ class SqlStore:
         self.lookup = JobLookup(database)
         self.deaths = Deaths(database)
         self.transitions = Transitions(database, self.deaths, followups)
-        self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, Expiries(database, self.transitions))
+        self.steps = Steps(database)
+        self.suspended = Suspended(database, self.transitions)
+        self.suspended.note_first(followups)
+        expiries = Expiries(database, self.transitions)
+        self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, expiries, self.suspended)
         self.keys = Keys(database)
         self.keys.follow(followups)
         self.dependencies = Dependencies(database, self.transitions, keyset, self.opener)
         self.dependencies.follow(followups)
+        self.suspended.follow(followups)
         self.linked_inserts = LinkedInsert(database, self.inserts, self.keys, self.transitions, self.dependencies)
         self.commands = Commands(database, self.transitions, self.lookup)
         self.callers = Callers(self)
@@ -111,10 +120,12 @@ class SqlStore:
         self.lists = JobLists(database, keyset, self.lookup)
         self.history = History(database)
         self.audit = Audit(database, self.commands, keyset, self.inserts)
+        self.signals = Signals(database, self.suspended, self.keys, self.audit)
+        self.payloads = Payloads(database, self.audit)
         self.archive = Archive(database, keyset, self.audit, self.inserts, self.linked_inserts)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
-        self.cleanup = Cleanup(database, self.retention, self.dependencies)
+        self.cleanup = Cleanup(database, self.retention, self.dependencies, self.suspended)
         self.workflows = Workflows(database, keyset, self.linked_inserts, self.commands, self.audit, self.retention)
         self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(

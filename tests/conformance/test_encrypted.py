@@ -14,6 +14,7 @@ from sloppyjobs.testing.conformance.archiving import *  # noqa: F403
 from sloppyjobs.testing.conformance.depending import *  # noqa: F403
 from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
 from sloppyjobs.testing.conformance.keys import *  # noqa: F403
+from sloppyjobs.testing.conformance.patching import *  # noqa: F403
 from sloppyjobs.testing.conformance.payloads import *  # noqa: F403
 from sloppyjobs.testing.conformance.recurring import *  # noqa: F403
 from sloppyjobs.testing.conformance.running import *  # noqa: F403

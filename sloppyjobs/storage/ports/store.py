@@ -39,7 +39,9 @@ from sloppyjobs.storage.ports.pages import (
     RecentRunPort,
     SearchPort,
 )
+from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.steps import SignalPort, StepPort
 from sloppyjobs.storage.ports.workflows import WorkflowPort
 
 if TYPE_CHECKING:
@@ -65,6 +67,10 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def logs(self) -> LogPort: ...
     @property
     def dependencies(self) -> DependencyPort: ...
+    @property
+    def steps(self) -> StepPort: ...
+    @property
+    def signals(self) -> SignalPort: ...
     @property
     def workflows(self) -> WorkflowPort: ...
 
@@ -98,6 +104,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def archive(self) -> ArchivePort: ...
     @property
     def audit(self) -> AuditPort: ...
+    @property
+    def payloads(self) -> PayloadPort: ...
     @property
     def retry_runs(self) -> RetryRunPort: ...
     @property
