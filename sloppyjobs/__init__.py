@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "admin": "Admin",
     "domain.dependencies": "After FlowJob Result",
+    "domain.limits": "Limit",
     "domain.model": "Attempt Claim Event Job",
     "domain.redaction": "Redactor",
     "domain.retry": "NO_RETRY Retry",
@@ -21,8 +22,9 @@ _NAMES = {
     "enqueue.option_types": "EnqueueOptions",
     "errors": "DecryptionFailed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload"
     " InvalidSchedule InvalidStep InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict"
-    " LeaseExpired LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch SignalTimeout StaleLease"
-    " StorageUnavailable Suspension UnknownJob UnknownQueue UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
+    " LeaseExpired LockConflict PayloadNewer PermitNotHeld ReadTimeout SchemaMissing SchemaVersionMismatch"
+    " SignalTimeout StaleLease StorageUnavailable Suspension UnknownJob UnknownLimit UnknownQueue UnknownSchedule"
+    " UnknownWorkflow UpcastFailed WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",

@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, Entry] = {
     "run-now": Entry(_STEER, "commands", "run_now", "Queue scheduled, retrying or paused jobs at once."),
     "patch": Entry(_STEER, "patching", "patch", "Change keys of a job's payload, without showing it."),
     "queues": Entry(_STEER, "queues", "queues", "List queues, pause and resume them."),
+    "limits": Entry(_STEER, "limits", "limits", "List limits, see who holds permits, and change them."),
     "recurring": Entry(_STEER, "recurring", "recurring", "List schedules, and steer them."),
     "enqueue": Entry(_RUN, "enqueue", "enqueue", "Enqueue a job of the application."),
     "worker": Entry(_RUN, "worker", "worker", "Run jobs until SIGTERM or Ctrl-C."),

@@ -13,6 +13,7 @@ class Followup(IntFlag):
     """A business key, until the job ends."""
     BATCH = 4
     PERMIT = 8
+    """A limit, of which it needs a permit to run."""
     PENDING_KEY = 16
     """A business key, until the job starts."""
     PARENTS = 32
