@@ -10,17 +10,19 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "admin": "Admin",
+    "domain.batches": "BatchStatus",
     "domain.dependencies": "After Result",
     "domain.model": "Attempt Claim Event Job",
     "domain.redaction": "Redactor",
     "domain.retry": "NO_RETRY Retry",
     "domain.states": "AttemptStatus Status",
+    "enqueue.batches": "Batch",
     "enqueue.definitions": "Cancel Definition RetryLater Snooze",
     "enqueue.option_types": "EnqueueOptions",
-    "errors": "DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload InvalidSchedule"
-    " InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired LockConflict"
-    " ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
-    " StorageUnavailable UnknownJob UnknownQueue UnknownSchedule WaitTimeout",
+    "errors": "BatchClosed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload"
+    " InvalidSchedule InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired"
+    " LockConflict ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
+    " StorageUnavailable UnknownBatch UnknownJob UnknownQueue UnknownSchedule WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",

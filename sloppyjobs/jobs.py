@@ -17,6 +17,7 @@ from sloppyjobs.domain.dependencies import Dependency
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.enqueue.asynchronous import AsyncJobs
+from sloppyjobs.enqueue.batches import BatchJobs
 from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, EnqueueOptions, Item, Moment, Parents
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Jobs(Defining, AsyncJobs, ClaimProtocol):
+class Jobs(Defining, AsyncJobs, ClaimProtocol, BatchJobs):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with

@@ -40,6 +40,8 @@ ADVICE = {
     "UnknownJob": "Define or declare the name before enqueueing; or the job was purged.",
     "UnknownCause": "The cause was forgotten after 90 days, or it is in a queue that the caller does not see.",
     "UnknownSchedule": "`sloppyjobs recurring` lists the names.",
+    "UnknownBatch": "`sloppyjobs batches` lists them; those that ended 90 days ago are removed.",
+    "BatchClosed": "Open another batch; or add from inside a running job of it, by `ctx.batch`.",
     "UnknownQueue": "`sloppyjobs queues` lists the names.",
     "InvalidPayload": "Send what the job's `input` says, as JSON, and below the limit. A stored job with such a payload"
     " is dead at once: repair the handler's schema, then retry it.",

@@ -11,6 +11,7 @@ import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.admin.actions import actions_for
+from sloppyjobs.admin.batches import BatchAdmin
 from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.dead_groups import CauseAdmin
 from sloppyjobs.admin.dependencies import DependencyAdmin
@@ -65,6 +66,7 @@ SHORT_ID_LIMIT = 20_000
 class Admin(
     JobCommands,
     DependencyAdmin,
+    BatchAdmin,
     CauseAdmin,
     UpkeepAdmin,
     QueueAdmin,
@@ -104,6 +106,7 @@ class Admin(
         tag: str | None = None,
         worker: str | None = None,
         schedule: str | None = None,
+        batch: str | None = None,
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
         business_key: str | None = None,
@@ -133,6 +136,7 @@ class Admin(
             "tag": tag,
             "worker": worker,
             "schedule": schedule,
+            "batch": batch,
             "correlation_id": correlation_id,
             "idempotency_key": idempotency_key,
             "business_key": business_key,

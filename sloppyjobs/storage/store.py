@@ -14,6 +14,10 @@ from sloppyjobs.storage.admin.form_keys import FormKeys
 from sloppyjobs.storage.admin.retry_run_rows import RetryRunRows
 from sloppyjobs.storage.admin.retry_runs import RetryRuns
 from sloppyjobs.storage.admin.throttles import Throttles
+from sloppyjobs.storage.batches.batches import Batches
+from sloppyjobs.storage.batches.commands import BatchCommands
+from sloppyjobs.storage.batches.members import BatchMembers
+from sloppyjobs.storage.batches.rows import BatchRows
 from sloppyjobs.storage.caller_transactions import Callers
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.database import Database
@@ -90,6 +94,9 @@ class SqlStore:
         self.keys.follow(followups)
         self.dependencies = Dependencies(database, self.transitions, keyset)
         self.dependencies.follow(followups)
+        self.batch_rows = BatchRows(database, keyset)
+        self.batches = Batches(database, self.batch_rows, self.inserts)
+        BatchMembers(database, self.batches.end_over).follow(followups)
         self.linked_inserts = LinkedInsert(database, self.inserts, self.keys, self.transitions, self.dependencies)
         self.commands = Commands(database, self.transitions, self.lookup)
         self.callers = Callers(self)
@@ -103,6 +110,7 @@ class SqlStore:
         self.lists = JobLists(database, keyset, self.lookup)
         self.history = History(database)
         self.audit = Audit(database, self.commands, keyset, self.inserts)
+        self.batch_commands = BatchCommands(database, self.batches, self.batch_rows, self.commands, self.audit)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
         self.cleanup = Cleanup(database, self.retention, self.dependencies)
@@ -205,8 +213,12 @@ class SqlStore:
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
         # Jobs of one call mostly share their terms.
-        linked = any(terms.linked for terms in {id(job.terms): job.terms for job in new}.values())
-        return (self.linked_inserts if linked else self.inserts).insert_jobs(new, connection)
+        different = {id(job.terms): job.terms for job in new}.values()
+        if any(terms.linked for terms in different):
+            return self.linked_inserts.insert_jobs(new, connection)
+        if any(terms.batch_id is not None for terms in different):
+            return self.inserts.insert_members(new, connection)
+        return self.inserts.insert_jobs(new, connection)
 
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:
         """The job with this id, or ``UnknownJob``."""

@@ -3,6 +3,7 @@
 Pure: no I/O, no clock. No value here ever carries a raw payload.
 """
 
+from sloppyjobs.views.batches import BatchCallback, BatchView
 from sloppyjobs.views.cause import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
 from sloppyjobs.views.job import (
     AttemptView,
@@ -24,6 +25,8 @@ __all__ = [
     "AttemptView",
     "Attention",
     "AuditEntry",
+    "BatchCallback",
+    "BatchView",
     "BulkResult",
     "CappedCount",
     "CauseJob",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, Unpack
 
@@ -13,7 +13,8 @@ from sloppyjobs import errors
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.payload import clean_text
-from sloppyjobs.enqueue.option_types import CallOptions
+from sloppyjobs.enqueue.option_types import CallOptions, Item
+from sloppyjobs.worker.member_batch import MemberBatch
 
 MESSAGE_LIMIT = 4_000
 PROGRESS_LIMIT = 8_192
@@ -101,6 +102,14 @@ class Reports(Protocol):
         """The results of the jobs that this one has waited for."""
         ...
 
+    def add_member(self, claim: Claim, name: str, payload: Any, options: Mapping[str, Any]) -> Job:
+        """Enqueue a further job of the same batch."""
+        ...
+
+    def add_members(self, claim: Claim, items: Sequence[Item]) -> list[Job]:
+        """Enqueue further jobs of the same batch."""
+        ...
+
 
 class Context(msgspec.Struct, eq=False, gc=False):
     """The first argument of every handler."""
@@ -156,6 +165,13 @@ class Context(msgspec.Struct, eq=False, gc=False):
         None for a parent that has no result. A name that several parents have is a ``KeyError``.
         """
         return self._reports.parents(self._claim)
+
+    @property
+    def batch(self) -> MemberBatch:
+        """The batch that the job belongs to, to add further jobs to it; ``UnknownBatch`` where it belongs to none."""
+        if self._claim.job.batch_id is None:
+            raise errors.UnknownBatch(f"job {self.job_id} is not a member of a batch")
+        return MemberBatch(self._claim, self._reports)
 
     def extend_lease(self, seconds: float | timedelta | None = None) -> bool:
         """Hold the job for so many seconds from now; by default as long as the worker's lease.

@@ -84,7 +84,7 @@ class Task(msgspec.Struct, eq=False, gc=False):
         """What an outcome means for the job, and how long the handler ran."""
         seconds, claim = self.run_seconds(), self.claim
         decision = decide(claim.attempt, claim.job.max_attempts, outcome)
-        return Settlement(claim.job.id, claim.attempt, claim.worker_id, decision, seconds)
+        return Settlement(claim.job.id, claim.attempt, claim.worker_id, decision, seconds, claim.job.batch_id)
 
     def run_seconds(self) -> float | None:
         """How long the handler has run so far."""

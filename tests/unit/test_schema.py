@@ -113,6 +113,10 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
     of_jobs, marked = (" ON sloppy_jobs", "is_dead, ") if on_mariadb else ("", "")
     with empty.database.writing() as connection:
         for statement in (
+            "DROP TABLE sloppy_job_batch_counts",
+            "DROP TABLE sloppy_job_batch_members",
+            "DROP TABLE sloppy_job_batches",
+            f"DROP INDEX ix_sloppy_jobs_batch{of_jobs}",
             "DROP TABLE sloppy_job_dependencies",
             "DROP TABLE sloppy_job_tags",
             "DROP TABLE sloppy_job_expiries",

@@ -20,6 +20,7 @@ from sloppyjobs.domain.business_keys import Holder, Verdict, in_the_way, verdict
 from sloppyjobs.domain.dependencies import Readiness
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.storage.batches.members import admit, batch_terms
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
@@ -70,7 +71,9 @@ class LinkedInsert:
             # An earlier run of this transaction may have been committed, although nobody was told.
             ours = {job.id for job in new}
             answers = {job.id: job for job in self.inserts.holders(connection, new, ids=True) if job.id in ours}
-        for generation in _generations([job for job in new if job.id not in answers]):
+        fresh = [job for job in new if job.id not in answers]
+        admit(self.database, connection, batch_terms(fresh))
+        for generation in _generations(fresh):
             for part in _with_distinct_keys(generation):
                 answers |= self._insert_part(connection, part, now)
         return [answers[job.id] for job in new]

@@ -7,6 +7,7 @@ Code above ``sloppyjobs.storage`` names nothing else of it. A new store is judge
 |---|---|
 | producers and workers | ``jobs.py``, values in ``claims.py`` |
 | jobs that wait for others | ``dependencies.py`` |
+| jobs that are counted together | ``batches.py`` |
 | the scheduler | ``scheduling.py``, values in ``schedules.py`` |
 | pages | ``pages.py``, values in ``reads.py`` |
 | operators, and upkeep | ``commands.py``, values in ``operators.py`` |
@@ -20,6 +21,7 @@ from __future__ import annotations
 from sloppyjobs.storage.acting_task import on_behalf_of_task
 from sloppyjobs.storage.answer_timeout import MAINTENANCE, answer_timeout
 from sloppyjobs.storage.clock import Clock
+from sloppyjobs.storage.ports.batches import BatchCommandPort, BatchPort, BatchReadPort
 from sloppyjobs.storage.ports.claims import Turns
 from sloppyjobs.storage.ports.commands import (
     AuditPort,
@@ -65,6 +67,9 @@ from sloppyjobs.storage.watcher import Watcher
 __all__ = [
     "MAINTENANCE",
     "AuditPort",
+    "BatchCommandPort",
+    "BatchPort",
+    "BatchReadPort",
     "CallerConnection",
     "CallerPort",
     "CallerStore",

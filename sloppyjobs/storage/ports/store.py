@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from sloppyjobs.storage.ports.batches import BatchCommandPort, BatchPort, BatchReadPort
 from sloppyjobs.storage.ports.commands import (
     AuditPort,
     CleanupPort,
@@ -63,6 +64,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def logs(self) -> LogPort: ...
     @property
     def dependencies(self) -> DependencyPort: ...
+    @property
+    def batches(self) -> BatchPort: ...
 
     # Schedules
 
@@ -87,6 +90,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def dead_groups(self) -> DeadGroupPort: ...
     @property
     def deaths(self) -> DeathPort: ...
+    @property
+    def batch_rows(self) -> BatchReadPort: ...
 
     # Commands
 
@@ -100,6 +105,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def form_keys(self) -> FormKeyPort: ...
     @property
     def throttles(self) -> ThrottlePort: ...
+    @property
+    def batch_commands(self) -> BatchCommandPort: ...
 
     # Upkeep
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from sqlalchemy import MetaData, Table
 
 from sloppyjobs.domain.options import refuse
-from sloppyjobs.storage.schema import job_tables, operator_tables, service_tables
+from sloppyjobs.storage.schema import batch_tables, job_tables, operator_tables, service_tables
 from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
 
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
@@ -24,6 +24,9 @@ _BUILDERS = (
     job_tables.expiries,
     job_tables.tags,
     job_tables.dependencies,
+    batch_tables.batches,
+    batch_tables.batch_members,
+    batch_tables.batch_counts,
     job_tables.logs,
     job_tables.archive,
     service_tables.throttles,
@@ -139,6 +142,21 @@ class Tables:
     def dependencies(self) -> Table:
         """Jobs that wait for other jobs."""
         return self._table("job_dependencies")
+
+    @property
+    def batches(self) -> Table:
+        """Jobs that are counted together."""
+        return self._table("job_batches")
+
+    @property
+    def batch_members(self) -> Table:
+        """Members of batches that have not ended, and those that are dead."""
+        return self._table("job_batch_members")
+
+    @property
+    def batch_counts(self) -> Table:
+        """How many members batches have, and how they ended."""
+        return self._table("job_batch_counts")
 
     @property
     def logs(self) -> Table:
