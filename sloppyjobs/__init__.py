@@ -21,8 +21,8 @@ _NAMES = {
     "enqueue.option_types": "EnqueueOptions",
     "errors": "BatchClosed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload"
     " InvalidSchedule InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired"
-    " LockConflict ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
-    " StorageUnavailable UnknownBatch UnknownJob UnknownQueue UnknownSchedule WaitTimeout",
+    " LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
+    " StorageUnavailable UnknownBatch UnknownJob UnknownQueue UnknownSchedule UpcastFailed WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",

@@ -35,6 +35,7 @@ from sloppyjobs.errors import JobTimeout as JobTimeout
 from sloppyjobs.errors import KeyConflict as KeyConflict
 from sloppyjobs.errors import LeaseExpired as LeaseExpired
 from sloppyjobs.errors import LockConflict as LockConflict
+from sloppyjobs.errors import PayloadNewer as PayloadNewer
 from sloppyjobs.errors import ReadTimeout as ReadTimeout
 from sloppyjobs.errors import SchemaMissing as SchemaMissing
 from sloppyjobs.errors import SchemaVersionMismatch as SchemaVersionMismatch
@@ -44,6 +45,7 @@ from sloppyjobs.errors import UnknownBatch as UnknownBatch
 from sloppyjobs.errors import UnknownJob as UnknownJob
 from sloppyjobs.errors import UnknownQueue as UnknownQueue
 from sloppyjobs.errors import UnknownSchedule as UnknownSchedule
+from sloppyjobs.errors import UpcastFailed as UpcastFailed
 from sloppyjobs.errors import WaitTimeout as WaitTimeout
 from sloppyjobs.jobs import Jobs as Jobs
 from sloppyjobs.locks import Locks as Locks

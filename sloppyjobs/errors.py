@@ -72,6 +72,21 @@ class InvalidPayload(Refused, JobsError):
     code = PREFIX + "INVALID_PAYLOAD"
 
 
+class UpcastFailed(InvalidPayload):
+    """A payload of an older version could not be turned into one of the definition's: the job is dead at once.
+
+    A link of the chain is missing, an upcast raised, or what it returned does not fit.
+    """
+
+    code = PREFIX + "UPCAST_FAILED"
+
+
+class PayloadNewer(JobsError):
+    """The payload is of a newer version than this code knows; the job is left for a worker with newer code."""
+
+    code = PREFIX + "PAYLOAD_NEWER"
+
+
 class InvalidOption(Refused, JobsError, ValueError):
     """An option has a value that cannot work. The text names the option, the value and what is accepted.
 

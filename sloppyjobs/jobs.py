@@ -98,7 +98,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, BatchJobs):
         """What operators see and do."""
         from sloppyjobs.admin import Admin  # noqa: PLC0415 - workers and producers never need it
 
-        return Admin(self.storage, self.definitions, self.schedules)
+        return Admin(self.storage, self.definitions, self.schedules, self._internals.ids)
 
     # Hooks
 
@@ -150,6 +150,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, BatchJobs):
         depends_on: Parents | None = None,
         depends_on_any: bool | None = None,
         tags: Iterable[str] | None = None,
+        version: int | None = None,
         expires: Duration | None = None,
         business_key: str | None = None,
         on_conflict: Literal["return", "reject", "replace"] | None = None,
@@ -183,6 +184,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, BatchJobs):
             "depends_on": depends_on,
             "depends_on_any": depends_on_any,
             "tags": tags,
+            "version": version,
             "expires": expires,
             "business_key": business_key,
             "on_conflict": on_conflict,

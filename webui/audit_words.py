@@ -15,7 +15,7 @@ FEW = 3
 """Jobs that are named one by one, of those that were chosen."""
 
 Link = Callable[[str, str], Markup]
-"""From a kind of target (``job``, ``queue``, ``schedule``, ``cause``) and its name to a link, or to the name alone."""
+"""From a kind of target (``job``, ``archived``, ``queue``, ``schedule``, ``cause``) and its name to a link."""
 
 
 class Words(NamedTuple):
@@ -44,6 +44,7 @@ ACTIONS: Mapping[str, Words] = {
     "pause_recurring": Words("pause", "Paused a schedule", "Paused the schedule"),
     "resume_recurring": Words("play", "Resumed a schedule", "Resumed the schedule"),
     "delete_recurring": Words("deleted", "Deleted a schedule", "Deleted the schedule"),
+    "restore": Words("archive", "Restored archived jobs", "Restored", "as a new job"),
     "cleanup": Words("deleted", "Deleted old finished jobs", "Deleted old finished jobs"),
     "purge": Words("deleted", "Removed deleted jobs for good", "Removed deleted jobs for good"),
 }
@@ -98,6 +99,8 @@ def _unknown(action: str) -> Words:
 
 
 def _target(entry: AuditEntry, detail: dict[str, Any], link: Link) -> Markup:
+    if entry.action == "restore":
+        return Markup("the archived job {}").format(link("archived", entry.target))
     if entry.target_type == "job":
         return Markup("the job {}").format(link("job", entry.target))
     if entry.target_type == "cause" and "name" in detail:
@@ -153,6 +156,8 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
         details.append(Markup("from {} to {}").format(left.pop("from"), left.pop("to")))
     if action == "trigger_recurring" and "job" in left:
         details.append(Markup("its job is {}").format(link("job", str(left.pop("job")))))
+    if action == "restore" and "new" in left:
+        details.append(Markup("the new one is {}").format(link("job", str(left.pop("new")))))
     if action == "delete_recurring" and "job_name" in left:
         details.append(Markup("it ran {}").format(left.pop("job_name")))
     if action == "cleanup":

@@ -12,7 +12,21 @@ from webui import api, compression, failures, gate, metrics, names, rendering, s
 from webui.policy import Policy
 from webui.routes import Route
 from webui.ui import JobsLike, Ui
-from webui.views import activity, bulk, cause, dead, find, frame, job, jobs, overview, queues, recurring, signing_out
+from webui.views import (
+    activity,
+    archive,
+    bulk,
+    cause,
+    dead,
+    find,
+    frame,
+    job,
+    jobs,
+    overview,
+    queues,
+    recurring,
+    signing_out,
+)
 
 ROUTES: tuple[Route, ...] = (
     *overview.ROUTES,
@@ -25,6 +39,7 @@ ROUTES: tuple[Route, ...] = (
     *queues.ROUTES,
     *recurring.ROUTES,
     *activity.ROUTES,
+    *archive.ROUTES,
     *frame.ROUTES,
     *metrics.ROUTES,
     *api.ROUTES,

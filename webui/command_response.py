@@ -44,6 +44,8 @@ def run_command(command: Callable[[], Flash]) -> tuple[Flash, int]:
         return command(), 200
     except errors.InvalidTransition as error:
         return Flash("warn", refusals.title(error), refusals.reason(error)), 409
+    except errors.KeyConflict as error:
+        return Flash("warn", refusals.NOT_DONE, f"{error}."), 409
 
 
 def respond(ui: Ui, flash: Flash, status: int, endpoint: str, show: Show, **values: Any) -> Response:

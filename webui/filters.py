@@ -101,7 +101,7 @@ def parse(given: Mapping[str, str], zone: ZoneInfo, now: datetime | None = None)
         try:
             accepted[name] = _date(value, zone) if name in DATES else CHECKS[name](name, value)
         except errors.InvalidOption as error:
-            refused[name] = _sentence(error)
+            refused[name] = sentence(error)
     if all(name in accepted for name in DATES) and accepted["created_from"] > accepted["created_to"]:
         refused["created_to"] = "Choose a time after “Created from”."
     status = given.get("status", "")
@@ -145,7 +145,7 @@ def _date(text: str, zone: ZoneInfo) -> datetime:
     return found
 
 
-def _sentence(error: errors.InvalidOption) -> str:
+def sentence(error: errors.InvalidOption) -> str:
     """What an option must be, without its name and its value, which stand above it."""
     words = error.reason or str(error)
     return f"{words[:1].upper()}{words[1:]}."

@@ -12,7 +12,7 @@ from webui.ui import visit
 HIDDEN = "[hidden]"
 """In the place of a job's id."""
 _NO_PAYLOAD = Preview(None, "", 0, truncated=False, available=False)
-_OF_JOBS = {"filter", "job"}
+_OF_JOBS = {"filter", "job", "new"}
 """Details of audit entries that tell of single jobs."""
 
 

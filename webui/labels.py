@@ -43,6 +43,7 @@ REASON_ICONS: Mapping[str, str] = {
     "queue_paused": "paused",
     "no_worker": "warn",
     "no_handler": "warn",
+    "payload_newer": "warn",
     "jobs_ahead": "queued",
     "attempts": "retrying",
     "next": "right",
@@ -56,6 +57,7 @@ REASON_CLASSES: Mapping[str, str] = {
     "lease_expired": "warn",
     "no_worker": "warn",
     "no_handler": "warn",
+    "payload_newer": "warn",
 }
 """The class of a reason's icon, by the reason's code; ``mut`` for any other."""
 

@@ -45,6 +45,8 @@ ADVICE = {
     "UnknownQueue": "`sloppyjobs queues` lists the names.",
     "InvalidPayload": "Send what the job's `input` says, as JSON, and below the limit. A stored job with such a payload"
     " is dead at once: repair the handler's schema, then retry it.",
+    "UpcastFailed": "Register or repair the upcast that the text names, deploy it, then retry the job.",
+    "PayloadNewer": "Nothing: finish the deployment, and a worker with the new code runs the job.",
     "InvalidOption": "Give the option a value that the text accepts.",
     "DuplicateJob": "Give one of the two another name; a module that is imported under two names defines twice.",
     "SchemaVersionMismatch": "Older tables: `sloppyjobs init` upgrades them. Newer tables: upgrade the library.",

@@ -67,7 +67,7 @@ JOB = {
     "batch_id": "The batch that it belongs to.",
     "resource": "The limit under which it runs.",
     "partition_key": "The partition of the limit.",
-    "payload_version": "The version of its payload.",
+    "payload_version": "The version of its payload; NULL for the first.",
     "error_code": "The [code](errors.md) of the last failure.",
     "error_type": "The exception's class.",
     "error_frame": "The application's module and function in which it was raised.",
@@ -287,11 +287,14 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "archive": (
-        "Jobs that a purge moved out of the way, with their history. The columns of a job, and two more.",
+        "Jobs that a purge moved out of the way, with their history. The columns of a job, and five more.",
         {
             **JOB,
             "archived_at": "When it was moved here.",
             "history": "Its attempts, events and log lines, as JSON.",
+            "ended_as": "The status that it was deleted from.",
+            "restored_as": "The job that it was restored as last.",
+            "restored_at": "And when.",
         },
     ),
     "redactions": (

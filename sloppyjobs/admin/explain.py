@@ -13,6 +13,7 @@ from sloppyjobs.admin.workers import works_on
 from sloppyjobs.domain.dependencies import EdgeState
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status
+from sloppyjobs.enqueue.upcasts import version_of
 from sloppyjobs.views import CappedCount, Explanation, Reason, WorkerView
 
 OVERRUN_SECONDS = 5.0
@@ -20,7 +21,7 @@ OVERRUN_SECONDS = 5.0
 
 An attempt begins with its claim, its timeout with the handler; the worker ends it a moment after that.
 """
-NO_ERRORS = frozenset({errors.SNOOZED, errors.RELEASED, errors.CANCELLED})
+NO_ERRORS = frozenset({errors.SNOOZED, errors.RELEASED, errors.CANCELLED, errors.PayloadNewer.code})
 """Codes that are stored like those of errors, though nothing has failed."""
 
 
@@ -49,6 +50,7 @@ def _told(job: Job, error: str | None, facts: Facts) -> Iterable[Told]:
         yield Told("waiting", (_waits_for(facts),))
     elif job.status in (Status.SCHEDULED, Status.RETRYING):
         yield _not_due(job, facts)
+        yield from _too_new(job)
         yield from _obstacles(job, facts)
     else:
         obstacles = list(_obstacles(job, facts))
@@ -96,6 +98,9 @@ def _why_no_more(job: Job, kind: str) -> str:
     """Why a job died although it had attempts left."""
     if job.error_code == errors.RowUnreadable.code:
         return "its row is damaged, so it cannot be run"
+    if job.error_code == errors.UpcastFailed.code:
+        version = version_of(job.payload_version)
+        return f"its payload of version {version} could not be upcast, and that is not retried"
     if job.error_code == errors.InvalidPayload.code:
         return "its payload is invalid, and an invalid payload is not retried"
     if job.error_type is None:
@@ -242,6 +247,15 @@ def _not_due(job: Job, facts: Facts) -> Told:
     # Due, not "runs": its queue may be paused, or have no worker.
     what = f"attempt {job.attempt_count + 1}" if job.status is Status.RETRYING else "it"
     return Told("not_due", (f"It is not due yet: {what} is due ", Relative(due), ", at ", At(due), "."), due)
+
+
+def _too_new(job: Job) -> Iterable[Told]:
+    if job.error_code == errors.PayloadNewer.code:
+        text = (
+            f"Its payload is of version {version_of(job.payload_version)}. The worker that took it last has older code "
+            "and left it, without counting the attempt; a worker with newer code will run it."
+        )
+        yield Told("payload_newer", (text,))
 
 
 def _obstacles(job: Job, facts: Facts) -> Iterable[Told]:

@@ -11,6 +11,7 @@ import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.admin.actions import actions_for
+from sloppyjobs.admin.archive import ArchiveAdmin
 from sloppyjobs.admin.batches import BatchAdmin
 from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.dead_groups import CauseAdmin
@@ -32,7 +33,7 @@ from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
 from sloppyjobs.domain.states import Status
 from sloppyjobs.enqueue.definitions import Definitions
-from sloppyjobs.ids import parts_of_short
+from sloppyjobs.ids import Ids, parts_of_short
 from sloppyjobs.paging import Paging
 from sloppyjobs.paging import page_size as checked_size
 from sloppyjobs.schedules.registry import Schedules
@@ -69,6 +70,7 @@ class Admin(
     BatchAdmin,
     CauseAdmin,
     UpkeepAdmin,
+    ArchiveAdmin,
     QueueAdmin,
     ScheduleAdmin,
     ThrottleAdmin,
@@ -83,10 +85,11 @@ class Admin(
     effect is there already returns the job as it is, and writes neither an event nor an audit entry.
     """
 
-    def __init__(self, storage: Store, definitions: Definitions, schedules: Schedules) -> None:
+    def __init__(self, storage: Store, definitions: Definitions, schedules: Schedules, ids: Ids) -> None:
         self._storage = storage
         self._definitions = definitions
         self._schedules = schedules
+        self._new_ids = ids
 
     def snapshot(self, work: Callable[[], T]) -> T:
         """Run ``work``, whose reads here share one connection, one transaction and one instant.

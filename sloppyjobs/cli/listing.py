@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -134,15 +134,17 @@ def show(target: Target, id: str, as_json: bool) -> None:
     }
     history["dependencies"] = admin.dependencies(id)
     document = {**msgspec.structs.asdict(job), **history}
-    output.emit(document, as_json, lambda out: _render_job(out, job, history, target.now()))
+    output.emit(document, as_json, lambda out: render_job(out, job, history, target.now()))
 
 
-def _render_job(out: Console, job: JobView, history: dict[str, Any], now: datetime) -> None:
+def render_job(out: Console, job: JobView, history: Mapping[str, Any], now: datetime) -> None:
+    """Draw a job with its attempts, events and logs, and what it waits for."""
     out.print(output.fields(_job_fields(job, now)))
     _render_preview(out, "payload", job.payload_preview)
     if job.result_preview is not None:
         _render_preview(out, "result", job.result_preview)
-    _render_dependencies(out, history["dependencies"])
+    if "dependencies" in history:
+        _render_dependencies(out, history["dependencies"])
     _render_attempts(out, history["attempts"], now)
     _render_events(out, history["events"])
     _render_logs(out, history["logs"])
@@ -178,6 +180,7 @@ def _job_fields(job: JobView, now: datetime) -> Iterator[tuple[str, str | None]]
     ):
         value = getattr(job, name)
         yield name.replace("_", " "), None if value is None else output.plain(value)
+    yield "payload version", str(job.payload_version) if job.payload_version else None
     yield "tags", ", ".join(map(output.plain, job.tags)) or None
     yield "metadata", output.plain(msgspec.json.encode(job.metadata).decode(), 1_000) if job.metadata else None
     if job.error_code is not None:

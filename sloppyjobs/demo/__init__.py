@@ -17,6 +17,7 @@ from typing import Any
 
 from sqlalchemy import URL, Engine
 
+from sloppyjobs.demo.archived import fill_archive
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.enqueue.option_types import EnqueueOptions
 from sloppyjobs.jobs import Jobs
@@ -205,6 +206,7 @@ def fill(
     jobs.schedules.sync()
     clock = FakeClock(jobs.storage.clock.now() - timedelta(hours=HOURS))
     past = create_jobs(from_url(jobs.storage.engine, clock=clock))
+    fill_archive(past, clock)
     worker = past.create_worker(recurring=False, maintenance=False)
     source = samples(chance, slow=False)
     for step in range(STEPS):

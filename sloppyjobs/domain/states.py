@@ -120,7 +120,13 @@ class Lost(msgspec.Struct, frozen=True, gc=False):
 
 
 class Released(msgspec.Struct, frozen=True, gc=False):
-    """A worker that shuts down returns the job to its queue."""
+    """A worker that shuts down returns the job to its queue; or one that cannot run it, as ``failure`` says.
+
+    With a ``delay`` it is due again only then, because the same worker might take it at once.
+    """
+
+    failure: Failure | None = None
+    delay: float = 0.0
 
 
 class Snoozed(msgspec.Struct, frozen=True, gc=False):
@@ -170,8 +176,10 @@ def decide(attempt: int, max_attempts: int, outcome: Outcome) -> Decision:
         case Lost(failure):
             after = Status.QUEUED if attempt < max_attempts else Status.DEAD
             return Decision((Status.FAILED, after), AttemptStatus.LOST, failure=failure)
-        case Released():
-            return Decision((Status.FAILED, Status.QUEUED), AttemptStatus.RELEASED, counts=False, failure=_RELEASED)
+        case Released(failure, delay):
+            after = Status.RETRYING if delay else Status.QUEUED
+            why = failure or _RELEASED
+            return Decision((Status.FAILED, after), AttemptStatus.RELEASED, counts=False, delay=delay, failure=why)
         case Snoozed(delay):
             return Decision(
                 (Status.FAILED, Status.RETRYING),

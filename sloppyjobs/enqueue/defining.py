@@ -8,6 +8,7 @@ from typing import Any, Concatenate, Never, ParamSpec, Protocol, TypeVar, Unpack
 from sloppyjobs import errors
 from sloppyjobs.domain.model import Job
 from sloppyjobs.enqueue.definitions import Defaults, Definition, Definitions, Handled, Handler
+from sloppyjobs.enqueue.upcasts import U
 from sloppyjobs.internals import HasInternals
 from sloppyjobs.observe.hooks import log_level
 
@@ -160,3 +161,19 @@ class Defining(HasInternals):
         definition: Definition[Any, Any] = Definition(name, None, self.enqueue, input=input, **settings)
         self.definitions.add(definition)
         return definition
+
+    def upcast(self, name: str, version: int) -> Callable[[U], U]:
+        """Turn payloads of the job ``name`` that were written as ``version`` into those of the next version.
+
+        A decorator of a function ``(payload)``, which gets the payload as JSON has it and returns the new one. Before
+        a payload is validated and given to its handler, every upcast from its version to the definition's ``version``
+        is called in turn. A missing one, and one that fails, is ``UpcastFailed``: the job is dead at once.
+
+        Raises ``DuplicateJob`` where there is one from that version, ``InvalidOption`` for what cannot work.
+        """
+
+        def registered(function: U) -> U:
+            self.definitions.add_upcast(name, version, function)
+            return function
+
+        return registered

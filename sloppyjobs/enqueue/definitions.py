@@ -14,6 +14,7 @@ from sloppyjobs.domain.model import DEFAULT_RETRY, Job
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.tags import encode_tags
 from sloppyjobs.enqueue.option_types import CallOptions
+from sloppyjobs.enqueue.upcasts import MOST, Upcast, Upcasts, check_portable, problems, stored_version
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec, TypeVar
@@ -51,6 +52,7 @@ class Defaults(TypedDict, total=False):
     log: LogPolicy
     expires: float | timedelta | None
     tags: Iterable[str]
+    version: int
 
 
 class Settings(Defaults, total=False):
@@ -105,6 +107,7 @@ class Definition(Generic[P, R]):
         log: LogPolicy = "all",
         expires: float | timedelta | None = None,
         tags: Iterable[str] = (),
+        version: int = 1,
     ) -> None:
         self.name = options.text("name", name)
         self.queue = options.queue("queue", queue)
@@ -115,6 +118,8 @@ class Definition(Generic[P, R]):
         self.tags = encode_tags(tags)
         self.expires = None if expires is None else options.seconds("expires", expires, zero=False)
         self.redact = _keys(redact)
+        self.version = options.whole("version", version, least=1, most=MOST)
+        self.upcasts: dict[int, Upcast] = {}
         self.metadata = payload.encode(dict(metadata), what="metadata") if metadata else None
         _check_arguments(name, handler)
         self.log: LogPolicy = options.one_of("log", log, get_args(LogPolicy))
@@ -165,6 +170,7 @@ class Definitions:
 
     def __init__(self) -> None:
         self._by_name: dict[str, Definition] = {}
+        self.upcasts = Upcasts()
         self.redactions: frozenset[tuple[str, str]] = frozenset()
         """The secret keys of every definition, each with the job's name."""
 
@@ -173,8 +179,31 @@ class Definitions:
         known = self._by_name.get(definition.name)
         if known is not None and (known.handler is not None or definition.handler is None):
             raise errors.DuplicateJob(f"{definition.name!r} is defined already; every job needs a name of its own")
+        definition.upcasts = self.upcasts.of(definition.name)
+        self._check_upcasts(definition)
         self._by_name[definition.name] = definition
         self.redactions |= {(definition.name, key) for key in definition.redact}
+
+    def add_upcast(self, name: str, version: int, function: Upcast) -> None:
+        """Take an upcast in; ``InvalidOption`` where it cannot work, ``DuplicateJob`` where there is one already."""
+        self.upcasts.add(name, version, function)
+        if (definition := self._by_name.get(name)) is not None:
+            self._check_upcasts(definition)
+
+    @staticmethod
+    def _check_upcasts(definition: Definition) -> None:
+        if definition.isolation == "process":
+            for function in definition.upcasts.values():
+                check_portable(definition.name, function)
+
+    def upcast_problems(self) -> Iterator[str]:
+        """What is wrong with the upcasts of the jobs that are handled here."""
+        for definition in self:
+            if definition.handler is not None:
+                yield from problems(definition)
+        for name, _ in self.upcasts:
+            if name not in self._by_name:
+                yield f"there are upcasts of {name!r}, and no such job is defined here"
 
     def get(self, name: str) -> Definition | None:
         """The definition of that name, if there is one."""
@@ -279,4 +308,5 @@ def default_terms(definition: Definition) -> dict[str, Any]:
         "metadata": definition.metadata,
         "expires": definition.expires,
         "tags": definition.tags,
+        "payload_version": stored_version(definition.version),
     }

@@ -10,6 +10,7 @@ from sloppyjobs.domain.business_keys import ON_CONFLICT, UNIQUE
 from sloppyjobs.domain.dependencies import dependencies
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.tags import encode_tags
+from sloppyjobs.enqueue.upcasts import stored_version, version_of
 from sloppyjobs.errors import InvalidOption
 from sloppyjobs.observe import traces
 
@@ -82,6 +83,12 @@ def _tags_of_many(values: Sequence[Any], _fields: Fields) -> Sequence[str | None
     return [known[tags] for tags in given]
 
 
+def _version(value: object, fields: Fields) -> Fields:
+    """The version of this payload, up to that of the definition."""
+    newest = version_of(fields["payload_version"])
+    return {"payload_version": stored_version(options.whole("version", value, least=1, most=newest))}
+
+
 OF_KEYS = ("on_conflict", "unique", "unique_for")
 """Options that say something of a business key."""
 
@@ -115,6 +122,7 @@ OPTIONS: dict[str, Option] = {
     "depends_on": _checked("depends_on", lambda _option, value: dependencies(value)),
     "depends_on_any": _checked("depends_on_any", lambda option, value: options.one_of(option, value, (True, False))),
     "tags": Option(_tags, _tags_of_many),
+    "version": Option(_version),
     "expires": _checked("expires", lambda option, value: options.seconds(option, value, zero=False)),
     "business_key": _key("business_key"),
     "on_conflict": _checked("on_conflict", lambda option, value: options.one_of(option, value, ON_CONFLICT)),

@@ -33,6 +33,7 @@ class _Terms(TypedDict, total=False):
     depends_on: Parents | None
     depends_on_any: bool | None
     tags: Iterable[str] | None
+    version: int | None
     expires: Duration | None
     business_key: str | None
     on_conflict: Literal["return", "reject", "replace"] | None

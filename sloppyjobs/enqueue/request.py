@@ -13,6 +13,7 @@ from sloppyjobs.domain.model import Job, NewJob, Terms
 from sloppyjobs.enqueue import bulk_terms, typed_payloads
 from sloppyjobs.enqueue.definitions import Definition, Definitions, default_terms
 from sloppyjobs.enqueue.option_rules import OPTIONS, refuse_together
+from sloppyjobs.enqueue.upcasts import upcast, version_of
 
 
 class NewJobs:
@@ -43,7 +44,7 @@ class NewJobs:
             return None
         definitions = {name: self._definitions.get(name) for name in set(names)}
         known = {name: found for name, found in definitions.items() if found is not None}
-        if len(known) < len(definitions):
+        if len(known) < len(definitions) or any(len(item) == 3 and "version" in item[2] for item in items):
             return None
         try:
             texts = self._texts(known, names, [item[1] if len(item) > 1 else None for item in items])
@@ -88,9 +89,18 @@ class NewJobs:
             fields |= OPTIONS[option].read(given[option], fields)
         if (expires := fields["expires"]) is not None and expires <= (fields.get("delay") or 0):
             raise options.refuse("expires", expires, f"must be later than the delay of {fields['delay']:g} s")
+        if version_of(fields["payload_version"]) != definition.version:
+            return NewJob(id, self._older(value, fields["payload_version"], definition), Terms(**fields))
         if definition.input is not None:
             value = payload.validate_input(value, definition.input, limit=self._limit)
         return NewJob(id, payload.encode(value, limit=self._limit), Terms(**fields))
+
+    def _older(self, value: Any, version: int | None, definition: Definition) -> str:
+        """A payload of an older version; it must fit the schema when it is upcast, where the upcasts are known here."""
+        text = payload.encode(value, limit=self._limit)
+        if all(start in definition.upcasts for start in range(version_of(version), definition.version)):
+            payload.convert(upcast(payload.decode(text), version, definition), definition.input)
+        return text
 
     def _from_item(self, position: int, item: tuple[Any, ...], id: str) -> NewJob:
         """A job from an item of ``enqueue_many``; errors name its position."""

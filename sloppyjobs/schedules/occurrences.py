@@ -64,6 +64,7 @@ class JobDefaults(msgspec.Struct, frozen=True, kw_only=True):
     metadata: str | None = None
     expires: float | None = None
     tags: str | None = None
+    payload_version: int | None = None
 
     @classmethod
     def of(cls, definition: Definition) -> JobDefaults:
@@ -135,9 +136,18 @@ def _terms(stored: StoredSchedule, definition: Definition | None, **fields: Any)
 
 def _defaults(job_defaults: str | None, definition: Definition | None) -> JobDefaults:
     if definition is not None:
-        return JobDefaults.of(definition)
+        return msgspec.structs.replace(JobDefaults.of(definition), payload_version=_written_as(job_defaults))
     # A scheduler that does not have the definition goes by what it was when the schedule was registered.
     return JobDefaults() if job_defaults is None else msgspec.json.decode(job_defaults, type=JobDefaults)
+
+
+def _written_as(job_defaults: str | None) -> int | None:
+    """The version of a schedule's payload: that of the definition when it was registered."""
+    return None if job_defaults is None else msgspec.json.decode(job_defaults, type=_Written).payload_version
+
+
+class _Written(msgspec.Struct, frozen=True):
+    payload_version: int | None = None
 
 
 def _readable_defaults(job_defaults: str | None, definition: Definition | None) -> JobDefaults:
@@ -145,7 +155,7 @@ def _readable_defaults(job_defaults: str | None, definition: Definition | None) 
     try:
         return _defaults(job_defaults, definition)
     except msgspec.MsgspecError:
-        return JobDefaults()
+        return JobDefaults() if definition is None else JobDefaults.of(definition)
 
 
 def effective_queue(queue: str | None, job_defaults: str | None, definition: Definition | None) -> str:

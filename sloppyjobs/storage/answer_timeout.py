@@ -13,6 +13,9 @@ DEFAULT = 10.0
 MAINTENANCE = 60.0
 """The same for the removal of old jobs: a statement touches thousands of rows, and nobody waits for it."""
 
+IDLE_TRANSACTION = 10.0
+"""Seconds after which a server ends a transaction that asks for nothing: its client is frozen, and holds locks."""
+
 NO_LIMIT = math.inf
 """For migrations, which may have to wait for a lock or to build an index."""
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 
 from sloppyjobs.domain.model import Claim, Job, NewJob, Settlement
+from sloppyjobs.storage.admin.archive import Archive
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.admin.form_keys import FormKeys
 from sloppyjobs.storage.admin.retry_run_rows import RetryRunRows
@@ -110,6 +111,7 @@ class SqlStore:
         self.lists = JobLists(database, keyset, self.lookup)
         self.history = History(database)
         self.audit = Audit(database, self.commands, keyset, self.inserts)
+        self.archive = Archive(database, keyset, self.audit, self.inserts, self.linked_inserts)
         self.batch_commands = BatchCommands(database, self.batches, self.batch_rows, self.commands, self.audit)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)

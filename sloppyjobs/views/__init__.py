@@ -3,6 +3,7 @@
 Pure: no I/O, no clock. No value here ever carries a raw payload.
 """
 
+from sloppyjobs.views.archive import ArchivedRow, ArchivedView
 from sloppyjobs.views.batches import BatchCallback, BatchView
 from sloppyjobs.views.cause import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
 from sloppyjobs.views.job import (
@@ -22,6 +23,8 @@ from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBuc
 from sloppyjobs.views.page import CappedCount, Page
 
 __all__ = [
+    "ArchivedRow",
+    "ArchivedView",
     "AttemptView",
     "Attention",
     "AuditEntry",

@@ -97,7 +97,7 @@ class Reason(msgspec.Struct, frozen=True):
 
     ``code`` is one of ``finished``, ``cancelled``, ``deleted``, ``dead``, ``still_running``, ``running``, ``overrun``,
     ``worker_gone``, ``lease_expired``, ``paused``, ``waiting``, ``not_due``, ``queue_paused``, ``no_worker``,
-    ``no_handler``, ``jobs_ahead``, ``attempts``, ``next``.
+    ``no_handler``, ``payload_newer``, ``jobs_ahead``, ``attempts``, ``next``.
     """
 
     code: str

@@ -15,14 +15,17 @@ from sloppyjobs.domain import failures, options, payload
 from sloppyjobs.domain.expiry import EXPIRED
 from sloppyjobs.domain.model import DEFAULT_RETRY, Claim
 from sloppyjobs.domain.retry import Retry
-from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Snoozed, Succeeded
+from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Succeeded
 from sloppyjobs.enqueue.definitions import Cancel, Definition, RetryLater, Snooze
+from sloppyjobs.enqueue.upcasts import upcast, version_of
 from sloppyjobs.logs import running
 from sloppyjobs.worker.task import Task
 
 log = logging.getLogger("sloppyjobs.worker")
 
 _SUCCEEDED = Succeeded()
+NEWER_SECONDS, NEWER_LONGEST = 5.0, 300.0
+"""How long a job whose payload is too new is left alone: doubled with each attempt, up to the second number."""
 
 
 def run(task: Task) -> Outcome:
@@ -47,8 +50,8 @@ async def run_async(task: Task) -> Outcome:
 def _run(task: Task) -> Outcome:
     try:
         value = decode_payload(task)
-    except errors.InvalidPayload as error:
-        return invalid_payload(error)
+    except (errors.InvalidPayload, errors.PayloadNewer) as error:
+        return invalid_payload(task, error)
     token = running.set(task)
     try:
         returned = task.handler(task.context, value)  # type: ignore[misc]
@@ -62,8 +65,8 @@ def _run(task: Task) -> Outcome:
 async def _run_async(task: Task) -> Outcome:
     try:
         value = decode_payload(task)
-    except errors.InvalidPayload as error:
-        return invalid_payload(error)
+    except (errors.InvalidPayload, errors.PayloadNewer) as error:
+        return invalid_payload(task, error)
     except BaseException as error:
         return _internal_error(task, error)
     token = running.set(task)
@@ -79,17 +82,34 @@ async def _run_async(task: Task) -> Outcome:
 
 
 def decode_payload(task: Task) -> Any:
-    """The payload in the type that the definition asks for, or ``InvalidPayload``."""
+    """The payload in the version and type that the definition asks for, or ``InvalidPayload`` or ``PayloadNewer``."""
     try:
         value = task.claim.payload
     except (ValueError, TypeError, msgspec.MsgspecError) as error:
         raise errors.InvalidPayload(f"the stored payload is not JSON: {error}") from error
-    schema = task.definition.input
+    schema, written = task.definition.input, task.claim.job.payload_version
+    if version_of(written) != task.definition.version:
+        return _upcast(value, written, task.definition)
     return value if schema is None else payload.convert(value, schema)
 
 
-def invalid_payload(error: errors.InvalidPayload) -> Outcome:
-    """A payload that does not match its type will not match next time: dead at once."""
+def _upcast(value: Any, written: int | None, definition: Definition) -> Any:
+    found = upcast(value, written, definition)
+    try:
+        # As if it had been enqueued so: an upcast may return anything.
+        plain = payload.decode(payload.encode(payload.validate_input(found, definition.input)))
+        return payload.convert(plain, definition.input)
+    except errors.InvalidPayload as error:
+        raise errors.UpcastFailed(
+            f"upcast from version {version_of(written)} to {definition.version}, the payload does not fit: {error}"
+        ) from error
+
+
+def invalid_payload(task: Task, error: errors.InvalidPayload | errors.PayloadNewer) -> Outcome:
+    """A payload that does not match its type will not match next time: dead at once. A newer one is for others."""
+    if isinstance(error, errors.PayloadNewer):
+        failure = Failure(error.code, payload.clean_text(error, failures.MESSAGE_LIMIT))
+        return Released(failure, min(NEWER_SECONDS * 2.0 ** min(task.claim.attempt - 1, 10), NEWER_LONGEST))
     return Failed(failures.from_exception(error), 0.0, retryable=False)
 
 

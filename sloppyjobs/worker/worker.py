@@ -237,6 +237,8 @@ class Worker:
             thread.start()
         loop.turned_at = time.monotonic()
         log.info("worker %s works on %s", self.id, ", ".join(self.settings.queues))
+        for problem in self.jobs.definitions.upcast_problems():
+            log.warning(problem)
         try:
             with answer_timeout(at_most=self.settings.turn_timeout):
                 while not loop.drained:

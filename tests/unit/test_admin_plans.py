@@ -47,6 +47,10 @@ def _row(place: int) -> dict[str, Any]:
     }
 
 
+def _archived(place: int) -> dict[str, Any]:
+    return {"archived_at": START + timedelta(seconds=place), "history": "{}", "business_key": f"order{place}"}
+
+
 def _attempt(place: int) -> dict[str, Any]:
     return {
         "job_id": f"job_{place:026d}",
@@ -64,9 +68,12 @@ def filled(make_storage: Callable[..., SqlStore]) -> Jobs:
     tables = storage.tables
     with storage.database.writing() as connection:
         if storage.dialect.name == "postgresql":
-            connection.exec_driver_sql("ALTER TABLE sloppy_jobs SET (autovacuum_enabled = off)")
+            for table in ("jobs", "job_archive"):
+                connection.exec_driver_sql(f"ALTER TABLE sloppy_{table} SET (autovacuum_enabled = off)")
         for start in range(0, ROWS, 5_000):
             connection.execute(insert(tables.jobs), [_row(place) for place in range(start, start + 5_000)])
+            archived = [_row(place) | _archived(place) for place in range(start, start + 5_000)]
+            connection.execute(insert(tables.archive), archived)
             connection.execute(insert(tables.attempts), [_attempt(place) for place in range(start, start + 5_000)])
         connection.execute(
             insert(tables.queues), [{"name": f"queue{place}", "created_at": START} for place in range(3)]
@@ -107,6 +114,12 @@ def _reads(jobs: Jobs) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "bulk by cause of a name", lambda: admin.bulk("retry", named, dry_run=True)
     yield "bulk without cause", lambda: admin.bulk("retry", {"error_type": None, "error_frame": None}, dry_run=True)
     yield "job", lambda: (admin.get_job(waits), admin.attempts(waits), admin.events(waits), admin.logs(waits))
+    yield "archive", admin.search_archive
+    yield "archive by id", lambda: admin.search_archive(_row(7)["id"])
+    yield "archive by key", lambda: admin.search_archive(key="key77")
+    yield "archive by name", lambda: admin.search_archive(name="name1", created_from=START + timedelta(seconds=99))
+    yield "archive by queue", lambda: admin.search_archive(queue="queue1", created_to=START + timedelta(seconds=99))
+    yield "archived job", lambda: admin.get_archived(_row(7)["id"])
     yield "explain", lambda: admin.explain(waits)
     yield "dead groups", admin.dead_groups
     yield "overview", admin.overview

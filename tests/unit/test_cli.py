@@ -341,6 +341,32 @@ def test_purge_asks_unless_it_archives(jobs: Jobs, clock: FakeClock, run: Run, a
     assert ask("list", "--status", "deleted")["items"] == []
 
 
+def test_the_archive_is_listed_shown_and_restored_from(
+    jobs: Jobs, clock: FakeClock, run: Run, ask: Callable[..., Any]
+) -> None:
+    assert "no archived jobs" in run("archive").stdout
+    [old, other] = _dead(jobs, 2)
+    for job_id in (old, other):
+        jobs.admin.delete(job_id)
+    clock.advance(timedelta(days=2))
+    jobs.admin.purge(archive=True)
+    assert {one["id"] for one in ask("archive")["items"]} == {old, other}
+    assert [one["id"] for one in ask("archive", "list", "--id", old)["items"]] == [old]
+    assert ask("archive", "list", "--created-from", "1d")["items"] == []
+    assert len(ask("archive", "list", "--created-from", "7d", "--name", "greet")["items"]) == 2
+    assert old in run("archive", "list", "--page-size", "500").stdout
+    shown = run("archive", "show", shortened(old)).stdout
+    assert "dead before it was deleted" in shown
+    assert ask("archive", "show", old)["ended_as"] == "dead"
+    new = ask("archive", "restore", shortened(old), "--reason", "again")
+    assert (new["status"], new["metadata"]) == ("queued", {"restored_from": old})
+    assert "restored already" in run("archive", "restore", old, code=1).stderr
+    assert "no archived job" in run("archive", "show", "job_none", code=1).stderr
+    assert f"restored as {new['id']}" in run("archive").stdout
+    entry = ask("audit", "--target", old)["items"][0]
+    assert (entry["action"], entry["actor"], entry["reason"]) == ("restore", "ada", "again")
+
+
 # Refusals
 
 

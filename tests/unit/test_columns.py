@@ -94,7 +94,8 @@ def test_the_tables_and_the_archive_have_the_columns_of_the_lists() -> None:
     tables = Tables()
     assert names(JOB_COLUMNS) == tuple(tables.jobs.c.keys())
     archived = tuple(column.name for column in JOB_COLUMNS if column.archived)
-    assert (*archived, "archived_at", "history") == tuple(tables.archive.c.keys())
+    own = ("archived_at", "history", "ended_as", "restored_as", "restored_at")
+    assert (*archived, *own) == tuple(tables.archive.c.keys())
     assert names(ATTEMPT_COLUMNS) == tuple(tables.attempts.c.keys())
     assert names(EVENT_COLUMNS) == tuple(tables.events.c.keys())
 

@@ -9,7 +9,7 @@ from sloppyjobs.flask import SloppyJobs
 
 JOBS = {
     *("admin", "definitions", "init", "retention", "schedules", "storage"),
-    *("declare", "define", "middleware", "on_dead", "on_retry"),
+    *("declare", "define", "middleware", "on_dead", "on_retry", "upcast"),
     *("batch", "get_batch", "open_batch", "open_batch_async"),
     *("chain", "enqueue", "enqueue_at", "enqueue_delayed", "enqueue_many", "get", "replace", "wait"),
     *("enqueue_async", "enqueue_many_async", "wait_async"),

@@ -111,8 +111,17 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
     jobs.fail(jobs.claim("w1")[0], ValueError("no"))
     on_mariadb = empty.dialect.name == "mysql"
     of_jobs, marked = (" ON sloppy_jobs", "is_dead, ") if on_mariadb else ("", "")
+    of_archive = " ON sloppy_job_archive" if on_mariadb else ""
     with empty.database.writing() as connection:
         for statement in (
+            *(
+                f"DROP INDEX ix_sloppy_job_archive_{name}{of_archive}"
+                for name in ("created", "name", "business_key", "idempotency_key")
+            ),
+            *(
+                f"ALTER TABLE sloppy_job_archive DROP COLUMN {column}"
+                for column in ("ended_as", "restored_as", "restored_at")
+            ),
             "DROP TABLE sloppy_job_batch_counts",
             "DROP TABLE sloppy_job_batch_members",
             "DROP TABLE sloppy_job_batches",

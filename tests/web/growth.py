@@ -46,6 +46,7 @@ PATHS = (
     "/workers",
     "/locks",
     "/audit",
+    "/archive",
 )
 QUEUES = tuple(f"q{n}" for n in range(20))
 BATCH = 10_000

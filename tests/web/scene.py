@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from sloppyjobs import Jobs, Retry, storage
+from sloppyjobs.domain.states import Status
 from sloppyjobs.storage import FakeClock
+from sloppyjobs.storage.ports.operators import Command
 
 SECRET = "hunter2-canary-9f31"
 """Must never leave through the UI."""
@@ -117,7 +119,29 @@ def play(jobs: Jobs, *, many: int = 1) -> Mailer:
         worker.run_once()
     _waiting(jobs, many)
     _schedules(jobs)
+    archive(jobs)
     return mailer
+
+
+def archive(jobs: Jobs) -> None:
+    """What was purged some weeks ago; nothing of it counts among the jobs of the day."""
+    clock = FakeClock(jobs.storage.clock.now() - timedelta(days=40))
+    past = Jobs(storage.from_url(jobs.storage.engine, clock=clock))
+    past.declare("refund-order", queue="refunds", redact=("iban",), retry=Retry(max_attempts=1))
+    for number in range(3):
+        past.enqueue("refund-order", {"order": 31070 + number, "amount": "54.00", "iban": SECRET},
+                     business_key=f"order:{31070 + number}", tags=("refund", "eu"), principal="grace")  # fmt: skip
+        [claim] = past.claim("app-1:1877", queues=("refunds",))
+        clock.advance(7)
+        if number:
+            past.complete(claim, {"refunded": True})
+        else:
+            past.fail(claim, LookupError(f"no order; password={SECRET}"))
+    clock.advance(86_400)
+    for status in (Status.SUCCEEDED, Status.DEAD):
+        past.storage.retention.soft_delete(status, clock.now(), 100, Command("cleanup"))
+    clock.advance(3_600)
+    past.storage.retention.purge(clock.now(), 100, archive=True)
 
 
 def trouble(jobs: Jobs) -> None:

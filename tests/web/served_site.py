@@ -48,7 +48,8 @@ class Site:
         dead = self.jobs.admin.list_jobs("dead", name="send-email")[0].id
         running = self.jobs.admin.list_jobs("processing")[0].id
         cause = self.jobs.admin.dead_groups()[0].cause
-        return self.url(path.format(dead=dead, running=running, cause=cause))
+        archived = self.jobs.admin.search_archive()[0].id
+        return self.url(path.format(dead=dead, running=running, cause=cause, archived=archived))
 
 
 @contextmanager

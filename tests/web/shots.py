@@ -25,6 +25,8 @@ PAGES = {
     "workers": "/workers",
     "locks": "/locks",
     "audit": "/audit",
+    "archive": "/archive",
+    "archived": "/archive/{archived}",
 }
 """Pages as they are opened."""
 

@@ -35,6 +35,7 @@ PAGES = (
     "/workers",
     "/locks",
     "/audit",
+    "/archive",
 )
 
 

@@ -11,6 +11,7 @@ from webui import hidden_details
 from webui.api.answers import answer, body, text
 from webui.api.reads import get_recurring
 from webui.ui import Ui, visit
+from webui.views.archive import visible as archived
 from webui.views.bulk import AT_ONCE
 from webui.views.job import METHODS, visible
 
@@ -25,6 +26,15 @@ def job(ui: Ui, id: str, command: str) -> Response:
         visible(ui, id)
     method: Any = getattr(ui.admin, METHODS.get(command, command))
     done = method(id, **_by(body()))
+    ui.snapshots.clear()
+    return answer(hidden_details.commanded(done))
+
+
+def restore(ui: Ui, id: str) -> Response:
+    """Enqueue an archived job as a new one; 409 where its business key is taken, or where it was restored already."""
+    if visit().scope is not None:
+        archived(ui, id)
+    done = ui.admin.restore(id, **_by(body()))
     ui.snapshots.clear()
     return answer(hidden_details.commanded(done))
 

@@ -11,6 +11,8 @@ import msgspec
 
 from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.views import (
+    ArchivedRow,
+    ArchivedView,
     AttemptView,
     AuditEntry,
     BulkResult,
@@ -28,7 +30,7 @@ from sloppyjobs.views import (
     Stats,
     WorkerView,
 )
-from webui.api.reads import AUDIT_OPTIONS, LIST_OPTIONS
+from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, LIST_OPTIONS
 from webui.policy import COMMANDS
 from webui.routes import Route
 
@@ -47,6 +49,9 @@ _ANSWERS: Mapping[str, Any] = {
     "api_queue": QueueView,
     "api_recurring": Page[Recurring],
     "api_schedule": Recurring,
+    "api_archive": Page[ArchivedRow],
+    "api_archived": ArchivedView,
+    "api_restore": JobView,
     "api_workers": Page[WorkerView],
     "api_locks": Page[LockView],
     "api_audit": Page[AuditEntry],
@@ -59,6 +64,7 @@ _QUERY: Mapping[str, Sequence[str]] = {
     "api_jobs": ("status", *LIST_OPTIONS, "cursor", "page_size"),
     "api_dead": ("limit",),
     "api_audit": (*AUDIT_OPTIONS, "cursor", "page_size"),
+    "api_archive": (*ARCHIVE_OPTIONS, "cursor", "page_size"),
     "api_stats": ("minutes", "queue", "name"),
     **dict.fromkeys(
         ("api_attempts", "api_events", "api_logs", "api_queues", "api_recurring", "api_workers", "api_locks"),

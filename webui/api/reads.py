@@ -10,6 +10,7 @@ from sloppyjobs import errors
 from webui import hidden_details
 from webui.api.answers import answer, whole
 from webui.ui import Ui, visit
+from webui.views.archive import visible as archived
 from webui.views.job import visible
 
 AUDIT_OPTIONS = ("target", "actor", "action", "created_from", "created_to")
@@ -29,6 +30,7 @@ LIST_OPTIONS = (
     "run_to",
     "order",
 )
+ARCHIVE_OPTIONS = ("id", "key", "business_key", "idempotency_key", "name", "queue", "created_from", "created_to")
 _PAGING = ("cursor", "page_size")
 
 
@@ -42,12 +44,17 @@ def overview(ui: Ui) -> Response:
     return answer(hidden_details.overview(ui.snapshots.overview(visit().scope)))
 
 
+def _options(known: tuple[str, ...], *besides: str) -> dict[str, Any]:
+    """The options that were given; an unknown one would be about more than was asked for."""
+    unknown = set(request.args) - {*known, *_PAGING, *besides}
+    if unknown:
+        raise errors.InvalidOption(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(known)}")
+    return {name: request.args[name] for name in known if request.args.get(name)}
+
+
 def list_jobs(ui: Ui) -> Response:
     """Jobs, newest first."""
-    unknown = set(request.args) - {*LIST_OPTIONS, *_PAGING, "status"}
-    if unknown:
-        raise errors.InvalidOption(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(LIST_OPTIONS)}")
-    given: dict[str, Any] = {name: request.args[name] for name in LIST_OPTIONS if request.args.get(name)}
+    given = _options(LIST_OPTIONS, "status")
     status = request.args.getlist("status") or None
     return answer(ui.admin.list_jobs(status, **given, **paging(), scope=visit().scope))
 
@@ -115,6 +122,16 @@ def get_recurring(ui: Ui, name: str) -> Response:
     if not visit().sees(found.queue):
         raise errors.UnknownSchedule(name)
     return answer(hidden_details.schedule(found))
+
+
+def search_archive(ui: Ui) -> Response:
+    """Archived jobs, latest enqueued first."""
+    return answer(ui.admin.search_archive(**_options(ARCHIVE_OPTIONS), **paging(), scope=visit().scope))
+
+
+def get_archived(ui: Ui, id: str) -> Response:
+    """One archived job, with its attempts, events and logs."""
+    return answer(archived(ui, id))
 
 
 def list_workers(ui: Ui) -> Response:

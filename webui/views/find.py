@@ -38,6 +38,7 @@ PAGES = {
     "recurring": "Recurring",
     "workers": "Workers",
     "locks": "Locks",
+    "archive": "Archive",
     "audit": "Audit",
 }
 

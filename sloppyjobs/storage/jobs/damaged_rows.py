@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, Table, select
 
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.payload import clean_text
@@ -53,10 +53,12 @@ def read_jobs(dialect: Dialect, connection: Connection, query: Select[Any]) -> l
     return [found[job_id].job for job_id in ids if job_id in found]
 
 
-def salvage(dialect: Dialect, connection: Connection, ids: Sequence[str]) -> dict[str, Salvaged]:
-    """What can be read of the jobs with these ids."""
+def salvage(
+    dialect: Dialect, connection: Connection, ids: Sequence[str], table: Table | None = None
+) -> dict[str, Salvaged]:
+    """What can be read of the jobs with these ids; ``table`` may be another with the same columns."""
     found: dict[str, Salvaged] = {}
-    for job_id, row in _raw(dialect, connection, ids).items():
+    for job_id, row in _raw(dialect, connection, ids, table).items():
         reading = _Reading(row)
         fields = {_COLUMNS[name].field: reading.column(name) for name in rows.JOB_FIELDS[1:]}
         payload, retry = reading.text("payload") or "", reading.text("retry_policy")
@@ -97,8 +99,10 @@ def salvage_claims(
     return [found[job_id] for job_id in ids if job_id in found]
 
 
-def _raw(dialect: Dialect, connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    jobs = dialect.tables.jobs
+def _raw(
+    dialect: Dialect, connection: Connection, ids: Sequence[str], table: Table | None = None
+) -> dict[str, dict[str, Any]]:
+    jobs = dialect.tables.jobs if table is None else table
     raw = [dialect.raw_text(jobs.c[name]).label(name) for name in _FIELDS]
     query = select(jobs.c.id.label("key"), *raw).where(jobs.c.id.in_(list(ids)))
     return {row[0]: dict(zip(_FIELDS, row[1:], strict=True)) for row in connection.execute(query)}

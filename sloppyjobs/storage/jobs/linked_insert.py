@@ -60,11 +60,12 @@ class LinkedInsert:
             self.dialect.ensure_begun(c)
             # A caller may go on after a refusal; then no key may be left behind without its job.
             with nullcontext() if connection is None else c.begin_nested():
-                return self._insert_all(c, new, rerun=next(runs) > 0)
+                return self.insert_all(c, new, rerun=next(runs) > 0)
 
         return self.database.write(work, connection)
 
-    def _insert_all(self, connection: Connection, new: Sequence[NewJob], *, rerun: bool) -> list[Job]:
+    def insert_all(self, connection: Connection, new: Sequence[NewJob], *, rerun: bool) -> list[Job]:
+        """The same inside of a transaction; ``rerun``: an earlier run of it may have been committed."""
         now = self.database.now(connection)
         answers: dict[str, Job] = {}
         if rerun:

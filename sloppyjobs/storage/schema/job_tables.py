@@ -149,7 +149,7 @@ def logs(prefix: str, metadata: MetaData) -> None:
     Index(f"ix_{prefix}job_logs_job", logs.c.job_id, logs.c.id)
 
 
-def archive(prefix: str, metadata: MetaData) -> None:
+def archive(prefix: str, metadata: MetaData, style: TableStyle) -> None:
     """Jobs that a purge moved out of the way."""
     archive = Table(
         f"{prefix}job_archive",
@@ -157,5 +157,14 @@ def archive(prefix: str, metadata: MetaData) -> None:
         *(_job_column(column) for column in JOB_COLUMNS if column.archived),
         Column("archived_at", Instant, nullable=False),
         Column("history", LongText, nullable=False),
+        Column("ended_as", Word),
+        Column("restored_as", ByteText),
+        Column("restored_at", Instant),
     )
-    Index(f"ix_{prefix}job_archive_archived", archive.c.archived_at, archive.c.id)
+    c = archive.c
+    Index(f"ix_{prefix}job_archive_archived", c.archived_at, c.id)
+    Index(f"ix_{prefix}job_archive_created", c.created_at, c.id)
+    Index(f"ix_{prefix}job_archive_name", c.name, c.created_at, c.id)
+    for key in ("business_key", "idempotency_key"):
+        columns = (key, "created_at", "id")
+        partial_index(archive, style, f"ix_{prefix}job_archive_{key}", columns, f"{key} IS NOT NULL")

@@ -28,7 +28,6 @@ _BUILDERS = (
     batch_tables.batch_members,
     batch_tables.batch_counts,
     job_tables.logs,
-    job_tables.archive,
     service_tables.throttles,
     operator_tables.deaths,
     operator_tables.retry_runs,
@@ -41,6 +40,7 @@ _STYLED_BUILDERS = (
     service_tables.redactions,
     service_tables.recurring,
     job_tables.events,
+    job_tables.archive,
 )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, insert, literal_column, select, update
 
+from sloppyjobs.domain.model import Event
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
@@ -170,28 +171,30 @@ class Retention:
             *rows.columns(jobs, kept),
             bindparam("archived", type_=archive.c.archived_at.type),
             bindparam("history_json"),
+            bindparam("ended", type_=archive.c.ended_as.type),
         ]
-        names = [*kept, "archived_at", "history"]
+        names = [*kept, "archived_at", "history", "ended_as"]
         # The payload is copied inside the database: it can be large, and nobody here needs to see it.
         copy = insert(archive).from_select(names, select(*copied).where(jobs.c.id == bindparam("job")))
         histories = self._histories(connection, ids)
-        connection.execute(
-            copy, [{"job": job_id, "archived": now, "history_json": histories[job_id]} for job_id in ids]
-        )
+        connection.execute(copy, [{"job": job_id, "archived": now, **histories[job_id]} for job_id in ids])
 
-    def _histories(self, connection: Connection, ids: Sequence[str]) -> dict[str, str]:
+    def _histories(self, connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, str | None]]:
+        """The history of each job, and how the job had ended before it was deleted."""
         attempts, events, logs = self.tables.attempts, self.tables.events, self.tables.logs
         of_attempts = self._latest(connection, attempts, rows.ATTEMPT_FIELDS, "attempt_number", ids)
         of_events = self._latest(connection, events, rows.EVENT_FIELDS, "id", ids)
         of_logs = self._latest(connection, logs, _LOG_FIELDS, "id", ids)
         histories = {}
         for job_id, attempts_of, events_of, logs_of in zip(ids, of_attempts, of_events, of_logs, strict=True):
+            told = [rows.event(row) for row in events_of]
             history = {
                 "attempts": [rows.attempt(row) for row in attempts_of],
-                "events": [rows.event(row) for row in events_of],
+                "events": told,
                 "logs": [dict(zip(_LOG_FIELDS, row, strict=True)) for row in logs_of],
             }
-            histories[job_id] = msgspec.json.encode(history).decode()
+            text = msgspec.json.encode(history).decode()
+            histories[job_id] = {"history_json": text, "ended": _ended_as(told)}
         return histories
 
     def _latest(
@@ -214,6 +217,12 @@ class Retention:
 
 
 _LOG_FIELDS = ("attempt_number", "level", "message", "fields", "created_at")
+
+
+def _ended_as(events: Sequence[Event]) -> str | None:
+    """The status that a job was deleted from."""
+    sources = [event.from_status for event in events if event.to_status is Status.DELETED]
+    return sources[-1].value if sources and sources[-1] is not None else None
 
 
 def _deleted_event(job_id: str, status: Status, command: Command) -> tuple[Any, ...]:

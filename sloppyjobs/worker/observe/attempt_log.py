@@ -197,6 +197,12 @@ class AttemptLog:
             case "cancelled":
                 reason = one_line(self._redacted(job.name, decision.message or ""))
                 return _Message(level, "job %s (%s) was cancelled by its handler: %s", (*identity, reason))
+            case "released" if decision.delay:
+                return _Message(
+                    level,
+                    "job %s (%s) is left for others, for %s at least: %s",
+                    (*identity, _seconds(decision.delay), error),
+                )
             case "released":
                 return _Message(level, "job %s (%s) was given back by a worker that does not finish it", identity)
             case _ if decision.attempt is AttemptStatus.LOST:

@@ -16,6 +16,7 @@ from sloppyjobs.domain.payload import decode
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.states import Outcome
 from sloppyjobs.enqueue.definitions import Definition, Handler
+from sloppyjobs.enqueue.upcasts import Upcast
 from sloppyjobs.internals import internals
 from sloppyjobs.logs import json_fields, portable, stamp_handlers
 from sloppyjobs.observe import traces
@@ -39,6 +40,8 @@ class Call(NamedTuple):
     find: Find | None
     """Finds the jobs whose middleware wraps the handler; None without middleware."""
     trace: Mapping[str, str] | None
+    version: int
+    upcasts: Mapping[int, Upcast]
 
 
 class ForwardingHandler(logging.Handler):
@@ -101,7 +104,9 @@ def execute(call: Call) -> Outcome:
         input=call.input,
         retry=Retry.from_json(call.retry, call.backoff),
         isolation="process",
+        version=call.version,
     )
+    definition.upcasts.update(call.upcasts)
     task = _child.task = Task.of_claim(claim, definition, _MessageReports())
     try:
         if call.find is not None:

@@ -132,6 +132,8 @@ class ProcessRunner:
             backoff=retry.backoff if callable(retry.backoff) else None,
             find=find,
             trace=run.carrier,
+            version=task.definition.version,
+            upcasts=dict(task.definition.upcasts),
         )
 
     def _schedule(self, call: child.Call) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from sloppyjobs import errors
-from sloppyjobs.storage.answer_timeout import MAINTENANCE, in_force
+from sloppyjobs.storage.answer_timeout import IDLE_TRANSACTION, MAINTENANCE, in_force
 from sloppyjobs.storage.failed_connections import close_with_failed
 
 DEFAULT = "pymysql"
@@ -35,7 +35,7 @@ def own_engine(url: URL) -> Engine:
     """An engine of our own. Raises ``DriverMissing``, which names the extra, where the driver is not installed."""
     name, _, driver = url.drivername.partition("+")
     driver = driver or DEFAULT
-    options = {option: value for option, value in _connect_args(driver).items() if option not in url.query}
+    options = {option: value for option, value in _connect_args(driver, url).items() if option not in url.query}
     try:
         return create_engine(
             url.set(drivername=f"{name}+{driver}"),
@@ -54,10 +54,14 @@ def own_engine(url: URL) -> Engine:
         ) from error
 
 
-def _connect_args(driver: str) -> dict[str, Any]:
+def _connect_args(driver: str, url: URL) -> dict[str, Any]:
     arguments: dict[str, Any] = {"charset": "utf8mb4", "connect_timeout": CONNECT_SECONDS}
     if driver == "mysqldb":
         arguments |= {"read_timeout": int(MAINTENANCE), "write_timeout": int(MAINTENANCE)}
+    elif driver == DEFAULT:
+        # Its timeout to connect ends with the handshake of TCP: a server that is silent then is waited for here.
+        seconds = int(str(url.query.get("connect_timeout", CONNECT_SECONDS)))
+        arguments |= {"read_timeout": seconds, "write_timeout": seconds}
     return arguments
 
 
@@ -69,9 +73,11 @@ def watched(engine: Engine, seconds: float | None, lock_wait: float) -> None:
         cursor = driver.cursor()
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         # Shorter than the wait for an answer: who waits for a lock is not given up, but tries again.
-        cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {max(1, round(lock_wait))}")
+        cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {max(1, round(lock_wait))} {_end_idle_transactions()}")
         cursor.close()
         driver.commit()
+        if seconds is None and hasattr(driver, "_read_timeout"):
+            driver._read_timeout = driver._write_timeout = None
         record.info[_OURS] = True
 
     def taken(driver: Any, _record: Any, _proxy: Any) -> None:
@@ -82,6 +88,15 @@ def watched(engine: Engine, seconds: float | None, lock_wait: float) -> None:
     event.listen(engine, "connect", connected)
     event.listen(engine, "checkout", taken)
     close_with_failed(engine)
+
+
+def _end_idle_transactions() -> str:
+    """Let the server end the transaction of a client that is frozen, whose locks keep others from its jobs.
+
+    Unless the server or the URL says something else. Only MariaDB has this setting; to MySQL it is a comment.
+    """
+    setting = "idle_transaction_timeout"
+    return f"/*M!100300 , {setting} = IF(@@{setting} = 0, {round(IDLE_TRANSACTION)}, @@{setting}) */"
 
 
 @contextmanager

@@ -1,10 +1,12 @@
 """PostgreSQL connections of our own making notice that the other side is gone, and are given up.
 
-A network that swallows everything looks like a server that thinks. Three means, each for what the others do not see:
+A network that swallows everything looks like a server that thinks. Four means, each for what the others do not see:
 
 - TCP keepalives and ``tcp_user_timeout``: the system ends a connection whose packets nobody acknowledges.
 - An answer timeout: a statement that gets no sign of life is given up, and its connection closed. It also ends
   connections to a proxy that acknowledges everything and passes on nothing.
+- The other way round, the server ends a transaction that asks for nothing for some seconds: its client is frozen, and
+  its locks keep others from their jobs.
 - Connections are not kept when one of them has failed, because what ended it mostly ended the others too; nor when the
   URL asks for a server that can be written to, and one of them has said that it cannot any more.
 """
@@ -21,7 +23,8 @@ from typing import Any
 
 from sqlalchemy import URL, Engine, event
 
-from sloppyjobs.storage.answer_timeout import in_force
+from sloppyjobs.storage.answer_timeout import IDLE_TRANSACTION, in_force
+from sloppyjobs.storage.dialects.postgres import drivers
 from sloppyjobs.storage.dialects.postgres.drivers import driver_name, sqlstate
 from sloppyjobs.storage.failed_connections import close_with_failed
 
@@ -37,6 +40,8 @@ CONNECT_ARGS: dict[str, int] = {
     "tcp_user_timeout": 10_000,
 }
 """What libpq is told where the URL says nothing else; in seconds, but the last in milliseconds."""
+
+IDLE_SETTING = "idle_in_transaction_session_timeout"
 
 CANCEL_SECONDS = 1.0
 """How long the server is asked to forget a statement that was given up."""
@@ -64,6 +69,7 @@ def watched(engine: Engine, seconds: float | None) -> None:
         _keep_alive(driver)
         if seconds is not None and _is_psycopg(driver):
             _bound_answers(driver, seconds)
+        _end_idle_transactions(driver)
 
     # Before the listeners that are there already, some of which execute statements.
     event.listen(engine, "connect", connected, insert=True)
@@ -104,6 +110,21 @@ def _keep_alive(driver: Any) -> None:
         for name, value in _SOCKET_OPTIONS.items():
             if hasattr(socket, name):
                 end.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _end_idle_transactions(driver: Any) -> None:
+    """Unless the server, the role or the URL says something else.
+
+    Nor behind a pooler, where it would hold for others too; that one tells libpq a process which is not this.
+    """
+    pid = getattr(getattr(driver, "info", None), "backend_pid", None)
+    if pid is None or IDLE_SETTING in str(parameters_of(driver).get("options")):
+        return
+    drivers.run_alone(
+        driver,
+        f"SELECT set_config('{IDLE_SETTING}', '{round(IDLE_TRANSACTION * 1000)}', false) "
+        f"WHERE current_setting('{IDLE_SETTING}') = '0' AND pg_backend_pid() = {pid}",
+    )
 
 
 def _is_psycopg(driver: Any) -> bool:

@@ -44,7 +44,13 @@ if TYPE_CHECKING:
     from sloppyjobs.storage.database import Database
     from sloppyjobs.storage.operations import Operations
 
-_TRANSIENT = {"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "08000", "08003", "08006", "08001", "08004"}
+_TRANSIENT = {"25P03", "40001", "40P01", "55P03", "57P01", "57P02", "57P03"} | {
+    "08000",
+    "08001",
+    "08003",
+    "08004",
+    "08006",
+}
 _AWAY = {"08", "28", "3D", "53", "57", "58"}
 """Classes of SQLSTATEs: connection, authorization, no such database, resources, intervention, system error."""
 

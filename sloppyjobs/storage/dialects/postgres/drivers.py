@@ -81,6 +81,15 @@ def in_transactions(connection: Connection) -> Iterator[None]:
             driver.autocommit = True
 
 
+def run_alone(driver: Any, statement: str) -> None:
+    """Execute a statement on a connection of the driver that nobody uses yet, in one round trip."""
+    autocommit, driver.autocommit = driver.autocommit, True
+    cursor = driver.cursor()
+    cursor.execute(statement)
+    cursor.close()
+    driver.autocommit = autocommit
+
+
 def refuse_autocommit(connection: Connection | None) -> None:
     """Raise ``InvalidOption`` for a caller's connection that has no transaction to enqueue in."""
     if connection is not None and autocommits(connection):

@@ -17,9 +17,6 @@ def own_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def in_utc(driver: Any, _record: Any) -> None:
-        cursor = driver.cursor()
-        cursor.execute("SET TIME ZONE 'UTC'")
-        cursor.close()
-        driver.commit()
+        drivers.run_alone(driver, "SET TIME ZONE 'UTC'")
 
     return engine
