@@ -261,7 +261,7 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         {"batch_id": "The batch.", "state": "0 while it has not ended, 1 where it is dead.", "job_id": "The job."},
     ),
     "batch_counts": (
-        "The numbers of each batch, to be added up: by queue, and in shards, so that workers do not wait for each other.",
+        "The numbers of each batch, to be added up: by queue, and in shards, so that nobody waits for others.",
         {
             "batch_id": "The batch.",
             "queue": "The queue of the jobs.",

@@ -156,7 +156,7 @@ class BatchAdmin:
             return
         self._storage.batch_rows.get(options.text("id", id), visible)
         if not set(self._storage.batch_rows.queues(id)) <= set(visible):
-            raise errors.InvalidTransition(f"batch {id} has jobs in queues that you cannot see")
+            raise errors.InvalidTransition(f"Batch {id} has jobs in queues that you cannot see")
 
     def _presenter(self) -> Presenter:
         raise NotImplementedError

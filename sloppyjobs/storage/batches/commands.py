@@ -65,7 +65,7 @@ class BatchCommands:
 
         def refuse(row: BatchRow) -> None:
             if row.status in ENDED:
-                raise errors.InvalidTransition(f"batch {batch_id} has ended ({row.status}) and cannot be cancelled")
+                raise errors.InvalidTransition(f"Batch {batch_id} has ended ({row.status}) and cannot be cancelled")
 
         live = c.status.in_([BatchStatus.OPEN.value, BatchStatus.RUNNING.value])
         idle = (live, or_(c.action.is_(None), c.action != "cancel"))
@@ -78,7 +78,7 @@ class BatchCommands:
         def refuse(row: BatchRow) -> None:
             if row.action == "cancel":
                 raise errors.InvalidTransition(
-                    f"batch {batch_id} is being cancelled; retry its dead jobs when it has ended"
+                    f"Batch {batch_id} is being cancelled; retry its dead jobs when it has ended"
                 )
 
         def values(_now: datetime, _row: BatchRow) -> dict[str, Any]:
