@@ -11,18 +11,20 @@ __version__ = "0.1.0"
 _NAMES = {
     "admin": "Admin",
     "domain.batches": "BatchStatus",
-    "domain.dependencies": "After Result",
+    "domain.dependencies": "After FlowJob Result",
     "domain.model": "Attempt Claim Event Job",
     "domain.redaction": "Redactor",
     "domain.retry": "NO_RETRY Retry",
     "domain.states": "AttemptStatus Status",
+    "domain.workflows": "WorkflowStatus",
+    "encryption": "Keyring",
     "enqueue.batches": "Batch",
     "enqueue.definitions": "Cancel Definition RetryLater Snooze",
     "enqueue.option_types": "EnqueueOptions",
-    "errors": "BatchClosed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload"
-    " InvalidSchedule InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict LeaseExpired"
-    " LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
-    " StorageUnavailable UnknownBatch UnknownJob UnknownQueue UnknownSchedule UpcastFailed WaitTimeout",
+    "errors": "BatchClosed DecryptionFailed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption"
+    " InvalidPayload InvalidSchedule InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict"
+    " LeaseExpired LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
+    " StorageUnavailable UnknownBatch UnknownJob UnknownQueue UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",
@@ -31,6 +33,7 @@ _NAMES = {
     "storage.clock": "FakeClock",
     "views": "Page",
     "worker": "Context Signal Worker",
+    "workflow.flows": "Flow",
 }
 _HOME = {name: f"sloppyjobs.{module}" for module, names in _NAMES.items() for name in names.split()}
 

@@ -3,6 +3,7 @@ from sloppyjobs import storage as storage
 from sloppyjobs.admin import Admin as Admin
 from sloppyjobs.domain.batches import BatchStatus as BatchStatus
 from sloppyjobs.domain.dependencies import After as After
+from sloppyjobs.domain.dependencies import FlowJob as FlowJob
 from sloppyjobs.domain.dependencies import Result as Result
 from sloppyjobs.domain.model import Attempt as Attempt
 from sloppyjobs.domain.model import Claim as Claim
@@ -13,6 +14,8 @@ from sloppyjobs.domain.retry import NO_RETRY as NO_RETRY
 from sloppyjobs.domain.retry import Retry as Retry
 from sloppyjobs.domain.states import AttemptStatus as AttemptStatus
 from sloppyjobs.domain.states import Status as Status
+from sloppyjobs.domain.workflows import WorkflowStatus as WorkflowStatus
+from sloppyjobs.encryption import Keyring as Keyring
 from sloppyjobs.enqueue.batches import Batch as Batch
 from sloppyjobs.enqueue.definitions import Cancel as Cancel
 from sloppyjobs.enqueue.definitions import Definition as Definition
@@ -20,6 +23,7 @@ from sloppyjobs.enqueue.definitions import RetryLater as RetryLater
 from sloppyjobs.enqueue.definitions import Snooze as Snooze
 from sloppyjobs.enqueue.option_types import EnqueueOptions as EnqueueOptions
 from sloppyjobs.errors import BatchClosed as BatchClosed
+from sloppyjobs.errors import DecryptionFailed as DecryptionFailed
 from sloppyjobs.errors import DriverMissing as DriverMissing
 from sloppyjobs.errors import DuplicateJob as DuplicateJob
 from sloppyjobs.errors import Expired as Expired
@@ -45,6 +49,7 @@ from sloppyjobs.errors import UnknownBatch as UnknownBatch
 from sloppyjobs.errors import UnknownJob as UnknownJob
 from sloppyjobs.errors import UnknownQueue as UnknownQueue
 from sloppyjobs.errors import UnknownSchedule as UnknownSchedule
+from sloppyjobs.errors import UnknownWorkflow as UnknownWorkflow
 from sloppyjobs.errors import UpcastFailed as UpcastFailed
 from sloppyjobs.errors import WaitTimeout as WaitTimeout
 from sloppyjobs.jobs import Jobs as Jobs
@@ -59,5 +64,6 @@ from sloppyjobs.views import Page as Page
 from sloppyjobs.worker import Context as Context
 from sloppyjobs.worker import Signal as Signal
 from sloppyjobs.worker import Worker as Worker
+from sloppyjobs.workflow.flows import Flow as Flow
 
 __version__: str

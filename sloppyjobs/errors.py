@@ -45,6 +45,10 @@ class UnknownCause(UnknownJob):
     """No job has died of this cause, or none that can be seen."""
 
 
+class UnknownWorkflow(UnknownJob):
+    """No workflow has this id, or none that can be seen."""
+
+
 class UnknownQueue(JobsError):
     """No job was ever enqueued to this queue, and nobody has paused it."""
 
@@ -169,9 +173,24 @@ class KeyConflict(JobsError):
 
 
 class InvalidWorkflow(JobsError):
-    """A job depends on one that does not exist, on too many, or on itself. Nothing was written."""
+    """A graph of jobs that cannot be written: a circle, an unknown parent, no jobs or too many. Nothing was written."""
 
     code = PREFIX + "INVALID_WORKFLOW"
+
+
+class DecryptionFailed(JobsError):
+    """What is stored is encrypted and cannot be read: its key is not here, or it was changed.
+
+    ``key`` is the id of the key, and ``missing`` says that it is not here. A job whose payload cannot be decrypted
+    is dead at once, and runs when it is retried with the key.
+    """
+
+    code = PREFIX + "DECRYPTION_FAILED"
+
+    def __init__(self, *text: object, key: str | None = None, missing: bool = False) -> None:
+        super().__init__(*text)
+        self.key = key
+        self.missing = missing
 
 
 class LockConflict(JobsError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
@@ -16,6 +17,8 @@ from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.dependencies import Dependency
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.retry import Retry
+from sloppyjobs.domain.workflows import NewWorkflow
+from sloppyjobs.encryption import Keyring, Sealing
 from sloppyjobs.enqueue.asynchronous import AsyncJobs
 from sloppyjobs.enqueue.batches import BatchJobs
 from sloppyjobs.enqueue.defining import Defining
@@ -34,6 +37,7 @@ from sloppyjobs.schedules.registry import Schedules, ScheduleSettings
 from sloppyjobs.storage import from_url
 from sloppyjobs.storage.ports import CallerConnection, CallerStore, EnqueuePort, Store
 from sloppyjobs.views import Page
+from sloppyjobs.workflow.flows import WorkflowJobs
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session, scoped_session
@@ -45,12 +49,13 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Jobs(Defining, AsyncJobs, ClaimProtocol, BatchJobs):
+class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
     its ports. Applications that share a database and declare schedules each give their name as ``application``.
     ``principal`` is asked, at each enqueue that names none, on whose behalf it is; None where that is nobody's.
+    With a ``Keyring`` as ``encryption``, payloads, results and log lines are stored encrypted.
     """
 
     def __init__(
@@ -60,20 +65,29 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, BatchJobs):
         payload_limit: int = payload.DEFAULT_LIMIT,
         application: str | None = None,
         principal: Callable[[], str | None] | None = None,
+        encryption: Keyring | None = None,
     ) -> None:
         # Whatever has the ports is a store, whoever wrote it.
         if isinstance(target, str | URL | Engine) or not isinstance(target, EnqueuePort):
             self._storage: Store = from_url(target)
         else:
             self._storage = target
-        self._set_up(payload_limit, application, principal)
+        self._set_up(payload_limit, application, principal, encryption)
+        self._sealing.serve(self._storage)
 
-    def _set_up(self, payload_limit: int, application: str | None, principal: Callable[[], str | None] | None) -> None:
+    def _set_up(
+        self,
+        payload_limit: int,
+        application: str | None,
+        principal: Callable[[], str | None] | None,
+        encryption: Keyring | None,
+    ) -> None:
         """Everything but the storage, which may be known later."""
         self._principal = principal
         self._payload_limit = options.whole("payload_limit", payload_limit, least=1)
         self.definitions = Definitions()
-        self._internals = Internals(Ids(lambda: time.time_ns() // 1_000_000), Hooks(), [], self._find_jobs)
+        new_ids, sealing = Ids(lambda: time.time_ns() // 1_000_000), Sealing(encryption)
+        self._internals = Internals(new_ids, Hooks(), [], self._find_jobs, sealing)
         self.retention = Retention()
         self.schedules = Schedules(
             lambda: self.storage,
@@ -82,7 +96,12 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, BatchJobs):
             payload_limit=self._payload_limit,
             application=application,
             observers=self._internals.observers,
+            sealing=lambda: self._sealing,
         )
+
+    @property
+    def _sealing(self) -> Sealing:
+        return self._internals.sealing
 
     @property
     def storage(self) -> Store:
@@ -98,7 +117,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, BatchJobs):
         """What operators see and do."""
         from sloppyjobs.admin import Admin  # noqa: PLC0415 - workers and producers never need it
 
-        return Admin(self.storage, self.definitions, self.schedules, self._internals.ids)
+        inside, limit = self._internals, self._payload_limit
+        return Admin(self.storage, self.definitions, self.schedules, inside.ids, inside.sealing, limit)
 
     # Hooks
 
@@ -255,7 +275,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, BatchJobs):
 
     def get(self, job_id: str) -> Job:
         """The job with this id, as it is now, or ``UnknownJob``."""
-        return traces.without_trace(self.storage.get_job(job_id))
+        return self._sealing.open_job(traces.without_trace(self.storage.get_job(job_id)))
 
     @overload
     def wait(self, job: Job[R], /, timeout: Duration = 10) -> Job[R]: ...
@@ -275,18 +295,38 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, BatchJobs):
     def _new_jobs(self) -> NewJobs:
         return NewJobs(self.definitions, self._payload_limit, self._principal)
 
-    def _insert(self, new: Sequence[NewJob], session: Any, connection: CallerConnection | None) -> list[Job]:
+    def _insert_flow(
+        self,
+        new: Sequence[NewJob],
+        workflow: NewWorkflow,
+        session: Any = None,
+        connection: CallerConnection | None = None,
+    ) -> list[Job]:
+        return self._insert(new, session, connection, workflow)
+
+    def _insert(
+        self,
+        new: Sequence[NewJob],
+        session: Any,
+        connection: CallerConnection | None,
+        workflow: NewWorkflow | None = None,
+    ) -> list[Job]:
         caller = self._connection_of(session, connection)
         storage: CallerStore = self.storage
         if caller is not None:
             storage = self.storage.callers.storage_for(caller)
-        tracer = traces.tracer()
+        tracer, sealing = traces.tracer(), self._sealing
         if not self.definitions.redactions <= storage.redactions.written:
             storage.redactions.write(self.definitions.redactions, caller)
+        write: Callable[..., list[Job]] = storage.insert_jobs
+        if workflow is not None:
+            write = partial(storage.workflows.insert, workflow)
         if tracer is None:
-            written = storage.insert_jobs(new, caller)
+            written = write(sealing.seal_new(new), caller)
         else:
-            new, written = traces.produce(tracer, new, lambda traced: storage.insert_jobs(traced, caller))
+            new, written = traces.produce(tracer, new, lambda traced: write(sealing.seal_new(traced), caller))
+        if sealing.on:
+            written = [sealing.open_listed(job) for job in written]
         for observer in list(self._internals.observers):
             for source, job in zip(new, written, strict=True):
                 observer(source, job, caller is None)

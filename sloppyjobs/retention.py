@@ -171,6 +171,8 @@ def purge(
     storage.cleanup.remove_retry_runs(now - ago(CAUSES_KEPT), limit)
     storage.cleanup.remove_keys(now - ago(GONE_AFTER), limit)
     storage.cleanup.release_waiting(limit)
+    storage.workflows.record_ended(limit)
+    storage.workflows.remove_empty(limit)
     storage.cleanup.mend_batches(limit)
     storage.cleanup.remove_batches(now - ago(BATCHES_KEPT), limit)
     return PurgeResult(

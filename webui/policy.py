@@ -33,6 +33,7 @@ ACTIONS = (
     *(f"{page}.view" for page in VIEWS),
     *(f"job.{command}" for command in COMMANDS),
     *(f"bulk.{command}" for command in COMMANDS),
+    "job.patch",
     "queue.pause",
     "queue.resume",
     "recurring.pause",

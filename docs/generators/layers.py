@@ -19,6 +19,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "testing": ("sloppyjobs.testing",),
     "demo": ("sloppyjobs.demo",),
     "jobs": ("sloppyjobs.jobs", "sloppyjobs.claim_protocol"),
+    "workflow": ("sloppyjobs.workflow",),
     "worker": ("sloppyjobs.worker",),
     "admin": ("sloppyjobs.admin",),
     "retention, locks": ("sloppyjobs.retention", "sloppyjobs.locks"),
@@ -33,6 +34,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "definitions, pages": (
         "sloppyjobs.enqueue.definitions",
+        "sloppyjobs.enqueue.upcasts",
         "sloppyjobs.enqueue.waiting",
         "sloppyjobs.internals",
         "sloppyjobs.observe",
@@ -75,6 +77,7 @@ PLACES: Mapping[str, tuple[int, int]] = {
     "jobs": (400, 4),
     "worker": (200, 5),
     "admin": (200, 6),
+    "workflow": (505, 6),
     "storage/dialects": (885, 6),
     "retention, locks": (105, 7),
     "schedules": (305, 7),

@@ -233,6 +233,24 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             "state": "0 while it is open, 1 where it is met, 2 where the parent has ended otherwise.",
         },
     ),
+    "workflows": (
+        "One row for each named graph of jobs, until the last of its jobs is purged.",
+        {
+            "id": "Its id, `flow_` and 26 characters that sort by creation.",
+            "name": "Its name.",
+            "status": "`open` while its jobs say how it stands; then how it has ended for good.",
+            "jobs": "How many jobs were written with it.",
+            "edges": "How many dependencies they have.",
+            "correlation_id": "What its jobs have that give none.",
+            "metadata": "What the application noted, as JSON.",
+            "counts": "How many of its jobs had which status when it ended, as JSON.",
+            "created_at": "When it was written, by the database's clock.",
+            "finished_at": "When its last job ended.",
+            "cancelled_at": "When somebody cancelled it as a whole.",
+            "cancelled_by": "Who it was.",
+            "cancel_reason": "And why.",
+        },
+    ),
     "batches": (
         "One row for each batch, until 90 days after its end.",
         {

@@ -101,6 +101,8 @@ def _why_no_more(job: Job, kind: str) -> str:
     if job.error_code == errors.UpcastFailed.code:
         version = version_of(job.payload_version)
         return f"its payload of version {version} could not be upcast, and that is not retried"
+    if job.error_code == errors.DecryptionFailed.code:
+        return "what it needs cannot be decrypted here, and that is not retried. Add the key and retry the job"
     if job.error_code == errors.InvalidPayload.code:
         return "its payload is invalid, and an invalid payload is not retried"
     if job.error_type is None:

@@ -23,6 +23,7 @@ from sloppyjobs.admin.job_commands import JobCommands
 from sloppyjobs.admin.job_facts import facts_about
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
 from sloppyjobs.admin.overview import overview, unhandled
+from sloppyjobs.admin.patches import PatchAdmin
 from sloppyjobs.admin.presenter import Presenter, status_of
 from sloppyjobs.admin.queues import QueueAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
@@ -31,7 +32,10 @@ from sloppyjobs.admin.sentences import Write, plain
 from sloppyjobs.admin.summaries import queue_views, stats
 from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
+from sloppyjobs.admin.workflows import WorkflowAdmin
+from sloppyjobs.domain import payload
 from sloppyjobs.domain.states import Status
+from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import Ids, parts_of_short
 from sloppyjobs.paging import Paging
@@ -66,7 +70,9 @@ SHORT_ID_LIMIT = 20_000
 
 class Admin(
     JobCommands,
+    PatchAdmin,
     DependencyAdmin,
+    WorkflowAdmin,
     BatchAdmin,
     CauseAdmin,
     UpkeepAdmin,
@@ -85,11 +91,21 @@ class Admin(
     effect is there already returns the job as it is, and writes neither an event nor an audit entry.
     """
 
-    def __init__(self, storage: Store, definitions: Definitions, schedules: Schedules, ids: Ids) -> None:
+    def __init__(
+        self,
+        storage: Store,
+        definitions: Definitions,
+        schedules: Schedules,
+        ids: Ids,
+        sealing: Sealing = PLAIN,
+        payload_limit: int = payload.DEFAULT_LIMIT,
+    ) -> None:
         self._storage = storage
         self._definitions = definitions
         self._schedules = schedules
         self._new_ids = ids
+        self._sealing = sealing
+        self._payload_limit = payload_limit
 
     def snapshot(self, work: Callable[[], T]) -> T:
         """Run ``work``, whose reads here share one connection, one transaction and one instant.
@@ -361,7 +377,7 @@ class Admin(
         return paging.page([((row.id,), presenter.audit(row)) for row in rows], position, resume)
 
     def _presenter(self) -> Presenter:
-        return Presenter(self._definitions, self._storage.redactions.by_name())
+        return Presenter(self._definitions, self._storage.redactions.by_name(), self._sealing)
 
     def _page(
         self,

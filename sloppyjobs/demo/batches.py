@@ -12,6 +12,7 @@ Payload = dict[str, Any]
 
 def fill_batches(past: Jobs, clock: FakeClock) -> None:
     """Resize the pictures of two catalogues under a clock of hours ago; one has pictures that nobody can read."""
+    begin = clock.now()
     worker = past.create_worker(recurring=False, maintenance=False)
     for name, broken in (("spring catalogue", 0), ("summer catalogue", 3)):
         mail = {"to": "studio@shop.example", "subject": f"{name} is ready"}
@@ -28,6 +29,7 @@ def fill_batches(past: Jobs, clock: FakeClock) -> None:
         worker.run_once()
         clock.advance(60)
         worker.run_once()
+    clock.set(begin)
 
 
 def start_batch(jobs: Jobs) -> None:

@@ -57,10 +57,24 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
             return False
 
 
+class FlowJob:
+    """A job of a workflow that is being put together; ``id`` is that of the job which is written at its end."""
+
+    __slots__ = ("flow_id", "id", "name")
+
+    def __init__(self, id: str, name: str, flow_id: str) -> None:
+        self.id = id
+        self.name = name
+        self.flow_id = flow_id
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.id} of {self.flow_id}>"
+
+
 class After(msgspec.Struct, frozen=True):
     """A job to wait for, and how it must have ended: ``After(job, on="failure")``, ``After(job, when=Result(…))``."""
 
-    job: Job[Any] | str
+    job: Job[Any] | FlowJob | str
     on: str = "success"
     when: Result | None = None
 
@@ -92,7 +106,7 @@ class Readiness(IntEnum):
 
 def dependencies(value: object) -> tuple[Dependency, ...]:
     """The option ``depends_on``: jobs, ids, or ``After``; one or several."""
-    given = [value] if isinstance(value, str | Job | After) else value
+    given = [value] if isinstance(value, str | Job | FlowJob | After) else value
     if not isinstance(given, list | tuple | set | frozenset):
         raise options.refuse("depends_on", value, "must be jobs, their ids, or After(job, on=…)")
     found = {one.parent_id: one for one in map(_dependency, given)}
@@ -105,7 +119,7 @@ def dependencies(value: object) -> tuple[Dependency, ...]:
 
 def _dependency(value: object) -> Dependency:
     after = value if isinstance(value, After) else After(value)  # type: ignore[arg-type]
-    parent = after.job.id if isinstance(after.job, Job) else after.job
+    parent = after.job.id if isinstance(after.job, Job | FlowJob) else after.job
     if not isinstance(parent, str) or not parent:
         raise options.refuse("depends_on", parent, "must be a job, its id, or After(job, on=…)")
     options.one_of("on", after.on, ON)

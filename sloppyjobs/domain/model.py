@@ -133,6 +133,8 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     resource: str | None = None
     partition_key: str | None = None
     payload_version: int | None = None
+    awaited: bool = False
+    """Whether another job of the same call waits for it; storage decides it."""
     batch_adder: str | None = None
     """The running member of the batch that adds this job to it; None where somebody outside does."""
 
@@ -155,6 +157,8 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
             bits |= Followup.PENDING_KEY if self.unique == "pending" else Followup.KEY
         if self.depends_on:
             bits |= Followup.PARENTS | (Followup.ANY_PARENT if self.depends_on_any else 0)
+        if self.awaited:
+            bits |= Followup.DEPENDANTS
         if self.batch_id is not None:
             bits |= Followup.BATCH
         return bits or None

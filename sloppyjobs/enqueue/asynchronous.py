@@ -46,7 +46,7 @@ class AsyncJobs:
         A call without one that is cancelled may have written its job all the same, whole; with an
         ``idempotency_key`` it can be repeated.
         """
-        return await _run(partial(self.enqueue, name, payload, **options), session, connection)
+        return await run_from_coroutine(partial(self.enqueue, name, payload, **options), session, connection)
 
     async def enqueue_many_async(
         self,
@@ -56,7 +56,7 @@ class AsyncJobs:
         connection: AsyncConnection | None = None,
     ) -> list[Job]:
         """Write many jobs, all or none, as ``enqueue_many`` does; cancelled, as ``enqueue_async``."""
-        return await _run(partial(self.enqueue_many, list(items)), session, connection)
+        return await run_from_coroutine(partial(self.enqueue_many, list(items)), session, connection)
 
     @overload
     async def wait_async(self, job: Job[R], /, timeout: Duration = 10) -> Job[R]: ...
@@ -75,7 +75,8 @@ class AsyncJobs:
             await asyncio.sleep(delay)
 
 
-async def _run(work: Callable[..., T], session: Any, connection: Any) -> T:
+async def run_from_coroutine(work: Callable[..., T], session: Any, connection: Any) -> T:
+    """Run ``work`` in the transaction of the caller's session or connection, or in a thread where none is given."""
     if session is not None and connection is not None:
         raise errors.InvalidOption("session and connection exclude each other: pass one of them")
     for option, given in (("session", session), ("connection", connection)):

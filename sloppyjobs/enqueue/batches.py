@@ -17,7 +17,7 @@ from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.enqueue.option_rules import METADATA_LIMIT, OPTIONS
 from sloppyjobs.enqueue.option_types import CallOptions, EnqueueOptions, Item
 from sloppyjobs.enqueue.request import NewJobs
-from sloppyjobs.internals import HasInternals
+from sloppyjobs.internals import HasInternals, internals
 from sloppyjobs.storage.ports import CallerConnection, Store, on_behalf_of_task
 from sloppyjobs.storage.ports.operators import Command
 
@@ -46,7 +46,7 @@ class BatchJobs(HasInternals):
     storage: Any
     admin: Any
     _new_jobs: Callable[[], NewJobs]
-    _insert: Callable[[Sequence[NewJob], Any, CallerConnection | None], list[Job]]
+    _insert: Callable[..., list[Job]]
     _connection_of: Callable[[Any, CallerConnection | None], CallerConnection | None]
 
     def batch(
@@ -249,7 +249,9 @@ class Batch:
         jobs, (storage, caller) = self._jobs, self._place(**self._transaction())
         if not jobs.definitions.redactions <= storage.redactions.written:
             storage.redactions.write(jobs.definitions.redactions, caller)
-        storage.batches.open(self._new, caller)
+        kinds, callbacks = self._new.callbacks.keys(), list(self._new.callbacks.values())
+        sealed = dict(zip(kinds, internals(jobs).sealing.seal_new(callbacks), strict=True))
+        storage.batches.open(structs.replace(self._new, callbacks=sealed), caller)
 
     def _seal(self, session: Any = None, connection: Any = None) -> BatchRow:
         storage, caller = self._place(session, connection)

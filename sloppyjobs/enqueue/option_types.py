@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from sloppyjobs.domain.dependencies import After
+from sloppyjobs.domain.dependencies import After, FlowJob
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.retry import Retry
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session, scoped_session
 
 Duration = float | timedelta
-Parents = Job[Any] | str | After | Sequence[Job[Any] | str | After]
+Parents = Job[Any] | FlowJob | str | After | Sequence[Job[Any] | FlowJob | str | After]
 """Jobs to wait for."""
 Moment = datetime | str
 
 
-class _Terms(TypedDict, total=False):
+class _Own(TypedDict, total=False):
     queue: str | None
     priority: int | None
     idempotency_key: str | None
@@ -30,8 +30,6 @@ class _Terms(TypedDict, total=False):
     correlation_id: str | None
     metadata: Mapping[str, Any] | None
     principal: str | None
-    depends_on: Parents | None
-    depends_on_any: bool | None
     tags: Iterable[str] | None
     version: int | None
     expires: Duration | None
@@ -41,6 +39,11 @@ class _Terms(TypedDict, total=False):
     unique_for: Duration | None
 
 
+class _Terms(_Own, total=False):
+    depends_on: Parents | None
+    depends_on_any: bool | None
+
+
 class _Transaction(TypedDict, total=False):
     session: Session | scoped_session[Any] | None
     connection: Connection | None
@@ -48,6 +51,13 @@ class _Transaction(TypedDict, total=False):
 
 class EnqueueOptions(_Terms, total=False):
     """What can be asked for of one job: the third part of an item of ``enqueue_many``."""
+
+    delay: Duration | None
+    run_at: Moment | None
+
+
+class FlowOptions(_Own, total=False):
+    """The same for a job of a workflow, whose dependencies are given by themselves."""
 
     delay: Duration | None
     run_at: Moment | None

@@ -44,7 +44,7 @@ class NewJobs:
             return None
         definitions = {name: self._definitions.get(name) for name in set(names)}
         known = {name: found for name, found in definitions.items() if found is not None}
-        if len(known) < len(definitions) or any(len(item) == 3 and "version" in item[2] for item in items):
+        if len(known) < len(definitions):
             return None
         try:
             texts = self._texts(known, names, [item[1] if len(item) > 1 else None for item in items])

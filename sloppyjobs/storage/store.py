@@ -12,6 +12,7 @@ from sloppyjobs.domain.model import Claim, Job, NewJob, Settlement
 from sloppyjobs.storage.admin.archive import Archive
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.admin.form_keys import FormKeys
+from sloppyjobs.storage.admin.payloads import Payloads
 from sloppyjobs.storage.admin.retry_run_rows import RetryRunRows
 from sloppyjobs.storage.admin.retry_runs import RetryRuns
 from sloppyjobs.storage.admin.throttles import Throttles
@@ -26,7 +27,7 @@ from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.doctor import Doctor
 from sloppyjobs.storage.inspection import SqlInspection
 from sloppyjobs.storage.jobs.commands import Commands
-from sloppyjobs.storage.jobs.dependencies import Dependencies
+from sloppyjobs.storage.jobs.dependencies import Dependencies, ResultOpener
 from sloppyjobs.storage.jobs.expiries import Expiries
 from sloppyjobs.storage.jobs.followups import Followups
 from sloppyjobs.storage.jobs.held_rows import HeldRows
@@ -60,6 +61,7 @@ from sloppyjobs.storage.upkeep.deaths import Deaths
 from sloppyjobs.storage.upkeep.retention import Retention
 from sloppyjobs.storage.watcher import Watcher
 from sloppyjobs.storage.workers import WorkerRows
+from sloppyjobs.storage.workflows.workflows import Workflows
 
 T = TypeVar("T")
 
@@ -68,11 +70,17 @@ class SqlStore:
     """Jobs in a SQL database: the verbs of a worker here, everything else in the parts."""
 
     def __init__(
-        self, database: Database, *, followups: Followups | None = None, unanswered: Unanswered | None = None
+        self,
+        database: Database,
+        *,
+        followups: Followups | None = None,
+        unanswered: Unanswered | None = None,
+        opener: ResultOpener | None = None,
     ) -> None:
         self.database = database
         self.followups = Followups() if followups is None else followups
         self.unanswered = Unanswered() if unanswered is None else unanswered
+        self.opener = ResultOpener() if opener is None else opener
         self._compose()
 
     def _compose(self) -> None:
@@ -93,7 +101,7 @@ class SqlStore:
         self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, Expiries(database, self.transitions))
         self.keys = Keys(database)
         self.keys.follow(followups)
-        self.dependencies = Dependencies(database, self.transitions, keyset)
+        self.dependencies = Dependencies(database, self.transitions, keyset, self.opener)
         self.dependencies.follow(followups)
         self.batch_rows = BatchRows(database, keyset)
         self.batches = Batches(database, self.batch_rows, self.inserts)
@@ -111,11 +119,13 @@ class SqlStore:
         self.lists = JobLists(database, keyset, self.lookup)
         self.history = History(database)
         self.audit = Audit(database, self.commands, keyset, self.inserts)
+        self.payloads = Payloads(database, self.audit)
         self.archive = Archive(database, keyset, self.audit, self.inserts, self.linked_inserts)
         self.batch_commands = BatchCommands(database, self.batches, self.batch_rows, self.commands, self.audit)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
         self.cleanup = Cleanup(database, self.retention, self.dependencies)
+        self.workflows = Workflows(database, keyset, self.linked_inserts, self.commands, self.audit, self.retention)
         self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(
             database,
@@ -179,14 +189,14 @@ class SqlStore:
 
     def on_engine(self, engine: Engine) -> SqlStore:
         """A store of the same tables that writes on connections of this engine, whose driver may be another one."""
-        return SqlStore(self.database.on_engine(engine), followups=self.followups)
+        return SqlStore(self.database.on_engine(engine), followups=self.followups, opener=self.opener)
 
     def with_own_connections(self) -> SqlStore:
         """The same store on connections that nobody else can use up; itself where they are its own already."""
         database = self.database.with_own_connections()
         if database is self.database:
             return self
-        return SqlStore(database, followups=self.followups, unanswered=self.unanswered)
+        return SqlStore(database, followups=self.followups, unanswered=self.unanswered, opener=self.opener)
 
     def close(self) -> None:
         """Close the pool, if it is ours."""

@@ -21,6 +21,7 @@ from sloppyjobs.views.job import (
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
 from sloppyjobs.views.page import CappedCount, Page
+from sloppyjobs.views.workflow import Blocker, WorkflowGraphView, WorkflowJobView, WorkflowLink, WorkflowView
 
 __all__ = [
     "ArchivedRow",
@@ -30,6 +31,7 @@ __all__ = [
     "AuditEntry",
     "BatchCallback",
     "BatchView",
+    "Blocker",
     "BulkResult",
     "CappedCount",
     "CauseJob",
@@ -57,4 +59,8 @@ __all__ = [
     "StatusCount",
     "Unhandled",
     "WorkerView",
+    "WorkflowGraphView",
+    "WorkflowJobView",
+    "WorkflowLink",
+    "WorkflowView",
 ]

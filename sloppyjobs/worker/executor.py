@@ -105,8 +105,10 @@ def _upcast(value: Any, written: int | None, definition: Definition) -> Any:
         ) from error
 
 
-def invalid_payload(task: Task, error: errors.InvalidPayload | errors.PayloadNewer) -> Outcome:
-    """A payload that does not match its type will not match next time: dead at once. A newer one is for others."""
+def invalid_payload(
+    task: Task, error: errors.InvalidPayload | errors.DecryptionFailed | errors.PayloadNewer
+) -> Outcome:
+    """A payload that cannot be read or used will not be better next time: dead at once. A newer one is for others."""
     if isinstance(error, errors.PayloadNewer):
         failure = Failure(error.code, payload.clean_text(error, failures.MESSAGE_LIMIT))
         return Released(failure, min(NEWER_SECONDS * 2.0 ** min(task.claim.attempt - 1, 10), NEWER_LONGEST))
@@ -151,7 +153,9 @@ def interpret_exception(task: Task, error: BaseException) -> Failed:
         if task.claim.attempt >= task.claim.job.max_attempts:
             # No policy is asked when there is no try left.
             return Failed(failures.from_exception(error), 0.0, retryable=False)
-        return Failed(failures.from_exception(error), _delay(policy, task), retryable=_retries(policy, error))
+        # What cannot be decrypted now cannot be at the next try either.
+        retryable = not issubclass(type(error), errors.DecryptionFailed) and _retries(policy, error)
+        return Failed(failures.from_exception(error), _delay(policy, task), retryable=retryable)
     except BaseException:
         kind = payload.class_name(type(error))
         failure = Failure(errors.HandlerFailed.code, f"<{kind} that cannot be examined>", type=kind)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.parents import Parents
+from sloppyjobs.encryption import PLAIN, RESULT, Sealing
 from sloppyjobs.enqueue.batches import Batch
 from sloppyjobs.enqueue.option_types import Item
 from sloppyjobs.logs import json_fields
@@ -38,11 +39,14 @@ class _LogCount:
 class WorkerReports:
     """Progress and log lines wait here until the next flush; leases are extended at once."""
 
-    def __init__(self, storage: ReportStorage, worker_id: str, lease: float, jobs: Jobs) -> None:
+    def __init__(
+        self, storage: ReportStorage, worker_id: str, lease: float, jobs: Jobs, sealing: Sealing = PLAIN
+    ) -> None:
         self._storage = storage
         self._worker_id = worker_id
         self._lease = lease
         self._jobs = jobs
+        self._sealing = sealing
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
         self._progress: dict[Fence, tuple[float | None, str | None, str | None]] = {}
@@ -102,7 +106,9 @@ class WorkerReports:
 
     def parents(self, claim: Claim) -> Parents:
         """Read the results of the jobs that this one has waited for."""
-        return Parents(self._storage.dependencies.parent_results(claim.job.id))
+        open_text = self._sealing.open
+        found = self._storage.dependencies.parent_results(claim.job.id)
+        return Parents([(id, name, text and open_text(id, RESULT, text)) for id, name, text in found])
 
     def end_attempt(self, fence: Fence) -> None:
         """The attempt has ended, and so has its right to report; the next flush records what was omitted."""
@@ -144,7 +150,7 @@ class WorkerReports:
             before = known[count.fence[0]] if count.stored is None else count.stored
             if before < LOG_LINES:
                 count.stored = before + 1
-                rows.append({**line, "created_at": now})
+                rows.append({**self._sealing.seal_line(line), "created_at": now})
             else:
                 count.stored = before
                 with self._lock:

@@ -90,7 +90,8 @@ class Worker:
         # Handlers may hold every connection of the application's; leases are renewed all the same.
         storage = jobs.storage.with_own_connections()
         self.storage: WorkerStorage = storage
-        self.reports = WorkerReports(self.storage, self.id, self.settings.lease, jobs)
+        sealing = internals(jobs).sealing
+        self.reports = WorkerReports(self.storage, self.id, self.settings.lease, jobs, sealing)
         self.observation = Observation(
             jobs, self.id, capture_logs=capture_logs, metrics_port=metrics_port, metrics_host=metrics_host
         )
@@ -195,6 +196,7 @@ class Worker:
             MiddlewareChain(internals(self.jobs).hooks),
             self.observation.settlement_hooks,
             internals(self.jobs).find,
+            internals(self.jobs).sealing,
         )
 
     def _check_schema(self) -> None:

@@ -119,6 +119,31 @@ def test_a_job_recognises_the_business_key_that_it_has_taken(proxy: FaultyProxy,
     assert [job.id for job in again] == [job.id for job in told]
 
 
+def test_a_workflow_is_written_once_when_the_answer_is_lost(proxy: FaultyProxy, jobs: Jobs) -> None:
+    jobs.enqueue("mail")
+    proxy.drop_answer_to("COMMIT")
+    with jobs.workflow("nightly") as flow:
+        first = flow.add("greet")
+        for _ in range(1500):
+            flow.add("mail", after=first)
+    assert proxy.answers_dropped == 1
+    assert written(jobs) == {"jobs": 1502, "job_events": 1502}
+    assert len({job.id for job in flow.jobs}) == 1501
+    assert [found.id for found in jobs.admin.list_workflows()] == [flow.id]
+    assert jobs.admin.get_workflow(flow.id).counts == {"queued": 1, "waiting": 1500}
+
+
+def test_a_cancelled_workflow_recognises_its_own_work(proxy: FaultyProxy, jobs: Jobs) -> None:
+    with jobs.workflow("nightly") as flow:
+        flow.add("mail", after=flow.add("greet"))
+    proxy.drop_answer_to("COMMIT")
+    done = jobs.admin.cancel_workflow(flow.id, actor="ada")
+    assert proxy.answers_dropped == 1
+    assert (done.done, done.skipped) == (2, {})
+    assert len(jobs.admin.audit(flow.id)) == 1
+    assert jobs.admin.get_workflow(flow.id).cancelled_by == "ada"
+
+
 def test_an_observer_is_told_once(proxy: FaultyProxy, jobs: Jobs) -> None:
     told: list[Job] = []
     internals(jobs).observers.append(lambda _new, job, _committed: told.append(job))

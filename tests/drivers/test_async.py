@@ -93,6 +93,32 @@ def test_a_job_is_in_the_transaction_of_an_async_connection(jobs: Jobs, play: Ca
     assert {play(scene).id} == _ids(jobs)
 
 
+def test_a_workflow_is_in_the_transaction_of_the_caller(jobs: Jobs, play: Callable) -> None:
+    async def scene(engine: AsyncEngine) -> Any:
+        async with AsyncSession(engine) as session:
+            async with jobs.workflow("undone", session=session) as flow:
+                flow.add("charge", after=flow.add("charge"))
+            await session.rollback()
+        async with AsyncSession(engine) as session:
+            async with jobs.workflow("done", session=session) as flow:
+                flow.add("charge", after=flow.add("charge"))
+            with pytest.raises(errors.InvalidOption, match="async with"), jobs.workflow("wrong", session=session):
+                pass
+            await session.commit()
+        async with engine.connect() as connection:
+            async with jobs.workflow("by connection", connection=connection) as other:
+                other.add("charge", after=flow.jobs[-1])
+            await connection.commit()
+        return flow, other
+
+    flow, other = play(scene)
+    assert _ids(jobs) == {job.id for job in (*flow.jobs, *other.jobs)}
+    assert {found.name for found in jobs.admin.list_workflows()} == {"done", "by connection"}
+    with Session(jobs.storage.engine) as session, jobs.workflow("undone", session=session) as undone:
+        undone.add("charge")
+    assert len(jobs.admin.list_workflows()) == 2
+
+
 def test_a_savepoint_takes_back_its_own_only(jobs: Jobs, play: Callable) -> None:
     async def scene(engine: AsyncEngine) -> Any:
         async with AsyncSession(engine) as session:

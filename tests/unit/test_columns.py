@@ -39,7 +39,8 @@ def test_every_column_has_its_field_and_every_field_its_column() -> None:
     assert {column.field for column in told(ATTEMPT_COLUMNS, Attempt)} == set(Attempt.__struct_fields__)
     assert {column.field for column in told(EVENT_COLUMNS, Event)} == set(Event.__struct_fields__)
     of_terms = {column.new for column in inserted(JOB_COLUMNS) if isinstance(column.new, str)}
-    of_key = {"on_conflict", "unique", "unique_for", "expires", "depends_on", "depends_on_any", "waits", "batch_adder"}
+    of_key = {"on_conflict", "unique", "unique_for", "expires", "depends_on", "depends_on_any", "waits", "awaited"}
+    of_key.add("batch_adder")
     assert of_terms - {"followups", "waiting_for"} | {"run_at", "delay"} | of_key == set(Terms.__struct_fields__)
 
 
@@ -82,6 +83,7 @@ def test_every_insert_fills_every_column_of_the_list() -> None:
         "tags": "[]",
         "depends_on": (),
         "waits": True,
+        "awaited": True,
         "payload_version": 1,
     }
     texts = {field: values.get(field, field) for field in Terms.__struct_fields__}

@@ -10,8 +10,8 @@ from sloppyjobs.flask import SloppyJobs
 JOBS = {
     *("admin", "definitions", "init", "retention", "schedules", "storage"),
     *("declare", "define", "middleware", "on_dead", "on_retry", "upcast"),
+    *("chain", "enqueue", "enqueue_at", "enqueue_delayed", "enqueue_many", "get", "replace", "wait", "workflow"),
     *("batch", "get_batch", "open_batch", "open_batch_async"),
-    *("chain", "enqueue", "enqueue_at", "enqueue_delayed", "enqueue_many", "get", "replace", "wait"),
     *("enqueue_async", "enqueue_many_async", "wait_async"),
     *("declare_recurring", "fires", "recurring", "tick_recurring"),
     *("claim", "complete", "create_worker", "extend", "fail", "heartbeat", "lock", "locks"),

@@ -43,6 +43,7 @@ ROUTES = (
     _read("/jobs/<path:id>/explain", "explain", reads.explain, "job.view"),
     _read("/jobs/<path:id>/dependencies", "dependencies", reads.dependencies, "job.view"),
     _write(f"/jobs/<path:id>/<{_JOB}:command>", "job_act", commands.job, "job.{command}"),
+    Route("/api/v1/jobs/<path:id>/payload", "api_patch", commands.patch, "job.patch", "PATCH", api=True),
     _write(f"/bulk/<{_JOB}:command>", "bulk", commands.bulk, "bulk.{command}"),
     Route("/api/v1/dead", "api_dead", reads.dead_groups, "dead.view", api=True, also=("job.view",)),
     _read("/queues", "queues", reads.list_queues, "queue.view"),

@@ -30,6 +30,17 @@ def job(ui: Ui, id: str, command: str) -> Response:
     return answer(hidden_details.commanded(done))
 
 
+def patch(ui: Ui, id: str) -> Response:
+    """Change keys of a job's payload by a JSON merge patch, without showing it; 409 for a job that runs."""
+    if visit().scope is not None:
+        visible(ui, id)
+    given = body()
+    if "merge_patch" not in given:
+        raise errors.InvalidOption('merge_patch is missing: {"merge_patch": {"key": "value"}, "reason": "…"}')
+    done = ui.admin.patch_payload(id, given["merge_patch"], **_by(given))
+    return answer(hidden_details.commanded(done))
+
+
 def restore(ui: Ui, id: str) -> Response:
     """Enqueue an archived job as a new one; 409 where its business key is taken, or where it was restored already."""
     if visit().scope is not None:

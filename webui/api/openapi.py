@@ -53,6 +53,7 @@ _ANSWERS: Mapping[str, Any] = {
     "api_archive": Page[ArchivedRow],
     "api_archived": ArchivedView,
     "api_restore": JobView,
+    "api_patch": JobView,
     "api_batches": Page[BatchView],
     "api_batch": BatchView,
     "api_batch_act": BatchView,
@@ -83,6 +84,7 @@ _BODY: Mapping[str, Mapping[str, Any]] = {
         "dry_run": {"type": "boolean"},
         "cursor": {"type": "string"},
     },
+    "api_patch": {"merge_patch": {"type": "object"}},
     "api_queue_act": {"until": {"type": "string", "format": "date-time"}},
 }
 _WHOLE = ("page_size", "limit", "minutes")
@@ -155,7 +157,7 @@ def _operation(route: Route) -> dict[str, Any]:
             },
         },
     }
-    if route.method == "POST":
+    if route.method in ("POST", "PATCH"):
         properties = {"reason": {"type": "string"}, **_BODY.get(route.endpoint, {})}
         schema = {"type": "object", "properties": properties}
         operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}

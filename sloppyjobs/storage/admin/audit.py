@@ -68,7 +68,7 @@ class Audit:
 
         def work(connection: Connection) -> list[Outcome]:
             taken = self._command(connection, ids, decide, command, since, tried)
-            outcomes = [_outcome(one) for one in taken]
+            outcomes = [outcome(one) for one in taken]
             if not any(one.repeated for one in taken):
                 self.write(connection, command, "jobs", f"bulk {command.action}", detail(outcomes))
             return outcomes
@@ -193,7 +193,8 @@ def _beyond(moment: datetime, wanted: AuditFilter, backward: bool) -> bool:
     return wanted.created_from is not None and moment < wanted.created_from - _OVERLAP
 
 
-def _outcome(taken: Taken) -> Outcome:
+def outcome(taken: Taken) -> Outcome:
+    """What a command did to one job, in the words of a tally."""
     if isinstance(taken.refused, errors.UnknownJob):
         return Outcome(taken.job_id, "unknown")
     if taken.refused is not None:

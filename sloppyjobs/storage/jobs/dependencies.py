@@ -21,8 +21,9 @@ from sloppyjobs.domain.dependencies import Dependency, EdgeState, Readiness, Res
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.parents import ParentResult
+from sloppyjobs.domain.sealed import OpenText, is_sealed, key_of
 from sloppyjobs.domain.states import FINISHED, Status, WaitingFor
-from sloppyjobs.errors import InvalidWorkflow
+from sloppyjobs.errors import DecryptionFailed, InvalidWorkflow
 from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
@@ -32,8 +33,11 @@ from sloppyjobs.storage.ports.dependencies import EdgeRow, Neighbours
 from sloppyjobs.storage.ports.operators import JobState, Move, Step
 from sloppyjobs.storage.reads.keyset import Keyset, same_value
 
+SUCCEEDED = Status.SUCCEEDED
 CHUNK = 500
 """Ids in one statement."""
+EDGES = 5000
+"""Edges in one statement."""
 PARENT_ENDED = "a job that it depends on did not end as it needs"
 _ROW: Mapping[str, TypeEngine[Any]] = {
     "child_id": Text(),
@@ -49,24 +53,35 @@ class PreparedEdges(NamedTuple):
 
     rows: list[tuple[Any, ...]]
     readiness: dict[str, Readiness]
+    awaited: Collection[str] = ()
+    """Those of the new jobs for which others of them wait."""
 
     def only(self, job_ids: Collection[str]) -> PreparedEdges:
         """Those of these jobs."""
         return PreparedEdges(
             [row for row in self.rows if row[0] in job_ids],
             {job_id: one for job_id, one in self.readiness.items() if job_id in job_ids},
+            self.awaited,
         )
+
+
+class ResultOpener:
+    """How stored results are read: as they are, unless somebody can decrypt them. Stores of one database share it."""
+
+    def __init__(self) -> None:
+        self.open_text: OpenText = lambda _owner, _what, text: text
 
 
 class Dependencies:
     """Which jobs wait for which."""
 
-    def __init__(self, database: Database, transitions: Transitions, keyset: Keyset) -> None:
+    def __init__(self, database: Database, transitions: Transitions, keyset: Keyset, opener: ResultOpener) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.transitions = transitions
         self.keyset = keyset
+        self.opener = opener
         self._ended = local()
 
     def follow(self, followups: Followups) -> None:
@@ -79,33 +94,38 @@ class Dependencies:
     def prepare(self, connection: Connection, new: Sequence[NewJob]) -> PreparedEdges:
         """Lock the parents of these jobs, see how they are, and let them know that somebody waits for them."""
         dependent = [job for job in new if job.terms.depends_on]
-        wanted = sorted({edge.parent_id for job in dependent for edge in job.terms.depends_on})
+        here = {job.id for job in new}
+        edges = [(job.id, edge) for job in dependent for edge in job.terms.depends_on]
+        wanted = sorted({edge.parent_id for _, edge in edges} - here)
         states: dict[str, JobState] = {}
         for ids in _chunks(wanted):
             states |= self.transitions.lock_states(connection, ids)
         missing = [parent for parent in wanted if parent not in states]
         if missing:
             raise InvalidWorkflow(f"depends_on names {missing[0]!r}, and there is no such job; it may have been purged")
-        edges = [(job.id, edge) for job in dependent for edge in job.terms.depends_on]
-        results = self._results(connection, [edge.parent_id for _, edge in edges if edge.when is not None])
+        done = {state.id for state in states.values() if state.status is SUCCEEDED}
+        results = self._results(connection, {edge.parent_id for _, edge in edges if edge.when} & done)
         rows = []
         numbers: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         awaited: set[str] = set()
         for job_id, edge in edges:
-            state = edge_state(edge, states[edge.parent_id].status, results.get(edge.parent_id))
+            status = Status.QUEUED if edge.parent_id in here else states[edge.parent_id].status
+            state = edge_state(edge, status, results.get(edge.parent_id))
             numbers[job_id][state] += 1
             if state is EdgeState.OPEN:
                 awaited.add(edge.parent_id)
             test = None if edge.when is None else msgspec.json.encode(edge.when).decode()
             rows.append((job_id, edge.parent_id, edge.on, test, int(state)))
-        self._mark(connection, [states[parent] for parent in sorted(awaited)])
+        self._mark(connection, [states[parent] for parent in sorted(awaited - here)])
         by_job = {job.id: readiness(numbers[job.id], any_parent=job.terms.depends_on_any) for job in dependent}
-        return PreparedEdges(rows, by_job)
+        return PreparedEdges(rows, by_job, awaited & here)
 
     def write(self, connection: Connection, prepared: PreparedEdges, now: datetime) -> None:
         """Write the edges of jobs that were just inserted; one that can never start is cancelled at once."""
         statement = self.database.prepared("write dependencies", self._write_dependencies)
-        statement.run(cursor_of(connection), {"given": msgspec.json.encode(prepared.rows).decode()})
+        for start in range(0, len(prepared.rows), EDGES):
+            given = msgspec.json.encode(prepared.rows[start : start + EDGES]).decode()
+            statement.run(cursor_of(connection), {"given": given})
         impossible = [job_id for job_id, one in prepared.readiness.items() if one is Readiness.IMPOSSIBLE]
         if impossible:
             states = self.transitions.lock_states(connection, impossible)
@@ -158,7 +178,8 @@ class Dependencies:
                 c.parent_id.in_(ids), c.state == int(EdgeState.OPEN)
             )
             found += [(row.child_id, _dependency(row)) for row in connection.execute(query)]
-        results = self._results(connection, [edge.parent_id for _, edge in found if edge.when is not None])
+        succeeded = [edge.parent_id for _, edge in found if edge.when and ended[edge.parent_id] is SUCCEEDED]
+        results = self._results(connection, succeeded)
         decided: dict[tuple[str, EdgeState], list[str]] = defaultdict(list)
         for child, edge in found:
             state = edge_state(edge, ended[edge.parent_id], results.get(edge.parent_id))
@@ -221,6 +242,10 @@ class Dependencies:
 
     # Reading
 
+    def read_results_by(self, open_text: OpenText) -> None:
+        """Read results by this function from now on."""
+        self.opener.open_text = open_text
+
     def parent_results(self, job_id: str) -> list[ParentResult]:
         """The parents of a job, in the order of their ids: the id, the name and the result of each, as JSON."""
         edges, jobs = self.tables.dependencies.c, self.tables.jobs.c
@@ -255,7 +280,7 @@ class Dependencies:
         found: dict[str, Any] = {}
         for ids in _chunks(sorted(set(parents))):
             for row in connection.execute(select(c.id, c.result).where(c.id.in_(ids), c.result.is_not(None))):
-                found[row.id] = _decoded(row.result)
+                found[row.id] = _decoded(self.opener.open_text(row.id, "result", row.result))
         return found
 
 
@@ -282,6 +307,11 @@ def _edge_rows(found: Sequence[Sequence[Any]]) -> list[EdgeRow]:
 
 
 def _decoded(text: str) -> Any:
+    if is_sealed(text):
+        # Nothing must be decided by what cannot be read.
+        key = key_of(text)
+        why = f"a job depends on a result that is encrypted with key {key}, and there are no keys here"
+        raise DecryptionFailed(why, key=key, missing=True)
     try:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeError):

@@ -147,9 +147,12 @@ class Insert:
         found += self._ids_having(connection, "id", [job.id for job in new]) if ids else []
         if not found:
             return []
-        jobs = self.tables.jobs
-        query = select(*rows.columns(jobs, rows.JOB_FIELDS)).where(jobs.c.id.in_(sorted(set(found))))
-        return read_jobs(self.dialect, connection, query)
+        jobs, ids_found = self.tables.jobs, sorted(set(found))
+        holding: list[Job] = []
+        for start in range(0, len(ids_found), CHUNK):
+            query = select(*rows.columns(jobs, rows.JOB_FIELDS)).where(jobs.c.id.in_(ids_found[start : start + CHUNK]))
+            holding += read_jobs(self.dialect, connection, query)
+        return holding
 
     def _ids_having(self, connection: Connection, column: str, values: Sequence[str]) -> list[str]:
         """The ids of the jobs that have one of these values in a unique column."""

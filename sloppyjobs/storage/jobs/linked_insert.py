@@ -6,7 +6,7 @@ that are to be replaced, in the order of their ids. Whoever ends a job has its r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from itertools import count
@@ -20,6 +20,7 @@ from sloppyjobs.domain.business_keys import Holder, Verdict, in_the_way, verdict
 from sloppyjobs.domain.dependencies import Readiness
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.domain.workflows import check_order
 from sloppyjobs.storage.batches.members import admit, batch_terms
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs import rows
@@ -31,6 +32,8 @@ from sloppyjobs.storage.jobs.lookup import possible_id, unknown
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.operators import JobState, Move, Step
 
+Begin = Callable[[Connection, datetime], None]
+"""Writes what new jobs are parts of."""
 Replaced = Mapping[str, JobState]
 """The jobs that are replaced, by the ids of the new ones."""
 
@@ -49,8 +52,14 @@ class LinkedInsert:
         self.transitions = transitions
         self.dependencies = dependencies
 
-    def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
-        """Write the jobs, all or none; a job whose key is taken is answered as its ``on_conflict`` says."""
+    def insert_jobs(
+        self, new: Sequence[NewJob], connection: Connection | None = None, *, whole: Begin | None = None
+    ) -> list[Job]:
+        """Write the jobs, all or none; a job whose key is taken is answered as its ``on_conflict`` says.
+
+        ``whole`` is called first, in the same transaction: the jobs are parts of what it writes. Then none of them may
+        be answered by another one: ``InvalidWorkflow``, and nothing is written.
+        """
         if connection is not None:
             self.dialect.refuse_caller(connection)
         self.database.ensure_schema(connection)
@@ -60,11 +69,13 @@ class LinkedInsert:
             self.dialect.ensure_begun(c)
             # A caller may go on after a refusal; then no key may be left behind without its job.
             with nullcontext() if connection is None else c.begin_nested():
-                return self.insert_all(c, new, rerun=next(runs) > 0)
+                return self.insert_all(c, new, whole, rerun=next(runs) > 0)
 
         return self.database.write(work, connection)
 
-    def insert_all(self, connection: Connection, new: Sequence[NewJob], *, rerun: bool) -> list[Job]:
+    def insert_all(
+        self, connection: Connection, new: Sequence[NewJob], whole: Begin | None = None, *, rerun: bool
+    ) -> list[Job]:
         """The same inside of a transaction; ``rerun``: an earlier run of it may have been committed."""
         now = self.database.now(connection)
         answers: dict[str, Job] = {}
@@ -72,15 +83,25 @@ class LinkedInsert:
             # An earlier run of this transaction may have been committed, although nobody was told.
             ours = {job.id for job in new}
             answers = {job.id: job for job in self.inserts.holders(connection, new, ids=True) if job.id in ours}
-        fresh = [job for job in new if job.id not in answers]
-        admit(self.database, connection, batch_terms(fresh))
-        for generation in _generations(fresh):
+        left = [job for job in new if job.id not in answers]
+        admit(self.database, connection, batch_terms(left))
+        if left and whole is not None:
+            whole(connection, now)
+            answers |= self._insert_part(connection, left, now, refuse=_refuse_existing)
+            return [answers[job.id] for job in new]
+        for generation in _generations(left):
             for part in _with_distinct_keys(generation):
                 answers |= self._insert_part(connection, part, now)
         return [answers[job.id] for job in new]
 
-    def _insert_part(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> dict[str, Job]:
-        """Jobs of which no two have the same business key."""
+    def _insert_part(
+        self,
+        connection: Connection,
+        new: Sequence[NewJob],
+        now: datetime,
+        refuse: Callable[[Mapping[str, Job]], None] = lambda _answers: None,
+    ) -> dict[str, Job]:
+        """Jobs of which no two have the same business key; ``refuse`` may raise because of jobs that are there."""
         known = {job.idempotency_key: job for job in self.inserts.holders(connection, new, ids=False)}
         answers = {
             job.id: as_existing(known[job.terms.idempotency_key])
@@ -91,12 +112,14 @@ class LinkedInsert:
         replaced = self._hold_replaced(connection, wanted)
         kept, taken_from = self._take_keys(connection, first_of_each_key(wanted), now)
         answers |= self._existing(connection, kept)
+        refuse(answers)
         replaced |= taken_from
         fresh = [_superseding(job, replaced) for job in wanted if job.id not in answers]
         edges = self.dependencies.prepare(connection, fresh) if any(job.terms.depends_on for job in fresh) else None
-        fresh = fresh if edges is None else [_waiting(job, edges) for job in fresh]
+        fresh = fresh if edges is None else [_placed(job, edges) for job in fresh]
         written = self.inserts.insert_all(connection, fresh, rerun=False) if fresh else []
         answers |= {job.id: found for job, found in zip(fresh, written, strict=True)}
+        refuse(answers)
         missed = [job.id for job, found in zip(fresh, written, strict=True) if found.id != job.id]
         if missed:
             # Somebody was faster with an idempotency key, whose job is the answer.
@@ -200,20 +223,34 @@ class LinkedInsert:
 
 
 def _generations(new: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
-    """The jobs in parts of which each depends only on jobs of earlier parts, or on jobs that are there already."""
+    """The jobs in parts of which each depends only on jobs of earlier parts, or on jobs that are there already.
+
+    All at once where none can be answered by another job, which their children would wait for in its place.
+    """
     here = {job.id for job in new}
     inside = {job.id: {edge.parent_id for edge in job.terms.depends_on} & here for job in new if job.terms.depends_on}
     if not any(inside.values()):
         yield new
         return
+    check_order(new)
+    if not any(job.terms.idempotency_key or job.terms.business_key for job in new):
+        yield new
+        return
     left, done = list(new), set[str]()
     while left:
         ready = [job for job in left if inside.get(job.id, set()) <= done]
-        if not ready:
-            raise errors.InvalidWorkflow("the jobs depend on each other in a circle: none of them could ever start")
         yield ready
         done |= {job.id for job in ready}
         left = [job for job in left if job.id not in done]
+
+
+def _refuse_existing(answers: Mapping[str, Job]) -> None:
+    """A graph is written whole: a job that is there already has its own parents."""
+    existing = next((job for job in answers.values() if job.existing), None)
+    if existing is not None:
+        raise errors.InvalidWorkflow(
+            f"a job of the workflow has a key that job {existing.id} has: a workflow is written whole, or not at all"
+        )
 
 
 def _with_distinct_keys(new: Iterable[NewJob]) -> Iterator[list[NewJob]]:
@@ -231,9 +268,13 @@ def _with_distinct_keys(new: Iterable[NewJob]) -> Iterator[list[NewJob]]:
     return iter(parts)
 
 
-def _waiting(new: NewJob, edges: PreparedEdges) -> NewJob:
-    ready = edges.readiness.get(new.id, Readiness.READY) is Readiness.READY
-    return new if ready else replace(new, terms=replace(new.terms, waits=True))
+def _placed(new: NewJob, edges: PreparedEdges) -> NewJob:
+    """The job with what its edges, and those of others to it, say of it."""
+    waits = edges.readiness.get(new.id, Readiness.READY) is not Readiness.READY
+    awaited = new.id in edges.awaited
+    if not waits and not awaited:
+        return new
+    return replace(new, terms=replace(new.terms, waits=waits, awaited=awaited))
 
 
 def _superseding(new: NewJob, replaced: Replaced) -> NewJob:

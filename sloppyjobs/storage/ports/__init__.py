@@ -7,11 +7,13 @@ Code above ``sloppyjobs.storage`` names nothing else of it. A new store is judge
 |---|---|
 | producers and workers | ``jobs.py``, values in ``claims.py`` |
 | jobs that wait for others | ``dependencies.py`` |
+| named graphs of jobs | ``workflows.py`` |
 | jobs that are counted together | ``batches.py`` |
 | the scheduler | ``scheduling.py``, values in ``schedules.py`` |
 | pages | ``pages.py``, values in ``reads.py`` |
 | operators, and upkeep | ``commands.py``, values in ``operators.py`` |
 | the archive | ``archive.py`` |
+| payloads that are changed | ``patches.py`` |
 | the conformance suite and diagnosis | ``inspection.py``, values in ``records.py`` and ``findings.py`` |
 
 ``Store`` in ``store.py`` says which of them a whole store has, and under which names.
@@ -61,8 +63,10 @@ from sloppyjobs.storage.ports.pages import (
     RecentRunPort,
     SearchPort,
 )
+from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
 from sloppyjobs.storage.ports.store import Store
+from sloppyjobs.storage.ports.workflows import WorkflowPort
 from sloppyjobs.storage.unavailable import DatabaseError, may_recover
 from sloppyjobs.storage.watcher import Watcher
 
@@ -95,6 +99,7 @@ __all__ = [
     "LockPort",
     "LogPort",
     "OverviewPort",
+    "PayloadPort",
     "ReadPort",
     "RecentRunPort",
     "Redaction",
@@ -111,6 +116,7 @@ __all__ = [
     "Turns",
     "Watcher",
     "WorkerPort",
+    "WorkflowPort",
     "answer_timeout",
     "may_recover",
     "on_behalf_of_task",

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from sloppyjobs.domain.model import Claim, Job, NewJob, Settlement, WorkerInfo
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.ports.claims import ClaimRequest, Fence, Sweep, Turns
+from sloppyjobs.storage.ports.workflows import WorkflowPort
 from sloppyjobs.storage.watcher import Watcher
 
 CallerConnection = Any
@@ -177,6 +178,11 @@ class CallerStore(EnqueuePort, Protocol):
     @property
     def redactions(self) -> RedactionPort:
         """The secret keys of jobs."""
+        ...
+
+    @property
+    def workflows(self) -> WorkflowPort:
+        """Named graphs of jobs."""
         ...
 
 

@@ -40,7 +40,9 @@ from sloppyjobs.storage.ports.pages import (
     RecentRunPort,
     SearchPort,
 )
+from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.workflows import WorkflowPort
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -65,6 +67,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def logs(self) -> LogPort: ...
     @property
     def dependencies(self) -> DependencyPort: ...
+    @property
+    def workflows(self) -> WorkflowPort: ...
     @property
     def batches(self) -> BatchPort: ...
 
@@ -100,6 +104,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def archive(self) -> ArchivePort: ...
     @property
     def audit(self) -> AuditPort: ...
+    @property
+    def payloads(self) -> PayloadPort: ...
     @property
     def retry_runs(self) -> RetryRunPort: ...
     @property

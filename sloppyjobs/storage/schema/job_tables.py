@@ -43,6 +43,7 @@ def jobs(prefix: str, metadata: MetaData, style: TableStyle) -> None:
         ("correlation", ("correlation_id", "created_at", "id"), "correlation_id IS NOT NULL"),
         ("batch", ("batch_id", "created_at", "id"), "batch_id IS NOT NULL"),
         ("business_key", ("business_key", "created_at", "id"), "business_key IS NOT NULL"),
+        ("workflow", ("workflow_id", "status", "id"), "workflow_id IS NOT NULL"),
         ("dead", ("error_type", "error_frame", "name", "created_at", "id"), style.status_in("dead")),
     ):
         partial_index(jobs, style, f"ix_{prefix}jobs_{suffix}", columns, where)
@@ -131,6 +132,33 @@ def dependencies(prefix: str, metadata: MetaData) -> None:
         Column("state", SmallInteger, nullable=False),
     )
     Index(f"ix_{prefix}job_dependencies_parent", edges.c.parent_id, edges.c.state, edges.c.child_id)
+
+
+def workflows(prefix: str, metadata: MetaData) -> None:
+    """Named graphs of jobs."""
+    workflows = Table(
+        f"{prefix}job_workflows",
+        metadata,
+        Column("id", ByteText, primary_key=True),
+        Column("name", ByteText, nullable=False),
+        # ``open`` until it has ended for good; then how, when, and how many of its jobs had which status.
+        Column("status", Word, nullable=False),
+        Column("jobs", Integer, nullable=False),
+        Column("edges", Integer, nullable=False),
+        Column("correlation_id", KeyText),
+        Column("metadata", LongText),
+        Column("counts", LongText),
+        Column("created_at", Instant, nullable=False),
+        Column("finished_at", Instant),
+        Column("cancelled_at", Instant),
+        Column("cancelled_by", KeyText),
+        Column("cancel_reason", LongText),
+    )
+    c = workflows.c
+    Index(f"ix_{prefix}job_workflows_created", c.created_at, c.id)
+    Index(f"ix_{prefix}job_workflows_status", c.status, c.created_at, c.id)
+    Index(f"ix_{prefix}job_workflows_name", c.name, c.created_at, c.id)
+    Index(f"ix_{prefix}job_workflows_correlation", c.correlation_id, c.created_at, c.id)
 
 
 def logs(prefix: str, metadata: MetaData) -> None:

@@ -24,6 +24,7 @@ _BUILDERS = (
     job_tables.expiries,
     job_tables.tags,
     job_tables.dependencies,
+    job_tables.workflows,
     batch_tables.batches,
     batch_tables.batch_members,
     batch_tables.batch_counts,
@@ -142,6 +143,11 @@ class Tables:
     def dependencies(self) -> Table:
         """Jobs that wait for other jobs."""
         return self._table("job_dependencies")
+
+    @property
+    def workflows(self) -> Table:
+        """Named graphs of jobs."""
+        return self._table("job_workflows")
 
     @property
     def batches(self) -> Table:

@@ -1,9 +1,12 @@
-"""What stores promise of business keys, replaced jobs, expiry, tags, dependencies, batches and versions."""
+"""What stores promise of keys, replaced jobs, expiry, tags, dependencies, workflows, batches and patches."""
 
 from sloppyjobs.testing.conformance.batching import *  # noqa: F403
 from sloppyjobs.testing.conformance.business_keys import *  # noqa: F403
 from sloppyjobs.testing.conformance.depending import *  # noqa: F403
+from sloppyjobs.testing.conformance.encrypting import *  # noqa: F403
 from sloppyjobs.testing.conformance.expiring import *  # noqa: F403
 from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
+from sloppyjobs.testing.conformance.flowing import *  # noqa: F403
+from sloppyjobs.testing.conformance.patching import *  # noqa: F403
 from sloppyjobs.testing.conformance.tagging import *  # noqa: F403
 from sloppyjobs.testing.conformance.versions import *  # noqa: F403

@@ -129,6 +129,9 @@ class MariaDbStyle(TableStyle):
         """Led by the generated column, and without the id: InnoDB adds the primary key to every index."""
         if where == self.queued_list:
             return None  # the list of all other jobs has them too
+        if where == "workflow_id IS NOT NULL":
+            # It holds plain jobs too, and these must not move in it.
+            columns = tuple(column for column in columns if column != "status")
         mark, equals, _ = where.partition(" = 1")
         led = (mark, *columns) if equals else columns
         return IndexForm(led[:-1] if led[-1] == "id" else led)

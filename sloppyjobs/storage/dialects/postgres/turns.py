@@ -70,17 +70,20 @@ class PostgresClaims(Claims):
             turns.close()
 
     def send(self, *calls: Call) -> SentTransactions:
-        """Send these calls together on a connection of their own, each as a transaction."""
+        """Send these calls together on a connection of their own, each as a transaction.
+
+        What stands in a pipeline before a sync is a transaction, without words for its beginning and its end.
+        """
         with ExitStack() as stack:
             driver = stack.enter_context(self._pool.checkout()).driver
-            stack.enter_context(driver.pipeline())
-            cursors = []
+            pipeline = stack.enter_context(driver.pipeline())
+            cursors: list[Any] = []
             for statement, values in calls:
-                driver.execute("BEGIN")
+                if cursors:
+                    pipeline.sync()
                 driver.execute(statements.PLAN_BY_INDEX, prepare=True)
                 cursors.append(taking_arrays(driver.cursor(binary=True)))
                 cursors[-1].execute(statement, values, prepare=True)
-                driver.execute("COMMIT")
             return SentTransactions(stack.pop_all(), cursors)
 
     def settled(self, sent: SentTransactions | None, settlements: Sequence[Settlement]) -> set[str]:

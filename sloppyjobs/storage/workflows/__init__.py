@@ -1,0 +1,1 @@
+"""Named graphs of jobs: written whole, read in bounds, commanded as one."""

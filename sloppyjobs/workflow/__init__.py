@@ -1,0 +1,1 @@
+"""What jobs are together: graphs of jobs that are written as one."""
