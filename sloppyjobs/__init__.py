@@ -22,9 +22,10 @@ _NAMES = {
     "enqueue.definitions": "Cancel Definition RetryLater Snooze",
     "enqueue.option_types": "EnqueueOptions",
     "errors": "BatchClosed DecryptionFailed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption"
-    " InvalidPayload InvalidSchedule InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict"
-    " LeaseExpired LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch StaleLease"
-    " StorageUnavailable UnknownBatch UnknownJob UnknownQueue UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
+    " InvalidPayload InvalidSchedule InvalidStep InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout"
+    " KeyConflict LeaseExpired LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch"
+    " SignalTimeout StaleLease StorageUnavailable Suspension UnknownBatch UnknownJob UnknownQueue UnknownSchedule"
+    " UnknownWorkflow UpcastFailed WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",
@@ -32,7 +33,7 @@ _NAMES = {
     "schedules.occurrences": "Recurring",
     "storage.clock": "FakeClock",
     "views": "Page",
-    "worker": "Context Signal Worker",
+    "worker": "AsyncContext Context Signal Worker",
     "workflow.flows": "Flow",
 }
 _HOME = {name: f"sloppyjobs.{module}" for module, names in _NAMES.items() for name in names.split()}

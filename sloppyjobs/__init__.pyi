@@ -31,6 +31,7 @@ from sloppyjobs.errors import HandlerFailed as HandlerFailed
 from sloppyjobs.errors import InvalidOption as InvalidOption
 from sloppyjobs.errors import InvalidPayload as InvalidPayload
 from sloppyjobs.errors import InvalidSchedule as InvalidSchedule
+from sloppyjobs.errors import InvalidStep as InvalidStep
 from sloppyjobs.errors import InvalidTransition as InvalidTransition
 from sloppyjobs.errors import InvalidWorkflow as InvalidWorkflow
 from sloppyjobs.errors import JobAborted as JobAborted
@@ -43,8 +44,10 @@ from sloppyjobs.errors import PayloadNewer as PayloadNewer
 from sloppyjobs.errors import ReadTimeout as ReadTimeout
 from sloppyjobs.errors import SchemaMissing as SchemaMissing
 from sloppyjobs.errors import SchemaVersionMismatch as SchemaVersionMismatch
+from sloppyjobs.errors import SignalTimeout as SignalTimeout
 from sloppyjobs.errors import StaleLease as StaleLease
 from sloppyjobs.errors import StorageUnavailable as StorageUnavailable
+from sloppyjobs.errors import Suspension as Suspension
 from sloppyjobs.errors import UnknownBatch as UnknownBatch
 from sloppyjobs.errors import UnknownJob as UnknownJob
 from sloppyjobs.errors import UnknownQueue as UnknownQueue
@@ -61,6 +64,7 @@ from sloppyjobs.retention import Retention as Retention
 from sloppyjobs.schedules.occurrences import Recurring as Recurring
 from sloppyjobs.storage.clock import FakeClock as FakeClock
 from sloppyjobs.views import Page as Page
+from sloppyjobs.worker import AsyncContext as AsyncContext
 from sloppyjobs.worker import Context as Context
 from sloppyjobs.worker import Signal as Signal
 from sloppyjobs.worker import Worker as Worker

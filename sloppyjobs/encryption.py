@@ -19,6 +19,7 @@ import msgspec
 from sloppyjobs.domain.model import Claim, Job, NewJob
 from sloppyjobs.domain.payload import decode
 from sloppyjobs.domain.sealed import Sealed, data_of, envelope, is_sealed, key_of
+from sloppyjobs.domain.steps import StepKind
 from sloppyjobs.errors import DecryptionFailed, DriverMissing, InvalidOption
 
 KEYS_VARIABLE = "SLOPPYJOBS_ENCRYPTION_KEYS"
@@ -28,6 +29,11 @@ NONCE_BYTES = 12
 PAYLOAD, RESULT, LOG, SCHEDULE, STEP, SIGNAL = "payload", "result", "log", "schedule", "step", "signal"
 """What a text is, which is a part of what it is encrypted for."""
 _ACCEPTED = "must be 32 bytes, or their base64 text as `sloppyjobs generate-key` prints it"
+
+
+def sealed_as(kind: StepKind) -> str:
+    """What the result of a step, or the value of a signal, is encrypted as."""
+    return SIGNAL if kind is StepKind.SIGNAL else STEP
 
 
 class Keyring:

@@ -178,6 +178,28 @@ class InvalidWorkflow(JobsError):
     code = PREFIX + "INVALID_WORKFLOW"
 
 
+class InvalidStep(JobsError):
+    """A step cannot be kept or used: its name was used before in the attempt, its result does not fit, or the job has
+    too many.
+    """
+
+    code = PREFIX + "INVALID_STEP"
+
+
+class SignalTimeout(JobsError, TimeoutError):
+    """Raised by ``ctx.wait_for`` when the signal has not come in time. An attempt that ends with it is not retried."""
+
+    code = PREFIX + "SIGNAL_TIMEOUT"
+
+
+class Suspension(BaseException):
+    """Leaves a handler that sleeps or waits for a signal: its attempt ends here, and another one goes on later.
+
+    It is no ``Exception``, so that ``except Exception`` lets it pass. A handler that catches it all the same is
+    suspended when it ends, whatever it returns or raises.
+    """
+
+
 class DecryptionFailed(JobsError):
     """What is stored is encrypted and cannot be read: its key is not here, or it was changed.
 

@@ -25,6 +25,7 @@ from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, EnqueueOptions, Item, Moment, Parents
 from sloppyjobs.enqueue.request import NewJobs, connection_of, inherited_options
+from sloppyjobs.enqueue.signalling import Signalling
 from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
 from sloppyjobs.ids import Ids
 from sloppyjobs.internals import Internals
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs):
+class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, Signalling):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with

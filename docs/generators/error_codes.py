@@ -58,6 +58,10 @@ ADVICE = {
     "InvalidTransition": "Look at the job again: it has moved on since.",
     "Expired": "Nothing: the job was not to be run late. Give it more time with a longer `expires`, or add workers.",
     "InvalidWorkflow": "Name jobs that exist, fewer of them, and no circle.",
+    "InvalidStep": "Give each step of a handler a name of its own, and return what fits. Where a stored"
+    " result does not fit a changed function, rename the step, or convert the old form.",
+    "SignalTimeout": "Nothing, where the handler catches it. Otherwise the job is dead: a retry waits"
+    " for the signal anew.",
     "KeyConflict": "Wait for the job that has the key, or cancel it; or enqueue with another `on_conflict`.",
     "DecryptionFailed": "Add the key that the text names to the keyring and retry. If the text was changed, restore the"
     " row, or delete the job.",

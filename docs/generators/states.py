@@ -72,6 +72,7 @@ WAYS = {
     (Status.PAUSED, Status.RETRYING): Way("e", "w", operator=True, both=True),
     (Status.RETRYING, Status.QUEUED): Way("s0.2", "n0.9", ((560, 170), (500, 160))),
     (Status.QUEUED, Status.PROCESSING): Way("e", "w"),
+    (Status.PROCESSING, Status.WAITING): Way("s0.3", "s0.2", ((540, 268), (60, 268))),
     (Status.PROCESSING, Status.SUCCEEDED): Way("s0.75", "w", ((620, 350), (660, 350))),
     (Status.PROCESSING, Status.FAILED): Way("e", "w"),
     (Status.FAILED, Status.RETRYING): Way("n", "e", ((760, 130), (720, 105))),

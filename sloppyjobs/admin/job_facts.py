@@ -9,10 +9,11 @@ from typing import NamedTuple
 from sloppyjobs import errors
 from sloppyjobs.admin.workers import live_workers, worker_view
 from sloppyjobs.domain.model import Job
-from sloppyjobs.domain.states import Status
+from sloppyjobs.domain.states import Status, WaitingFor
 from sloppyjobs.storage.ports import Store, reads
 from sloppyjobs.storage.ports.dependencies import EdgeRow
 from sloppyjobs.storage.ports.reads import Count
+from sloppyjobs.storage.ports.steps import StepRow
 from sloppyjobs.views import CappedCount, WorkerView
 
 PARENTS = 50
@@ -62,6 +63,11 @@ class Facts(NamedTuple):
     last_event: LastEvent | None = None
     parents: Sequence[EdgeRow] = ()
     """The jobs that it waits for, those first that have not ended as it needs; without a name where it is hidden."""
+    waits: Sequence[StepRow] = ()
+    """The sleep, or the signal, that a suspended job waits for."""
+
+
+_SUSPENDED = (WaitingFor.SLEEP, WaitingFor.SIGNAL)
 
 
 def facts_about(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None = None) -> Facts:
@@ -93,6 +99,7 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
             edge if scope is None or edge.queue in scope else edge._replace(job_id="", name="")
             for edge in (storage.dependencies.neighbours(job.id, PARENTS).parents if waits else ())
         ],
+        storage.steps.waits(job.id) if waits and job.waiting_for in _SUSPENDED else (),
     )
 
 

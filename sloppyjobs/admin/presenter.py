@@ -101,8 +101,12 @@ class Presenter:
         return summary(self.redactor(job.name), text)
 
     def _json(self, job: Job, what: str, stored: str) -> Preview:
+        return self.preview(job.name, job.id, what, stored)
+
+    def preview(self, name: str, job_id: str, what: str, stored: str) -> Preview:
+        """What may be shown of stored JSON of a job: a result, the value of a signal …"""
         try:
-            return self.redactor(job.name).json(self._sealing.open(job.id, what, stored))
+            return self.redactor(name).json(self._sealing.open(job_id, what, stored))
         except DecryptionFailed as error:
             return encrypted_preview(error)
 
@@ -110,7 +114,7 @@ class Presenter:
         fields = {name: getattr(job, name) for name in _SHOWN_AS_IS}
         fields |= {name: self.text(job.name, getattr(job, name)) for name in _SHOWN_REDACTED}
         tags = tuple(self.redactor(job.name).text(tag) for tag in job.tags)
-        return {**fields, "tags": tags, "actions": actions_for(job.status)}
+        return {**fields, "tags": tags, "actions": actions_for(job.status, job.waiting_for)}
 
     def attempt(self, name: str, attempt: Attempt) -> AttemptView:
         """An attempt with its error redacted."""

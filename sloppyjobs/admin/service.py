@@ -29,6 +29,7 @@ from sloppyjobs.admin.queues import QueueAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
 from sloppyjobs.admin.search import FindAdmin
 from sloppyjobs.admin.sentences import Write, plain
+from sloppyjobs.admin.steps import StepAdmin
 from sloppyjobs.admin.summaries import queue_views, stats
 from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
@@ -82,6 +83,7 @@ class Admin(
     ThrottleAdmin,
     FormAdmin,
     FindAdmin,
+    StepAdmin,
 ):
     """Reads and commands for operators. Get it as ``jobs.admin``.
 
@@ -241,7 +243,7 @@ class Admin(
     @staticmethod
     def actions(job: JobRow | Status | str) -> tuple[str, ...]:
         """The commands that the state machine allows for a job or a status, by the names of the methods."""
-        return actions_for(status_of(job))
+        return actions_for(status_of(job), getattr(job, "waiting_for", None))
 
     # Commands on many jobs
 

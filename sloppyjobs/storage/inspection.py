@@ -23,6 +23,7 @@ from sloppyjobs.storage.ports.records import (
     LockRecord,
     LogRecord,
     QueueRecord,
+    StepRecord,
     WorkerRecord,
 )
 
@@ -103,6 +104,11 @@ class SqlInspection:
         """Every log line, oldest first."""
         return self._read(LogRecord, self._tables.logs, self._tables.logs.c.id)
 
+    def steps(self) -> list[StepRecord]:
+        """Every step, sleep and signal, by job."""
+        table = self._tables.steps
+        return self._read(StepRecord, table, table.c.job_id, table.c.place, table.c.kind, table.c.name)
+
     def counters(self) -> list[CounterRecord]:
         """The counters, by minute and shard."""
         table = self._tables.stats
@@ -145,6 +151,11 @@ class SqlInspection:
         """Change a schedule's row."""
         self._set(self._tables.recurring, self._tables.recurring.c.name, name, values)
 
+    def set_step(self, job_id: str, name: str, **values: Any) -> None:
+        """Change a step of a job."""
+        table = self._tables.steps
+        self._set(table, table.c.name, name, values, table.c.job_id == job_id)
+
     def cancel(self, job_id: str) -> None:
         """Cancel a job."""
         self._storage.database.write(
@@ -158,9 +169,9 @@ class SqlInspection:
         with self._storage.engine.connect() as connection:
             return [record(*row) for row in connection.execute(query)]
 
-    def _set(self, table: Table, key: Column[Any], value: str, values: dict[str, Any]) -> None:
+    def _set(self, table: Table, key: Column[Any], value: str, values: dict[str, Any], *where: Any) -> None:
         with _refusals(), self._storage.database.writing() as connection:
-            changed = connection.execute(update(table).where(key == value).values(values)).rowcount
+            changed = connection.execute(update(table).where(key == value, *where).values(values)).rowcount
         if changed != 1:
             raise LookupError(value)
 

@@ -37,6 +37,9 @@ from sloppyjobs.storage.jobs.leases import Leases
 from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
 from sloppyjobs.storage.jobs.logs import JobLogs
 from sloppyjobs.storage.jobs.lookup import JobLookup
+from sloppyjobs.storage.jobs.signals import Signals
+from sloppyjobs.storage.jobs.steps import Steps
+from sloppyjobs.storage.jobs.suspended import Suspended
 from sloppyjobs.storage.jobs.sweep import Sweeper
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.jobs.unanswered import Unanswered
@@ -98,14 +101,16 @@ class SqlStore:
         self.lookup = JobLookup(database)
         self.deaths = Deaths(database)
         self.transitions = Transitions(database, self.deaths, followups)
-        self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, Expiries(database, self.transitions))
+        self.steps = Steps(database)
+        self.suspended = Suspended(database, self.transitions)
+        self.suspended.note_first(followups)
+        expiries = Expiries(database, self.transitions)
+        self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, expiries, self.suspended)
         self.keys = Keys(database)
         self.keys.follow(followups)
         self.dependencies = Dependencies(database, self.transitions, keyset, self.opener)
         self.dependencies.follow(followups)
-        self.batch_rows = BatchRows(database, keyset)
-        self.batches = Batches(database, self.batch_rows, self.inserts)
-        BatchMembers(database, self.batches.end_over).follow(followups)
+        self.suspended.follow(followups)
         self.linked_inserts = LinkedInsert(database, self.inserts, self.keys, self.transitions, self.dependencies)
         self.commands = Commands(database, self.transitions, self.lookup)
         self.callers = Callers(self)
@@ -119,12 +124,13 @@ class SqlStore:
         self.lists = JobLists(database, keyset, self.lookup)
         self.history = History(database)
         self.audit = Audit(database, self.commands, keyset, self.inserts)
+        self.signals = Signals(database, self.suspended, self.keys, self.audit)
         self.payloads = Payloads(database, self.audit)
         self.archive = Archive(database, keyset, self.audit, self.inserts, self.linked_inserts)
-        self.batch_commands = BatchCommands(database, self.batches, self.batch_rows, self.commands, self.audit)
+        self._compose_batches(keyset, followups)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
-        self.cleanup = Cleanup(database, self.retention, self.dependencies)
+        self.cleanup = Cleanup(database, self.retention, self.dependencies, self.suspended)
         self.workflows = Workflows(database, keyset, self.linked_inserts, self.commands, self.audit, self.retention)
         self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(
@@ -138,6 +144,17 @@ class SqlStore:
             self.dead_groups,
         )
         self.overview = Overview(database, counts, keyset)
+        self._compose_schedules(keyset)
+
+    def _compose_batches(self, keyset: Keyset, followups: Followups) -> None:
+        database = self.database
+        self.batch_rows = BatchRows(database, keyset)
+        self.batches = Batches(database, self.batch_rows, self.inserts)
+        self.batch_commands = BatchCommands(database, self.batches, self.batch_rows, self.commands, self.audit)
+        BatchMembers(database, self.batches.end_over).follow(followups)
+
+    def _compose_schedules(self, keyset: Keyset) -> None:
+        database = self.database
         self.recent_runs = RecentRuns(database, keyset)
         self.firing = ScheduleFiring(database, self.inserts)
         self.schedules = Schedules(database, self.firing, self.inserts, self.audit)

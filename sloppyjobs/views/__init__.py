@@ -17,6 +17,7 @@ from sloppyjobs.views.job import (
     JobView,
     LogView,
     Reason,
+    StepView,
 )
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
@@ -57,6 +58,7 @@ __all__ = [
     "Stats",
     "StatsBucket",
     "StatusCount",
+    "StepView",
     "Unhandled",
     "WorkerView",
     "WorkflowGraphView",

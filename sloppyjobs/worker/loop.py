@@ -36,7 +36,7 @@ TURN_LIMIT = 500
 SWEEP_SECONDS = 0.05
 """Under load, leases and due times are looked at no more often than this."""
 
-_DUE_LATER = (Status.RETRYING, Status.SCHEDULED)
+_DUE_LATER = (Status.RETRYING, Status.SCHEDULED, Status.WAITING)
 
 
 class WorkerLoop:

@@ -16,7 +16,7 @@ from sloppyjobs.enqueue.definitions import Definition, Handler
 from sloppyjobs.errors import DecryptionFailed
 from sloppyjobs.observe import traces
 from sloppyjobs.storage.ports.claims import Fence
-from sloppyjobs.worker.context import Context, Reports, Signal
+from sloppyjobs.worker.context import AsyncContext, Context, Reports, Signal
 
 _lock = threading.Lock()
 
@@ -28,7 +28,7 @@ class Task(msgspec.Struct, eq=False, gc=False):
     definition: Definition
     handler: Handler | None
     signal: Signal
-    context: Context
+    context: Context | AsyncContext
     trace: Mapping[str, str] | None = None
     claimed_at: float = msgspec.field(default_factory=time.monotonic)
     started: float | None = None
@@ -61,7 +61,7 @@ class Task(msgspec.Struct, eq=False, gc=False):
             claim = msgspec.structs.replace(claim, job=traces.without_trace(claim.job))
         signal = Signal()
         handler = definition.handler if wrap is None else wrap(definition)
-        context = Context(claim, signal, reports)
+        context = _context(definition)(claim, signal, reports)
         return cls(claim, definition, handler, signal, context, trace, sealing=sealing, unreadable=unreadable)
 
     @property
@@ -117,3 +117,7 @@ class Task(msgspec.Struct, eq=False, gc=False):
         if timeout is None:
             return None
         return (self.started if self.started is not None else time.monotonic()) + timeout + self.grace
+
+
+def _context(definition: Definition) -> type[Context] | type[AsyncContext]:
+    return AsyncContext if definition.isolation == "async" else Context

@@ -147,7 +147,8 @@ class Worker:
     def run_until_idle(self) -> Counter[str]:
         """Passes until nothing is due, what handlers enqueue included; returns how many attempts had which outcome.
 
-        Outcomes are those of the metrics: ``succeeded``, ``retrying``, ``dead``, ``cancelled``, ``snoozed``.
+        Outcomes are those of the metrics: ``succeeded``, ``retrying``, ``dead``, ``cancelled``, ``snoozed``,
+        ``suspended``.
         """
         ended: Counter[str] = Counter()
         while passed := self._pass():

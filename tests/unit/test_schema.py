@@ -114,6 +114,7 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
     of_archive = " ON sloppy_job_archive" if on_mariadb else ""
     with empty.database.writing() as connection:
         for statement in (
+            "DROP TABLE sloppy_job_steps",
             "DROP TABLE sloppy_job_workflows",
             f"DROP INDEX ix_sloppy_jobs_workflow{of_jobs}",
             *(

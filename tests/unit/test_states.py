@@ -32,7 +32,7 @@ from sloppyjobs.domain.states import (
 TABLE = """
 | scheduled | queued, cancelled, paused |
 | queued | processing, cancelled, deleted, paused |
-| processing | succeeded, failed, cancelled |
+| processing | succeeded, failed, cancelled, waiting |
 | failed | retrying, dead, queued |
 | retrying | queued, cancelled, paused |
 | dead | queued, deleted |

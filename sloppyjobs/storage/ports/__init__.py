@@ -7,6 +7,7 @@ Code above ``sloppyjobs.storage`` names nothing else of it. A new store is judge
 |---|---|
 | producers and workers | ``jobs.py``, values in ``claims.py`` |
 | jobs that wait for others | ``dependencies.py`` |
+| steps, sleeps and signals of handlers | ``steps.py`` |
 | named graphs of jobs | ``workflows.py`` |
 | jobs that are counted together | ``batches.py`` |
 | the scheduler | ``scheduling.py``, values in ``schedules.py`` |
@@ -65,6 +66,7 @@ from sloppyjobs.storage.ports.pages import (
 )
 from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.steps import SignalPort, StepPort
 from sloppyjobs.storage.ports.store import Store
 from sloppyjobs.storage.ports.workflows import WorkflowPort
 from sloppyjobs.storage.unavailable import DatabaseError, may_recover
@@ -111,6 +113,8 @@ __all__ = [
     "SchemaPort",
     "SearchPort",
     "SettlePort",
+    "SignalPort",
+    "StepPort",
     "Store",
     "ThrottlePort",
     "Turns",

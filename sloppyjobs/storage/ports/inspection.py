@@ -17,6 +17,7 @@ from sloppyjobs.storage.ports.records import (
     LockRecord,
     LogRecord,
     QueueRecord,
+    StepRecord,
     WorkerRecord,
 )
 
@@ -98,6 +99,10 @@ class Inspection(Protocol):
         """Every log line, oldest first."""
         ...
 
+    def steps(self) -> list[StepRecord]:
+        """Every step, sleep and signal, by job."""
+        ...
+
     def counters(self) -> list[CounterRecord]:
         """The counters of settlements, by minute."""
         ...
@@ -124,6 +129,10 @@ class Inspection(Protocol):
 
     def set_schedule(self, name: str, **values: Any) -> None:
         """Change a schedule behind the library's back."""
+        ...
+
+    def set_step(self, job_id: str, name: str, **values: Any) -> None:
+        """Change a step of a job behind the library's back."""
         ...
 
     def cancel(self, job_id: str) -> None:

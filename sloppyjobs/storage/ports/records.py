@@ -166,3 +166,17 @@ class ArchiveRecord(NamedTuple):
     job: JobRecord
     archived_at: datetime
     history: str
+
+
+class StepRecord(NamedTuple):
+    """The row of a step, a sleep or a signal."""
+
+    job_id: str
+    kind: str
+    name: str
+    state: str
+    attempt_number: int
+    created_at: datetime
+    finished_at: datetime | None = None
+    wake_at: datetime | None = None
+    result: str | None = None

@@ -42,6 +42,7 @@ from sloppyjobs.storage.ports.pages import (
 )
 from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.steps import SignalPort, StepPort
 from sloppyjobs.storage.ports.workflows import WorkflowPort
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def logs(self) -> LogPort: ...
     @property
     def dependencies(self) -> DependencyPort: ...
+    @property
+    def steps(self) -> StepPort: ...
+    @property
+    def signals(self) -> SignalPort: ...
     @property
     def workflows(self) -> WorkflowPort: ...
     @property

@@ -41,6 +41,7 @@ _STYLED_BUILDERS = (
     service_tables.redactions,
     service_tables.recurring,
     job_tables.events,
+    job_tables.steps,
     job_tables.archive,
 )
 
@@ -143,6 +144,11 @@ class Tables:
     def dependencies(self) -> Table:
         """Jobs that wait for other jobs."""
         return self._table("job_dependencies")
+
+    @property
+    def steps(self) -> Table:
+        """Steps, sleeps and signals of jobs, by name."""
+        return self._table("job_steps")
 
     @property
     def workflows(self) -> Table:

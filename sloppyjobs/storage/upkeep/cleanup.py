@@ -18,6 +18,7 @@ from sloppyjobs.storage.batches.mending import mend
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.dependencies import Dependencies
+from sloppyjobs.storage.jobs.suspended import Suspended
 from sloppyjobs.storage.reads.keyset import Scan
 from sloppyjobs.storage.upkeep.retention import Retention
 
@@ -33,12 +34,15 @@ class Cleanup:
 
     _rolled_until: datetime | None = None
 
-    def __init__(self, database: Database, retention: Retention, dependencies: Dependencies) -> None:
+    def __init__(
+        self, database: Database, retention: Retention, dependencies: Dependencies, suspended: Suspended
+    ) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.retention = retention
         self.dependencies = dependencies
+        self.suspended = suspended
 
     def remove_stats(self, before: datetime, limit: int) -> int:
         """Remove the oldest counters of before an instant."""
@@ -120,16 +124,20 @@ class Cleanup:
         return self.database.write(work) if keys else 0
 
     def release_waiting(self, limit: int) -> int:
-        """Look again at jobs that wait for others, and let those go on that need not; how many it was.
+        """Look again at jobs that wait for others or are suspended, and let those go on that need not; how many.
 
-        The step that ends a parent does it. This is for what somebody has changed by hand, and for clusters whose
-        servers do not see each other's locks.
+        The step that ends a parent does it, and so does whoever sends a signal. This is for what somebody has changed
+        by hand, and for clusters whose servers do not see each other's locks.
         """
         c = self.tables.jobs.c
         scan = Scan((literal_column(self.tables.style.in_list(Status.WAITING)),), (c.created_at, c.id))
         keys, _ = self.retention.continue_scan("waiting", scan, limit)
         ids = [key[-1] for key in keys]
-        return self.database.write(lambda connection: self.dependencies.release(connection, ids)) if ids else 0
+
+        def work(connection: Connection) -> int:
+            return self.dependencies.release(connection, ids) + self.suspended.release(connection, ids)
+
+        return self.database.write(work) if ids else 0
 
     def mend_batches(self, limit: int) -> int:
         """Look again at jobs that batches wait for, and remove the rows of those that have ended; how many it was.

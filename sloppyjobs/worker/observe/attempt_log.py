@@ -187,6 +187,8 @@ class AttemptLog:
                 return "job %s (%s) succeeded in attempt %d of %d after %s", (*identity, *numbers, took)
             case "snoozed":
                 return "job %s (%s) asks to be called again in %s", (*identity, _seconds(decision.delay))
+            case "suspended":
+                return "job %s (%s) %s", (*identity, one_line(decision.message or ""))
             case "cancelled":
                 reason = self._texts.line(job.name, decision.message or "")
                 return "job %s (%s) was cancelled by its handler: %s", (*identity, reason)
@@ -232,7 +234,7 @@ def _level(ended: Ended, outcome: str) -> int:
             return logging.ERROR
         case "retrying" | "lost":
             return logging.WARNING
-        case "snoozed" | "cancelled":
+        case "snoozed" | "cancelled" | "suspended":
             return logging.INFO
         case "released" if ended.settlement.run_seconds is not None:
             return logging.INFO

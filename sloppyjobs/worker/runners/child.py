@@ -15,6 +15,7 @@ from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.payload import decode
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.states import Outcome
+from sloppyjobs.domain.steps import Answer, Kept, StepKind
 from sloppyjobs.enqueue.definitions import Definition, Handler
 from sloppyjobs.enqueue.upcasts import Upcast
 from sloppyjobs.internals import internals
@@ -187,6 +188,18 @@ class _MessageReports:
     def parents(self, claim: Claim) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self._client.call((claim.id, claim.attempt), "parents")
         return found
+
+    def known_steps(self, claim: Claim) -> Sequence[Kept]:
+        found: Sequence[Kept] = self._client.call((claim.id, claim.attempt), "known_steps")
+        return found
+
+    def keep_step(self, claim: Claim, name: str, result: str, seconds: float, place: int) -> bool:
+        return bool(self._client.call((claim.id, claim.attempt), "keep_step", name, result, seconds, place))
+
+    def ask_step(self, claim: Claim, kind: StepKind, name: str, seconds: float | None, place: int) -> Answer | None:
+        asked = (kind, name, seconds, place)
+        answer: Answer | None = self._client.call((claim.id, claim.attempt), "ask_step", *asked)
+        return answer
 
     @property
     def _client(self) -> MessageClient:
