@@ -12,6 +12,7 @@ _NAMES = {
     "admin": "Admin",
     "domain.batches": "BatchStatus",
     "domain.dependencies": "After FlowJob Result",
+    "domain.limits": "Limit",
     "domain.model": "Attempt Claim Event Job",
     "domain.redaction": "Redactor",
     "domain.retry": "NO_RETRY Retry",
@@ -23,9 +24,9 @@ _NAMES = {
     "enqueue.option_types": "EnqueueOptions",
     "errors": "BatchClosed DecryptionFailed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption"
     " InvalidPayload InvalidSchedule InvalidStep InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout"
-    " KeyConflict LeaseExpired LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch"
-    " SignalTimeout StaleLease StorageUnavailable Suspension UnknownBatch UnknownJob UnknownQueue UnknownSchedule"
-    " UnknownWorkflow UpcastFailed WaitTimeout",
+    " KeyConflict LeaseExpired LockConflict PayloadNewer PermitNotHeld ReadTimeout SchemaMissing SchemaVersionMismatch"
+    " SignalTimeout StaleLease StorageUnavailable Suspension UnknownBatch UnknownJob UnknownLimit UnknownQueue"
+    " UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",

@@ -5,6 +5,7 @@ from sloppyjobs.domain.batches import BatchStatus as BatchStatus
 from sloppyjobs.domain.dependencies import After as After
 from sloppyjobs.domain.dependencies import FlowJob as FlowJob
 from sloppyjobs.domain.dependencies import Result as Result
+from sloppyjobs.domain.limits import Limit as Limit
 from sloppyjobs.domain.model import Attempt as Attempt
 from sloppyjobs.domain.model import Claim as Claim
 from sloppyjobs.domain.model import Event as Event
@@ -41,6 +42,7 @@ from sloppyjobs.errors import KeyConflict as KeyConflict
 from sloppyjobs.errors import LeaseExpired as LeaseExpired
 from sloppyjobs.errors import LockConflict as LockConflict
 from sloppyjobs.errors import PayloadNewer as PayloadNewer
+from sloppyjobs.errors import PermitNotHeld as PermitNotHeld
 from sloppyjobs.errors import ReadTimeout as ReadTimeout
 from sloppyjobs.errors import SchemaMissing as SchemaMissing
 from sloppyjobs.errors import SchemaVersionMismatch as SchemaVersionMismatch
@@ -50,6 +52,7 @@ from sloppyjobs.errors import StorageUnavailable as StorageUnavailable
 from sloppyjobs.errors import Suspension as Suspension
 from sloppyjobs.errors import UnknownBatch as UnknownBatch
 from sloppyjobs.errors import UnknownJob as UnknownJob
+from sloppyjobs.errors import UnknownLimit as UnknownLimit
 from sloppyjobs.errors import UnknownQueue as UnknownQueue
 from sloppyjobs.errors import UnknownSchedule as UnknownSchedule
 from sloppyjobs.errors import UnknownWorkflow as UnknownWorkflow

@@ -68,6 +68,7 @@ JOB = {
     "resource": "The limit under which it runs.",
     "partition_key": "The partition of the limit.",
     "payload_version": "The version of its payload; NULL for the first.",
+    "base_priority": "The priority that it was enqueued with, where its queue has raised it since; NULL else.",
     "error_code": "The [code](errors.md) of the last failure.",
     "error_type": "The exception's class.",
     "error_frame": "The application's module and function in which it was raised.",
@@ -138,6 +139,8 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             "paused_until": "Until when; none for ever.",
             "paused_by": "Who paused it.",
             "pause_reason": "Why.",
+            "ageing_seconds": "Seconds of waiting after which the priority of a job rises by one; none for never.",
+            "ageing_most": "By how much at most.",
         },
     ),
     "recurring": (
@@ -241,6 +244,52 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
     "tags": (
         "One row for each tag of each job, by which jobs are listed.",
         {"tag": "The tag.", "created_at": "When the job was enqueued.", "job_id": "The job."},
+    ),
+    "limits": (
+        "One row for each [limit](../howto/limits.md).",
+        {
+            "name": "The resource; jobs name it as theirs.",
+            "concurrency": "How many of its jobs run at once in each partition; NULL for any number.",
+            "rate": "How many of its jobs start in `per_seconds` in each partition; NULL for any number.",
+            "per_seconds": "The span of the rate.",
+            "declared": "Whether code declares it.",
+            "declared_as": "What the code said last, as JSON.",
+            "application": "The application that declares it.",
+            "vanished_at": "Since when no code declares it any more; it limits nothing then.",
+            "created_at": "When it was written.",
+            "updated_at": "When it was changed.",
+        },
+    ),
+    "permits": (
+        "One row for each permit that a running job holds. The key is what bounds their number.",
+        {
+            "resource": "The resource.",
+            "partition_key": "The partition; empty for jobs that name none.",
+            "slot": "A number below the limit's.",
+            "job_id": "The job that holds it.",
+            "taken_at": "Since when.",
+        },
+    ),
+    "parked": (
+        "One row for each job that waits for a permit, in the order in which they get one.",
+        {
+            "job_id": "The job.",
+            "resource": "The resource.",
+            "partition_key": "The partition; empty for jobs that name none.",
+            "place": "Its priority with the sign changed.",
+            "run_at": "As in the job.",
+            "created_at": "As in the job.",
+            "released": "1 from its release to its claim, else 0.",
+            "released_at": "When it was released.",
+        },
+    ),
+    "buckets": (
+        "One row for each partition of a resource with a rate.",
+        {
+            "resource": "The resource.",
+            "partition_key": "The partition; empty for jobs that name none.",
+            "full_at": "When its bucket of tokens is full again.",
+        },
     ),
     "dependencies": (
         "One row for each job that another one waits for, or has waited for.",

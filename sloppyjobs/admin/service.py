@@ -21,6 +21,7 @@ from sloppyjobs.admin.filters import audit_filter, job_query, order_of, scope_of
 from sloppyjobs.admin.form_keys import FormAdmin
 from sloppyjobs.admin.job_commands import JobCommands
 from sloppyjobs.admin.job_facts import facts_about
+from sloppyjobs.admin.limits import LimitAdmin
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
 from sloppyjobs.admin.overview import overview, unhandled
 from sloppyjobs.admin.patches import PatchAdmin
@@ -79,6 +80,7 @@ class Admin(
     UpkeepAdmin,
     ArchiveAdmin,
     QueueAdmin,
+    LimitAdmin,
     ScheduleAdmin,
     ThrottleAdmin,
     FormAdmin,

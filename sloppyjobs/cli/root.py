@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, Entry] = {
     "run-now": Entry(_STEER, "commands", "run_now", "Queue scheduled, retrying or paused jobs at once."),
     "patch": Entry(_STEER, "patching", "patch", "Change keys of a job's payload, without showing it."),
     "queues": Entry(_STEER, "queues", "queues", "List queues, pause and resume them."),
+    "limits": Entry(_STEER, "limits", "limits", "List limits, see who holds permits, and change them."),
     "recurring": Entry(_STEER, "recurring", "recurring", "List schedules, and steer them."),
     "batches": Entry(_STEER, "batches", "batches", "List batches, show, seal, cancel and retry them."),
     "enqueue": Entry(_RUN, "enqueue", "enqueue", "Enqueue a job of the application."),

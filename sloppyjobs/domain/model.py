@@ -157,6 +157,8 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
             bits |= Followup.PENDING_KEY if self.unique == "pending" else Followup.KEY
         if self.depends_on:
             bits |= Followup.PARENTS | (Followup.ANY_PARENT if self.depends_on_any else 0)
+        if self.resource is not None:
+            bits |= Followup.PERMIT
         if self.awaited:
             bits |= Followup.DEPENDANTS
         if self.batch_id is not None:

@@ -37,12 +37,16 @@ from sloppyjobs.storage.jobs.leases import Leases
 from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
 from sloppyjobs.storage.jobs.logs import JobLogs
 from sloppyjobs.storage.jobs.lookup import JobLookup
+from sloppyjobs.storage.jobs.permit_line import PermitLine
+from sloppyjobs.storage.jobs.permit_sweep import PermitSweep
+from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.signals import Signals
 from sloppyjobs.storage.jobs.steps import Steps
 from sloppyjobs.storage.jobs.suspended import Suspended
 from sloppyjobs.storage.jobs.sweep import Sweeper
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.jobs.unanswered import Unanswered
+from sloppyjobs.storage.limits import Limits
 from sloppyjobs.storage.location import Location
 from sloppyjobs.storage.locks import Locks
 from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, ClaimRequest, Fence, Sweep, Turns
@@ -96,16 +100,20 @@ class SqlStore:
         self.migrations = Migrations(database)
         self.inserts = hot.insert(database)
         self.settlement = hot.settle(database, held_rows, followups, self.unanswered)
-        self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered)
-        self.leases = Leases(database, held_rows)
-        self.lookup = JobLookup(database)
         self.deaths = Deaths(database)
         self.transitions = Transitions(database, self.deaths, followups)
-        self.steps = Steps(database)
-        self.suspended = Suspended(database, self.transitions)
-        self.suspended.note_first(followups)
-        expiries = Expiries(database, self.transitions)
-        self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, expiries, self.suspended)
+        self._compose_waits(database, followups)
+        self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered, self.permits)
+        self.leases = Leases(database, held_rows)
+        self.lookup = JobLookup(database)
+        self.sweeper = Sweeper(
+            database,
+            self.settlement,
+            self.claims.promotion,
+            Expiries(database, self.transitions),
+            self.suspended,
+            self.permit_sweep,
+        )
         self.keys = Keys(database)
         self.keys.follow(followups)
         self.dependencies = Dependencies(database, self.transitions, keyset, self.opener)
@@ -130,7 +138,8 @@ class SqlStore:
         self._compose_batches(keyset, followups)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
-        self.cleanup = Cleanup(database, self.retention, self.dependencies, self.suspended)
+        self.limits = Limits(database, self.permits, self.permit_sweep, self.audit, self.retention)
+        self.cleanup = Cleanup(database, self.retention, self.dependencies, self.suspended, self.limits)
         self.workflows = Workflows(database, keyset, self.linked_inserts, self.commands, self.audit, self.retention)
         self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(
@@ -158,6 +167,15 @@ class SqlStore:
         self.recent_runs = RecentRuns(database, keyset)
         self.firing = ScheduleFiring(database, self.inserts)
         self.schedules = Schedules(database, self.firing, self.inserts, self.audit)
+
+    def _compose_waits(self, database: Database, followups: Followups) -> None:
+        """What jobs wait for besides each other: times, signals, permits."""
+        self.steps = Steps(database)
+        self.suspended = Suspended(database, self.transitions)
+        self.suspended.note_first(followups)
+        self.permits = Permits(database, self.transitions, PermitLine(database, self.transitions))
+        self.permits.follow(followups)
+        self.permit_sweep = PermitSweep(database, self.permits)
 
     # The database
 

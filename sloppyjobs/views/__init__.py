@@ -19,6 +19,7 @@ from sloppyjobs.views.job import (
     Reason,
     StepView,
 )
+from sloppyjobs.views.limits import LimitDetails, LimitView, PartitionView, PermitView
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
 from sloppyjobs.views.page import CappedCount, Page
@@ -46,11 +47,15 @@ __all__ = [
     "HourOfDeaths",
     "JobRow",
     "JobView",
+    "LimitDetails",
+    "LimitView",
     "LockView",
     "LogView",
     "Occurrence",
     "Overview",
     "Page",
+    "PartitionView",
+    "PermitView",
     "QueueView",
     "Reason",
     "RetryRun",

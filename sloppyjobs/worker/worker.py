@@ -212,6 +212,8 @@ class Worker:
         self.storage.ensure_schema()
         self.storage.workers.register(self.info())
         self.storage.redactions.write(self.jobs.definitions.redactions)
+        # Before the first claim, which must know them.
+        self._periodic.sync_limits()
 
     def _registered(self, loop: WorkerLoop) -> bool:
         """Whether the worker is known to the database; False when it was told to stop before."""

@@ -31,6 +31,7 @@ from sloppyjobs.storage.ports.jobs import (
     SettlePort,
     WorkerPort,
 )
+from sloppyjobs.storage.ports.limits import LimitPort
 from sloppyjobs.storage.ports.pages import (
     DeadGroupPort,
     DeathPort,
@@ -68,6 +69,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def logs(self) -> LogPort: ...
     @property
     def dependencies(self) -> DependencyPort: ...
+    @property
+    def limits(self) -> LimitPort: ...
     @property
     def steps(self) -> StepPort: ...
     @property

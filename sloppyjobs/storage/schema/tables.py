@@ -9,7 +9,7 @@ from functools import lru_cache
 from sqlalchemy import MetaData, Table
 
 from sloppyjobs.domain.options import refuse
-from sloppyjobs.storage.schema import batch_tables, job_tables, operator_tables, service_tables
+from sloppyjobs.storage.schema import batch_tables, job_tables, limit_tables, operator_tables, service_tables
 from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
 
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
@@ -24,6 +24,10 @@ _BUILDERS = (
     job_tables.expiries,
     job_tables.tags,
     job_tables.dependencies,
+    limit_tables.limits,
+    limit_tables.permits,
+    limit_tables.parked,
+    limit_tables.buckets,
     job_tables.workflows,
     batch_tables.batches,
     batch_tables.batch_members,
@@ -144,6 +148,26 @@ class Tables:
     def dependencies(self) -> Table:
         """Jobs that wait for other jobs."""
         return self._table("job_dependencies")
+
+    @property
+    def limits(self) -> Table:
+        """What each resource allows."""
+        return self._table("job_limits")
+
+    @property
+    def permits(self) -> Table:
+        """Permits that are held."""
+        return self._table("job_permits")
+
+    @property
+    def parked(self) -> Table:
+        """Jobs that wait for a permit."""
+        return self._table("job_parked")
+
+    @property
+    def buckets(self) -> Table:
+        """When the buckets of rates are full again."""
+        return self._table("job_buckets")
 
     @property
     def steps(self) -> Table:

@@ -19,6 +19,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.dependencies import Dependencies
 from sloppyjobs.storage.jobs.suspended import Suspended
+from sloppyjobs.storage.limits import Limits
 from sloppyjobs.storage.reads.keyset import Scan
 from sloppyjobs.storage.upkeep.retention import Retention
 
@@ -35,13 +36,19 @@ class Cleanup:
     _rolled_until: datetime | None = None
 
     def __init__(
-        self, database: Database, retention: Retention, dependencies: Dependencies, suspended: Suspended
+        self,
+        database: Database,
+        retention: Retention,
+        dependencies: Dependencies,
+        suspended: Suspended,
+        limits: Limits,
     ) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.retention = retention
         self.dependencies = dependencies
+        self.limits = limits
         self.suspended = suspended
 
     def remove_stats(self, before: datetime, limit: int) -> int:
@@ -124,10 +131,10 @@ class Cleanup:
         return self.database.write(work) if keys else 0
 
     def release_waiting(self, limit: int) -> int:
-        """Look again at jobs that wait for others or are suspended, and let those go on that need not; how many.
+        """Look again at jobs that wait for others, for permits, or are suspended, and let those go on that need not.
 
-        The step that ends a parent does it, and so does whoever sends a signal. This is for what somebody has changed
-        by hand, and for clusters whose servers do not see each other's locks.
+        How many it was. The step that ends a parent or gives a permit back does it, and so does whoever sends a signal.
+        This is for what somebody has changed by hand, and for clusters whose servers do not see each other's locks.
         """
         c = self.tables.jobs.c
         scan = Scan((literal_column(self.tables.style.in_list(Status.WAITING)),), (c.created_at, c.id))
@@ -137,7 +144,8 @@ class Cleanup:
         def work(connection: Connection) -> int:
             return self.dependencies.release(connection, ids) + self.suspended.release(connection, ids)
 
-        return self.database.write(work) if ids else 0
+        released = self.database.write(work) + self.limits.enter_lines(ids) if ids else 0
+        return released + self.limits.repair(limit)
 
     def mend_batches(self, limit: int) -> int:
         """Look again at jobs that batches wait for, and remove the rows of those that have ended; how many it was.

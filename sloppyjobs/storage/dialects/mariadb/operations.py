@@ -23,6 +23,7 @@ from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.new_rows import NewRows
+from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.settlement_sql import as_json
 from sloppyjobs.storage.jobs.unanswered import Unanswered
@@ -104,8 +105,10 @@ class MariaDbLanes(Lanes):
 class MariaDbClaims(Claims):
     """Jobs are taken by primary key, and attempts and events inserted from the rows of the jobs themselves."""
 
-    def __init__(self, database: Database, _lanes: Lanes, settlement: Settle, unanswered: Unanswered) -> None:
-        super().__init__(database, MariaDbLanes(database), settlement, unanswered)
+    def __init__(
+        self, database: Database, _lanes: Lanes, settlement: Settle, unanswered: Unanswered, permits: Permits
+    ) -> None:
+        super().__init__(database, MariaDbLanes(database), settlement, unanswered, permits)
 
     def turns(self) -> Turns:
         """Side by side."""

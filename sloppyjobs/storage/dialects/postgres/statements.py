@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from sqlalchemy.dialects import postgresql
 
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.states import FINISHED
 from sloppyjobs.storage.dialects.postgres.arrays import array_of
 from sloppyjobs.storage.dialects.postgres.batch_statements import OVER_BATCHES, of_members
@@ -62,6 +63,8 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         "events": format_table(tables.events),
         "queues": format_table(tables.queues),
         "stats": format_table(tables.stats),
+        "permit": str(int(Followup.PERMIT)),
+        "no_claim": ", ".join("NULL" for _ in rows.CLAIM_FIELDS),
         "batches": format_table(tables.batches),
         "members": format_table(tables.batch_members),
         "batch_counts": format_table(tables.batch_counts),
@@ -313,6 +316,7 @@ SELECT (SELECT count(*) FROM queued), (SELECT count(*) FROM due WHERE followups 
 """
 )
 
+# Jobs that need permits are passed over; that there were some is told by a last row, which is empty.
 _CLAIM = (
     "WITH RECURSIVE "
     + _CLOCK
@@ -351,8 +355,8 @@ shares AS MATERIALIZED (
   SELECT queue, name, %(most)s FROM open WHERE (SELECT count(*) FROM open) = 1
 ),
 picked AS MATERIALIZED (
-  SELECT job.place FROM shares CROSS JOIN LATERAL (
-    SELECT j.ctid AS place FROM {jobs} j
+  SELECT job.place, job.limited FROM shares CROSS JOIN LATERAL (
+    SELECT j.ctid AS place, coalesce(j.followups & {permit}, 0) <> 0 AS limited FROM {jobs} j
     WHERE j.status = 'queued' AND j.queue = shares.queue AND j.name = shares.name
       AND j.run_at <= (SELECT now FROM clock)
     ORDER BY j.priority DESC, j.run_at, j.created_at LIMIT shares.share
@@ -364,7 +368,7 @@ claimed AS (
   SET status = 'processing', attempt_count = j.attempt_count + 1, locked_by = %(worker)s, updated_at = clock.now,
       locked_until = clock.now + make_interval(secs => %(lease)s::float8),
       progress_percent = NULL, progress_message = NULL, progress_fields = NULL
-  FROM clock WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked))
+  FROM clock WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked WHERE NOT limited))
   RETURNING {j_claim_fields}
 ),
 opened AS (
@@ -375,7 +379,10 @@ history AS (
   INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
   SELECT id, 'claimed', 'queued', 'processing', attempt_count, %(worker)s, updated_at FROM claimed
 )
-SELECT {claim_fields} FROM claimed ORDER BY priority DESC, run_at, created_at, id
+SELECT {claim_fields} FROM claimed
+UNION ALL
+SELECT {no_claim} FROM (SELECT FROM picked WHERE limited LIMIT 1) met
+ORDER BY priority DESC NULLS LAST, run_at, created_at, id
 """
 )
 

@@ -17,9 +17,10 @@ from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
 from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.claim import Claims
+from sloppyjobs.storage.jobs.claim import Claims, Taken
 from sloppyjobs.storage.jobs.damaged_rows import salvage_claims
 from sloppyjobs.storage.jobs.lanes import Lanes
+from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
@@ -39,11 +40,12 @@ class PostgresClaims(Claims):
         lanes: Lanes,
         settlement: Settle,
         unanswered: Unanswered,
+        permits: Permits,
         *,
         pool: AutocommitPool,
         sql: statements.Statements,
     ) -> None:
-        super().__init__(database, lanes, settlement, unanswered)
+        super().__init__(database, lanes, settlement, unanswered, permits)
         self._pool = pool
         self._sql = sql
         self.promotion = PostgresPromotion(self, sql.promote)
@@ -130,7 +132,11 @@ class PostgresClaims(Claims):
         self.unanswered.forget_claim(request)
         if isinstance(answer, list):
             return answer
-        return _Claims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
+        if not _met_limited(answer):
+            return _Claims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
+        # Of jobs that need permits the common way takes as many as there is room for, and parks the others.
+        plain = self.read_claims(request.worker_id, answer, rows=answer.rowcount - 1) if answer.rowcount > 1 else []
+        return self.claim_more(request, Taken(plain, again=True))
 
     def _answered(self, sent: SentTransactions | None) -> list[Any] | None:
         """The cursors with the answers; None where they were lost."""
@@ -180,17 +186,20 @@ class PostgresClaims(Claims):
             "now": self.database.injected_now(),
         }
 
-    def read_claims(self, worker_id: str, answer: Any) -> list[Claim]:
-        """The claims in an answer that has some. A damaged row among them costs a second look, at all of them."""
+    def read_claims(self, worker_id: str, answer: Any, rows: int | None = None) -> list[Claim]:
+        """The claims in an answer that has some, or in its first ``rows``.
+
+        A damaged row among them costs a second look, at all of them.
+        """
         try:
-            return self.as_claims(worker_id, answer.fetchall())
+            return self.as_claims(worker_id, answer.fetchall()[:rows])
         except Exception as error:
             unreadable = error
             if not self.dialect.is_unreadable(error):
                 raise
         # The ids as they came, because no row of this answer can be had from the driver while one cannot.
         result = answer.pgresult
-        ids = [bytes(result.get_value(number, 0)).decode() for number in range(result.ntuples)]
+        ids = [bytes(result.get_value(number, 0)).decode() for number in range(rows or result.ntuples)]
         return self.database.read(
             lambda connection: salvage_claims(self.dialect, connection, ids, worker_id, unreadable)
         )
@@ -216,6 +225,12 @@ class PostgresPromotion(Promotion):
         [answer] = self.database.retry(lambda: self._claims.send((self._statement, values)).answers())
         promoted, left = answer.fetchone()
         return int(promoted) + (super().promote(limit) if left else 0)
+
+
+def _met_limited(answer: Any) -> bool:
+    """Whether the claim passed over jobs that need permits."""
+    result = answer.pgresult
+    return bool(result.ntuples) and result.get_value(result.ntuples - 1, 0) is None
 
 
 class SentTransactions:
