@@ -51,11 +51,12 @@ ACTIONS: Mapping[str, Words] = {
     "restore": Words("archive", "Restored archived jobs", "Restored", "as a new job"),
     "cleanup": Words("deleted", "Deleted old finished jobs", "Deleted old finished jobs"),
     "purge": Words("deleted", "Removed deleted jobs for good", "Removed deleted jobs for good"),
+    "rekey": Words("locks", "Encrypted rows with the new key", "Encrypted rows with the new key"),
 }
 CHOICES = {name: words.label for name, words in ACTIONS.items() if name != "stop_retry_run"}
 """The actions that a filter offers."""
 
-_OF_MANY = ("cleanup", "purge")
+_OF_MANY = ("cleanup", "purge", "rekey")
 _FILTERS = {
     "name": "job type",
     "tag": "tag",
@@ -172,6 +173,8 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
         return [Markup("{} {}").format(number, status) for status, number in left.items()]
     if action == "purge":
         return _purged(left)
+    if action == "rekey":
+        return [Markup("{} rows of {}").format(left.get("rows"), left.get("area"))]
     left.pop("until", None)
     left.pop("run", None)
     return details + [_filter(name, value, times) for name, value in left.items()]

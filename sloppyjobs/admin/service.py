@@ -27,6 +27,7 @@ from sloppyjobs.admin.overview import overview, unhandled
 from sloppyjobs.admin.patches import PatchAdmin
 from sloppyjobs.admin.presenter import Presenter, status_of
 from sloppyjobs.admin.queues import QueueAdmin
+from sloppyjobs.admin.rekey import RekeyAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
 from sloppyjobs.admin.search import FindAdmin
 from sloppyjobs.admin.sentences import Write, plain
@@ -85,6 +86,7 @@ class Admin(
     ThrottleAdmin,
     FormAdmin,
     FindAdmin,
+    RekeyAdmin,
     StepAdmin,
 ):
     """Reads and commands for operators. Get it as ``jobs.admin``.

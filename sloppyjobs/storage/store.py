@@ -66,6 +66,7 @@ from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.upkeep.cleanup import Cleanup
 from sloppyjobs.storage.upkeep.deaths import Deaths
 from sloppyjobs.storage.upkeep.retention import Retention
+from sloppyjobs.storage.upkeep.sealed_texts import SealedTexts
 from sloppyjobs.storage.watcher import Watcher
 from sloppyjobs.storage.workers import WorkerRows
 from sloppyjobs.storage.workflows.workflows import Workflows
@@ -203,6 +204,11 @@ class SqlStore:
     def inspection(self) -> SqlInspection:
         """What the conformance suite sees of the rows."""
         return SqlInspection(self)
+
+    @property
+    def sealed(self) -> SealedTexts:
+        """Every text that may be encrypted."""
+        return SealedTexts(self.database)
 
     @property
     def doctor(self) -> Doctor:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.parents import Parents
 from sloppyjobs.domain.steps import Answer, Kept, StepKind
-from sloppyjobs.encryption import PLAIN, RESULT, STEP, Sealing, sealed_as
+from sloppyjobs.encryption import PLAIN, RESULT, Sealing, sealed_as
 from sloppyjobs.enqueue.batches import Batch
 from sloppyjobs.enqueue.option_types import Item
 from sloppyjobs.logs import json_fields
@@ -114,22 +114,22 @@ class WorkerReports:
     def known_steps(self, claim: Claim) -> list[Kept]:
         """Read what earlier attempts have kept."""
         found = self._storage.steps.known(claim.job.id)
-        return [one._replace(result=self._opened(claim, one.kind, one.result)) for one in found]
+        return [one._replace(result=self._opened(claim, one.kind, one.name, one.result)) for one in found]
 
     def keep_step(self, claim: Claim, name: str, result: str, seconds: float, place: int) -> bool:
         """Write the result of a step."""
         fence = claim.job.id, claim.attempt
-        sealed = self._sealing.seal(claim.job.id, STEP, result)
+        sealed = self._sealing.seal(claim.job.id, sealed_as(StepKind.STEP, name), result)
         return self._storage.steps.keep(self._worker_id, fence, name, sealed, seconds, place)
 
     def ask_step(self, claim: Claim, kind: StepKind, name: str, seconds: float | None, place: int) -> Answer | None:
         """Begin a sleep or a wait for a signal, or see what has become of it."""
         fence = claim.job.id, claim.attempt
         answer = self._storage.steps.ask(self._worker_id, fence, kind, name, seconds, place)
-        return answer and answer._replace(result=self._opened(claim, kind, answer.result))
+        return answer and answer._replace(result=self._opened(claim, kind, name, answer.result))
 
-    def _opened(self, claim: Claim, kind: StepKind, result: str | None) -> str | None:
-        return None if result is None else self._sealing.open(claim.job.id, sealed_as(kind), result)
+    def _opened(self, claim: Claim, kind: StepKind, name: str, result: str | None) -> str | None:
+        return None if result is None else self._sealing.open(claim.job.id, sealed_as(kind, name), result)
 
     def end_attempt(self, fence: Fence) -> None:
         """The attempt has ended, and so has its right to report; the next flush records what was omitted."""

@@ -43,6 +43,7 @@ from sloppyjobs.storage.ports.pages import (
 )
 from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.sealed import SealedPort
 from sloppyjobs.storage.ports.steps import SignalPort, StepPort
 from sloppyjobs.storage.ports.workflows import WorkflowPort
 
@@ -131,6 +132,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def retention(self) -> RetentionPort: ...
     @property
     def cleanup(self) -> CleanupPort: ...
+    @property
+    def sealed(self) -> SealedPort: ...
     @property
     def inspection(self) -> Inspection: ...
     @property
