@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from msgspec import structs
 from sqlalchemy import URL, Connection, Engine
 
-from sloppyjobs.alerting.declaring import AlertDeclaring
-from sloppyjobs.alerting.rules import AlertRules
+from sloppyjobs.alerting.declaring import AlertDeclaring, new_rules
 from sloppyjobs.claim_protocol import ClaimProtocol
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.dependencies import Dependency
@@ -22,6 +21,7 @@ from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.workflows import NewWorkflow
 from sloppyjobs.encryption import Keyring, Sealing
 from sloppyjobs.enqueue.asynchronous import AsyncJobs
+from sloppyjobs.enqueue.batches import BatchJobs
 from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, EnqueueOptions, Item, Moment, Parents
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, LimitedJobs, Signalling, AlertDeclaring):
+class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJobs, Signalling, AlertDeclaring):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
@@ -92,7 +92,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, LimitedJobs, Signal
         new_ids, sealing = Ids(lambda: time.time_ns() // 1_000_000), Sealing(encryption)
         self._internals = Internals(new_ids, Hooks(), [], self._find_jobs, sealing)
         self.retention = Retention()
-        self.alerts = AlertRules(application)
+        self.alerts = new_rules(application)
         self.schedules = Schedules(
             lambda: self.storage,
             self.definitions,

@@ -46,6 +46,9 @@ ACTIONS: Mapping[str, Words] = {
     "resume_recurring": Words("play", "Resumed a schedule", "Resumed the schedule"),
     "delete_recurring": Words("deleted", "Deleted a schedule", "Deleted the schedule"),
     "test_alert": Words("alerts", "Tested alerts", "Sent a test of the alert"),
+    "seal_batch": Words("locks", "Sealed a batch", "Sealed the batch"),
+    "cancel_batch": Words("cancelled", "Cancelled a batch", "Cancelled the batch"),
+    "retry_batch": Words("retrying", "Retried the dead of a batch", "Retried the dead jobs of the batch"),
     "restore": Words("archive", "Restored archived jobs", "Restored", "as a new job"),
     "cleanup": Words("deleted", "Deleted old finished jobs", "Deleted old finished jobs"),
     "purge": Words("deleted", "Removed deleted jobs for good", "Removed deleted jobs for good"),
@@ -111,6 +114,8 @@ def _target(entry: AuditEntry, detail: dict[str, Any], link: Link) -> Markup:
         text = Markup("{}, {} in {}").format(link("cause", entry.target), error, detail.pop("name"))
         detail.pop("error_frame", None)
         return text
+    if entry.target_type == "batch" and "name" in detail:
+        return Markup("{} ({})").format(detail.pop("name"), link("batch", entry.target))
     return link(entry.target_type, entry.target)
 
 

@@ -28,7 +28,8 @@ _BROWSER = "_sloppyjobs_browser"
 """Where the session keeps the name of a browser that has signed in."""
 
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
-VIEWS = ("overview", "job", "dead", "queue", "recurring", "worker", "lock", "audit", "archive", "alert", "metrics")
+VIEWS = ("overview", "job", "dead", "queue", "recurring", "batch", "worker", "lock", "audit", "archive", "alert",
+         "metrics")  # fmt: skip
 ACTIONS = (
     *(f"{page}.view" for page in VIEWS),
     *(f"job.{command}" for command in COMMANDS),
@@ -42,6 +43,9 @@ ACTIONS = (
     "recurring.delete",
     "archive.restore",
     "alert.test",
+    "batch.seal",
+    "batch.cancel",
+    "batch.retry",
 )
 """Everything a policy is asked about."""
 

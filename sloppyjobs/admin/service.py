@@ -13,6 +13,7 @@ from sloppyjobs import errors
 from sloppyjobs.admin.actions import actions_for
 from sloppyjobs.admin.alerts import AlertAdmin
 from sloppyjobs.admin.archive import ArchiveAdmin
+from sloppyjobs.admin.batches import BatchAdmin
 from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.dead_groups import CauseAdmin
 from sloppyjobs.admin.dependencies import DependencyAdmin
@@ -77,6 +78,7 @@ class Admin(
     PatchAdmin,
     DependencyAdmin,
     WorkflowAdmin,
+    BatchAdmin,
     CauseAdmin,
     UpkeepAdmin,
     ArchiveAdmin,
@@ -135,6 +137,7 @@ class Admin(
         tag: str | None = None,
         worker: str | None = None,
         schedule: str | None = None,
+        batch: str | None = None,
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
         business_key: str | None = None,
@@ -164,6 +167,7 @@ class Admin(
             "tag": tag,
             "worker": worker,
             "schedule": schedule,
+            "batch": batch,
             "correlation_id": correlation_id,
             "idempotency_key": idempotency_key,
             "business_key": business_key,

@@ -13,6 +13,11 @@ from sloppyjobs.enqueue.definitions import Definitions
 Kind = Literal["dead", "late", "stale-worker", "failing-schedule"]
 
 
+def new_rules(application: str | None) -> AlertRules:
+    """No rules yet."""
+    return AlertRules(application)
+
+
 class AlertDeclaring:
     """What ``Jobs`` offers to be told of trouble."""
 

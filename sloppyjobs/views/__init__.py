@@ -5,6 +5,7 @@ Pure: no I/O, no clock. No value here ever carries a raw payload.
 
 from sloppyjobs.views.alerts import AlertRuleView, AlertView
 from sloppyjobs.views.archive import ArchivedRow, ArchivedView
+from sloppyjobs.views.batches import BatchCallback, BatchView
 from sloppyjobs.views.cause import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
 from sloppyjobs.views.job import (
     AttemptView,
@@ -33,6 +34,8 @@ __all__ = [
     "AttemptView",
     "Attention",
     "AuditEntry",
+    "BatchCallback",
+    "BatchView",
     "Blocker",
     "BulkResult",
     "CappedCount",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sloppyjobs import errors
-from sloppyjobs.admin.dead_groups import advance_retry_runs
+from sloppyjobs.admin.begun_commands import advance_commands
 from sloppyjobs.alerting.evaluation import evaluate
 from sloppyjobs.alerting.rules import QUEUE as ALERT_QUEUE
 from sloppyjobs.domain import options
@@ -93,7 +93,7 @@ class Worker:
         storage = jobs.storage.with_own_connections()
         self.storage: WorkerStorage = storage
         sealing = internals(jobs).sealing
-        self.reports = WorkerReports(self.storage, self.id, self.settings.lease, jobs.enqueue, sealing)
+        self.reports = WorkerReports(self.storage, self.id, self.settings.lease, jobs, sealing)
         self.observation = Observation(
             jobs, self.id, capture_logs=capture_logs, metrics_port=metrics_port, metrics_host=metrics_host
         )
@@ -104,7 +104,7 @@ class Worker:
             jobs,
             self.id,
             storage,
-            lambda: advance_retry_runs(storage, self.jobs.definitions),
+            lambda: advance_commands(storage, self.jobs.definitions),
             lambda owner: evaluate(storage, jobs.alerts, jobs.definitions, internals(jobs).sealing, owner),
         )
 

@@ -26,6 +26,8 @@ PAGES = {
     "locks": "/locks",
     "audit": "/audit",
     "alerts": "/alerts",
+    "batches": "/batches",
+    "batch": "/batches/{batch}",
     "archive": "/archive",
     "archived": "/archive/{archived}",
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sloppyjobs.storage.ports.alerts import AlertPort
 from sloppyjobs.storage.ports.archive import ArchivePort
+from sloppyjobs.storage.ports.batches import BatchCommandPort, BatchPort, BatchReadPort
 from sloppyjobs.storage.ports.commands import (
     AuditPort,
     CleanupPort,
@@ -78,6 +79,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def signals(self) -> SignalPort: ...
     @property
     def workflows(self) -> WorkflowPort: ...
+    @property
+    def batches(self) -> BatchPort: ...
 
     # Schedules
 
@@ -102,6 +105,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def dead_groups(self) -> DeadGroupPort: ...
     @property
     def deaths(self) -> DeathPort: ...
+    @property
+    def batch_rows(self) -> BatchReadPort: ...
 
     # Commands
 
@@ -121,6 +126,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def form_keys(self) -> FormKeyPort: ...
     @property
     def throttles(self) -> ThrottlePort: ...
+    @property
+    def batch_commands(self) -> BatchCommandPort: ...
 
     # Upkeep
 

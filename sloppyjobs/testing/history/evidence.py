@@ -17,7 +17,7 @@ import msgspec
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.alerts import AlertRecord
 from sloppyjobs.storage.ports.inspection import Inspection
-from sloppyjobs.storage.ports.records import AttemptRecord, EventRecord, JobRecord
+from sloppyjobs.storage.ports.records import AttemptRecord, BatchRecord, EventRecord, JobRecord
 from sloppyjobs.storage.ports.schedules import StoredSchedule
 from sloppyjobs.testing.history.entries import Ended, Entry, Started
 from sloppyjobs.testing.history.log import METADATA_KEY
@@ -43,6 +43,7 @@ class Tables:
     archived: Mapping[str, JobRecord] = field(default_factory=dict)
     schedules: Sequence[StoredSchedule] = ()
     paused_queues: frozenset[str] = frozenset()
+    batches: Sequence[BatchRecord] = ()
     alerts: Sequence[AlertRecord] = ()
 
     @classmethod
@@ -52,6 +53,8 @@ class Tables:
             {job.id: job for job in inspection.jobs()},
             _by_job(inspection.attempts()),
             _by_job(inspection.events()),
+            # A store need not have them.
+            batches=inspection.batches() if hasattr(inspection, "batches") else (),
         )
 
     @classmethod
@@ -62,7 +65,8 @@ class Tables:
         archived = {one.job.id: one.job for one in inspection.archive()}
         paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
         alerts = inspection.alerts()
-        return cls(read.jobs, read.attempts, read.events, archived, list(_schedules(store)), paused, alerts)
+        schedules = list(_schedules(store))
+        return cls(read.jobs, read.attempts, read.events, archived, schedules, paused, read.batches, alerts)
 
     def known(self) -> Iterator[JobRecord]:
         """Every job, archived ones too."""

@@ -8,8 +8,8 @@ from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, 
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.migrations.steps import create_index, create_table
 
-revision = "0018"
-down_revision = "0017"
+revision = "0019"
+down_revision = "0018"
 
 
 def upgrade() -> None:
