@@ -45,6 +45,9 @@ ACTIONS: Mapping[str, Words] = {
     "pause_recurring": Words("pause", "Paused a schedule", "Paused the schedule"),
     "resume_recurring": Words("play", "Resumed a schedule", "Resumed the schedule"),
     "delete_recurring": Words("deleted", "Deleted a schedule", "Deleted the schedule"),
+    "seal_batch": Words("locks", "Sealed a batch", "Sealed the batch"),
+    "cancel_batch": Words("cancelled", "Cancelled a batch", "Cancelled the batch"),
+    "retry_batch": Words("retrying", "Retried the dead of a batch", "Retried the dead jobs of the batch"),
     "restore": Words("archive", "Restored archived jobs", "Restored", "as a new job"),
     "cleanup": Words("deleted", "Deleted old finished jobs", "Deleted old finished jobs"),
     "purge": Words("deleted", "Removed deleted jobs for good", "Removed deleted jobs for good"),
@@ -110,6 +113,8 @@ def _target(entry: AuditEntry, detail: dict[str, Any], link: Link) -> Markup:
         text = Markup("{}, {} in {}").format(link("cause", entry.target), error, detail.pop("name"))
         detail.pop("error_frame", None)
         return text
+    if entry.target_type == "batch" and "name" in detail:
+        return Markup("{} ({})").format(detail.pop("name"), link("batch", entry.target))
     return link(entry.target_type, entry.target)
 
 

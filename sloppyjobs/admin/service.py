@@ -12,6 +12,7 @@ import msgspec
 from sloppyjobs import errors
 from sloppyjobs.admin.actions import actions_for
 from sloppyjobs.admin.archive import ArchiveAdmin
+from sloppyjobs.admin.batches import BatchAdmin
 from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.dead_groups import CauseAdmin
 from sloppyjobs.admin.dependencies import DependencyAdmin
@@ -75,6 +76,7 @@ class Admin(
     PatchAdmin,
     DependencyAdmin,
     WorkflowAdmin,
+    BatchAdmin,
     CauseAdmin,
     UpkeepAdmin,
     ArchiveAdmin,
@@ -129,6 +131,7 @@ class Admin(
         tag: str | None = None,
         worker: str | None = None,
         schedule: str | None = None,
+        batch: str | None = None,
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
         business_key: str | None = None,
@@ -158,6 +161,7 @@ class Admin(
             "tag": tag,
             "worker": worker,
             "schedule": schedule,
+            "batch": batch,
             "correlation_id": correlation_id,
             "idempotency_key": idempotency_key,
             "business_key": business_key,

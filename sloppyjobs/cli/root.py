@@ -54,6 +54,7 @@ COMMANDS: Mapping[str, Entry] = {
     "queues": Entry(_STEER, "queues", "queues", "List queues, pause and resume them."),
     "limits": Entry(_STEER, "limits", "limits", "List limits, see who holds permits, and change them."),
     "recurring": Entry(_STEER, "recurring", "recurring", "List schedules, and steer them."),
+    "batches": Entry(_STEER, "batches", "batches", "List batches, show, seal, cancel and retry them."),
     "enqueue": Entry(_RUN, "enqueue", "enqueue", "Enqueue a job of the application."),
     "worker": Entry(_RUN, "worker", "worker", "Run jobs until SIGTERM or Ctrl-C."),
     "tick": Entry(_RUN, "worker", "tick", "Enqueue what is due by the schedules, once."),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sloppyjobs.storage.ports.archive import ArchivePort
+from sloppyjobs.storage.ports.batches import BatchCommandPort, BatchPort, BatchReadPort
 from sloppyjobs.storage.ports.commands import (
     AuditPort,
     CleanupPort,
@@ -77,6 +78,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def signals(self) -> SignalPort: ...
     @property
     def workflows(self) -> WorkflowPort: ...
+    @property
+    def batches(self) -> BatchPort: ...
 
     # Schedules
 
@@ -101,6 +104,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def dead_groups(self) -> DeadGroupPort: ...
     @property
     def deaths(self) -> DeathPort: ...
+    @property
+    def batch_rows(self) -> BatchReadPort: ...
 
     # Commands
 
@@ -118,6 +123,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def form_keys(self) -> FormKeyPort: ...
     @property
     def throttles(self) -> ThrottlePort: ...
+    @property
+    def batch_commands(self) -> BatchCommandPort: ...
 
     # Upkeep
 
