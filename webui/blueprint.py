@@ -26,6 +26,7 @@ from webui.views import (
     queues,
     recurring,
     signing_out,
+    workflows,
 )
 
 ROUTES: tuple[Route, ...] = (
@@ -39,6 +40,7 @@ ROUTES: tuple[Route, ...] = (
     *queues.ROUTES,
     *recurring.ROUTES,
     *activity.ROUTES,
+    *workflows.ROUTES,
     *archive.ROUTES,
     *frame.ROUTES,
     *metrics.ROUTES,

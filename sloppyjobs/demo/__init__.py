@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy import URL, Engine
 
 from sloppyjobs.demo.archived import fill_archive
+from sloppyjobs.demo.flows import fill_workflows
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.enqueue.option_types import EnqueueOptions
 from sloppyjobs.jobs import Jobs
@@ -217,6 +218,7 @@ def fill(
         advance(len(batch))
     _dead(past)
     worker.run_once()
+    fill_workflows(past, clock)
     _standing(jobs, chance)
 
 

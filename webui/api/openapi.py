@@ -29,8 +29,11 @@ from sloppyjobs.views import (
     QueueView,
     Stats,
     WorkerView,
+    WorkflowGraphView,
+    WorkflowJobView,
+    WorkflowView,
 )
-from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, LIST_OPTIONS
+from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, LIST_OPTIONS, WORKFLOW_OPTIONS
 from webui.policy import COMMANDS
 from webui.routes import Route
 
@@ -49,6 +52,11 @@ _ANSWERS: Mapping[str, Any] = {
     "api_queue": QueueView,
     "api_recurring": Page[Recurring],
     "api_schedule": Recurring,
+    "api_workflows": Page[WorkflowView],
+    "api_workflow": WorkflowView,
+    "api_workflow_jobs": Page[WorkflowJobView],
+    "api_workflow_graph": WorkflowGraphView,
+    "api_workflow_act": BulkResult,
     "api_archive": Page[ArchivedRow],
     "api_archived": ArchivedView,
     "api_restore": JobView,
@@ -65,6 +73,8 @@ _QUERY: Mapping[str, Sequence[str]] = {
     "api_dead": ("limit",),
     "api_audit": (*AUDIT_OPTIONS, "cursor", "page_size"),
     "api_archive": (*ARCHIVE_OPTIONS, "cursor", "page_size"),
+    "api_workflows": ("status", *WORKFLOW_OPTIONS, "cursor", "page_size"),
+    "api_workflow_jobs": ("status", "cursor", "page_size"),
     "api_stats": ("minutes", "queue", "name"),
     **dict.fromkeys(
         ("api_attempts", "api_events", "api_logs", "api_queues", "api_recurring", "api_workers", "api_locks"),
@@ -85,6 +95,7 @@ _COMMANDS: Mapping[str, Sequence[str]] = {
     "api_job_act": COMMANDS,
     "api_bulk": COMMANDS,
     "api_queue_act": ("pause", "resume"),
+    "api_workflow_act": ("cancel", "retry"),
     "api_schedule_act": ("pause", "resume", "trigger", "delete"),
 }
 _ERROR = {

@@ -36,6 +36,7 @@ PAGES = {
     "dead": "Dead",
     "queues": "Queues",
     "recurring": "Recurring",
+    "workflows": "Workflows",
     "workers": "Workers",
     "locks": "Locks",
     "archive": "Archive",
