@@ -21,12 +21,13 @@ ROWS = 24
 SWEEPS = 4
 ROUNDS = 8
 """Steps by which jobs with different neighbours are told apart."""
-LABELLED = 120
-"""Arrows that carry words."""
 WIDTH, HEIGHT = 176, 46
-GAP_X, GAP_Y = 70, 16
-MARGIN = 8
+GAP_X, GAP_Y = 70, 20
+MARGIN = 18
 NAME_LENGTH = 21
+NEEDS_LENGTH = 26
+LEGEND = (("", "Condition met"), ("dim", "Still open"), ("hot", "After a failure"), ("gone", "Not met"))
+"""The classes of arrows, and what they mean."""
 ZOOMS = (50, 75, 100, 150)
 _WORST = (
     "dead",
@@ -54,6 +55,8 @@ class Box(NamedTuple):
     """The one that asks for attention first."""
     text: str
     """What is below the name."""
+    needs: str = ""
+    """Which ends of others it waits for, where that is not their success alone; above the box."""
 
     @property
     def name(self) -> str:
@@ -74,13 +77,10 @@ class Box(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """A dependency: its path, its class, and the words on it with their middle."""
+    """A dependency: its path, and the class that says how it stands."""
 
     path: str
     kind: str
-    label: str
-    x: float
-    y: float
 
 
 class Drawing(NamedTuple):
@@ -99,6 +99,29 @@ class Drawing(NamedTuple):
         """In words, for those who do not see it."""
         arrows = f"{len(self.arrows):,} arrow{'' if len(self.arrows) == 1 else 's'}"
         return f"{len(self.boxes):,} boxes in {self.layers} steps, {arrows}. The list below has every job in words."
+
+
+class After(NamedTuple):
+    """Jobs of one name that a job waits for in the same way."""
+
+    number: int
+    name: str
+    job_id: str | None
+    """Of the first."""
+    words: str
+
+
+def after(job: WorkflowJobView) -> list[After]:
+    """What a job waits for, those of one name together."""
+    found: dict[tuple[str, str], After] = {}
+    for link in job.after:
+        words = f" if {link.when}" if link.when else {"failure": " failed", "always": " ended"}.get(link.needs, "")
+        name = link.name or "in another queue"
+        known = found.get((name, words))
+        found[name, words] = (
+            After(1, name, link.job_id, words) if known is None else known._replace(number=known.number + 1)
+        )
+    return list(found.values())
 
 
 class _Node(NamedTuple):
@@ -203,14 +226,11 @@ def _placed(jobs: Sequence[WorkflowJobView], nodes: Mapping[int, _Node], layers:
         for column in columns:
             y = (height - len(column) * (HEIGHT + GAP_Y) + GAP_Y) / 2
             for key in column:
-                boxes[key] = _box(x, y, [jobs[place] for place in nodes[key].jobs])
+                boxes[key] = _box(x, y, [jobs[place] for place in nodes[key].jobs])._replace(needs=_needs(nodes[key]))
                 y += HEIGHT + GAP_Y
             x += WIDTH + (GAP_X if column is columns[-1] else GAP_Y)
-    labelled = sum(len(node.parents) for node in nodes.values()) <= LABELLED
     arrows = [
-        _arrow(boxes[parent], boxes[key], link, labelled=labelled)
-        for key, node in nodes.items()
-        for parent, link in node.parents.items()
+        _arrow(boxes[parent], boxes[key], link) for key, node in nodes.items() for parent, link in node.parents.items()
     ]
     hidden = sum(len(node.jobs) for node in nodes.values() if len(node.jobs) > 1)
     return Drawing(tuple(boxes.values()), tuple(arrows), int(x - GAP_X + MARGIN), int(height), hidden, len(layers))
@@ -227,14 +247,20 @@ def _box(x: float, y: float, jobs: Sequence[WorkflowJobView]) -> Box:
     return Box(x, y, jobs[0], len(jobs), status, text)
 
 
-def _arrow(parent: Box, child: Box, link: WorkflowLink, *, labelled: bool) -> Arrow:
+def _needs(node: _Node) -> str:
+    words = {
+        f"if {link.when}" if link.when else {"failure": "on failure", "always": "always"}.get(link.needs, "")
+        for link in node.parents.values()
+    }
+    told = ", ".join(sorted(words - {""}))
+    return told if len(told) <= NEEDS_LENGTH else f"{told[: NEEDS_LENGTH - 1]}…"
+
+
+def _arrow(parent: Box, child: Box, link: WorkflowLink) -> Arrow:
     x1, y1 = parent.x + WIDTH, parent.y + HEIGHT / 2
     x2, y2 = child.x - 2, child.y + HEIGHT / 2
     bend = max(24.0, min(60.0, (x2 - x1) / 2))
     path = f"M{x1:g} {y1:g}C{x1 + bend:g} {y1:g} {x2 - bend:g} {y2:g} {x2:g} {y2:g}"
-    kind = {"open": "dim", "met": "", "failed": "gone"}[link.state]
     if link.needs == "failure" and link.state == "met":
-        kind = "hot"
-    words = f"if {link.when}" if link.when else "" if link.needs == "success" else f"on {link.needs}"
-    words = words.replace("on always", "always")
-    return Arrow(path, kind, words[:24] if labelled else "", (x1 + x2) / 2, (y1 + y2) / 2)
+        return Arrow(path, "hot")
+    return Arrow(path, {"open": "dim", "met": "", "failed": "gone"}[link.state])

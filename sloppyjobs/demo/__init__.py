@@ -208,6 +208,7 @@ def fill(
     clock = FakeClock(jobs.storage.clock.now() - timedelta(hours=HOURS))
     past = create_jobs(from_url(jobs.storage.engine, clock=clock))
     fill_archive(past, clock)
+    fill_workflows(past, clock)
     worker = past.create_worker(recurring=False, maintenance=False)
     source = samples(chance, slow=False)
     for step in range(STEPS):
@@ -218,7 +219,6 @@ def fill(
         advance(len(batch))
     _dead(past)
     worker.run_once()
-    fill_workflows(past, clock)
     _standing(jobs, chance)
 
 

@@ -9,10 +9,13 @@ from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
 
 PARTS = 240
+LATER = timedelta(hours=4)
+"""After everything that is filled in."""
 
 
 def fill_workflows(past: Jobs, clock: FakeClock) -> None:
-    """Run a nightly refresh twice: first all goes well, then a picture cannot be read."""
+    """Run a refresh twice: first all goes well, then a picture cannot be read; the clock stands as before."""
+    begun = clock.now()
     worker = past.create_worker(recurring=False, maintenance=False)
     for run, broken in enumerate((False, True)):
         _refresh(past, run, broken=broken)
@@ -25,8 +28,10 @@ def fill_workflows(past: Jobs, clock: FakeClock) -> None:
             flow.add("resize-image", {"path": f"products/{number}.jpg", "widths": [320]}, after=listed)
             for number in range(PARTS)
         ]
-        flow.add("send-email", {"to": "shop@example.com", "subject": "Thumbnails"}, after=pictures, delay=7200)
-    worker.run_once()
+        flow.add("send-email", {"to": "shop@example.com", "subject": "Thumbnails"}, after=pictures, delay=LATER)
+    for _ in range(2):
+        worker.run_once()
+    clock.set(begun)
 
 
 def _refresh(past: Jobs, run: int, *, broken: bool) -> None:
@@ -47,7 +52,7 @@ def _refresh(past: Jobs, run: int, *, broken: bool) -> None:
             for number in range(8)
         ]
         synced = flow.add("sync-contacts", {"page": 1}, after=[rates, *pictures])
-        flow.add("send-email", {"to": "shop@example.com", "subject": "Catalogue"}, after=synced, delay=7200)
+        flow.add("send-email", {"to": "shop@example.com", "subject": "Catalogue"}, after=synced, delay=LATER)
         alarm = {"to": "oncall@example.com", "subject": "A picture cannot be read"}
         flow.add("send-email", alarm, after=pictures, on="failure", any=True)
         flow.add("fetch-rates", {"currencies": ["JPY"]}, after=report, when=Result("/rows", ">", 100_000))

@@ -25,6 +25,10 @@ class TemplateError(Exception):
     """A template that asks for what is not there."""
 
 
+class WarehouseTimeout(Exception):
+    """A warehouse that does not answer."""
+
+
 class Mailer:
     """What the handlers talk to; tests repair it."""
 
@@ -125,8 +129,7 @@ def play(jobs: Jobs, *, many: int = 1) -> Mailer:
 
 def workflow(jobs: Jobs) -> str:
     """A graph that a dead job holds up, a wide one, and one that went well; the id of the first."""
-    define_parts = ("extract-orders", "transform", "merge", "load-warehouse", "page-on-call")
-    for name in define_parts:
+    for name in ("extract-orders", "transform", "merge", "load-warehouse", "page-on-call"):
         jobs.declare(name, queue="warehouse", retry=Retry(max_attempts=1))
     ids = []
     for number, parts in enumerate((3, 8, 230)):
@@ -141,7 +144,7 @@ def workflow(jobs: Jobs) -> str:
         while number < 2 and (claims := jobs.claim("app-1:4130", queues=("warehouse",), limit=10)):
             for place, claim in enumerate(claims):
                 if number == 1 and claim.job.name == "transform" and place == 4:
-                    jobs.fail(claim, LookupError(f"no such table; password={SECRET}"))
+                    jobs.fail(claim, WarehouseTimeout(f"no answer; password={SECRET}"))
                 else:
                     jobs.complete(claim, {"rows": 3})
     return ids[1]

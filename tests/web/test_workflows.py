@@ -121,5 +121,6 @@ def test_a_drawing_has_every_job_once_and_no_arrow_backwards(played: Jobs) -> No
     assert all(0 <= box.y <= drawing.height - workflow_graph.HEIGHT for box in drawing.boxes)
     starts = [float(re.match(r"M([\d.]+)", arrow.path)[1]) for arrow in drawing.arrows]  # type: ignore[index]
     ends = [float(arrow.path.split()[-2]) for arrow in drawing.arrows]
+    assert [box.needs for box in drawing.boxes if box.needs] == ["on failure", "if rows > 0"]
     assert all(end > start for start, end in zip(starts, ends, strict=True))
     assert workflow_graph.draw([]) is None
