@@ -14,6 +14,7 @@ from benchmarks import (
     databases,
     drain,
     drain_failing,
+    drain_kinds,
     enqueue,
     growth,
     idle,
@@ -77,6 +78,17 @@ def failing_command(database: str | None, jobs: int, rounds: int, peers: tuple[s
     """One worker process empties a queue of jobs of which some fail, on PostgreSQL and SQLite."""
     with databases.server(database) as server:
         show(drain_failing.run(server, jobs, rounds, peers), as_json=as_json)
+
+
+@main.command("kinds")
+@with_database
+@with_jobs(20_000)
+@with_rounds()
+@with_json
+def kinds_command(database: str | None, jobs: int, rounds: int, as_json: bool) -> None:
+    """One worker process empties a queue of many lanes, of large payloads, of jobs with results."""
+    with databases.server(database) as server:
+        show(drain_kinds.run(server, jobs, rounds), as_json=as_json)
 
 
 @main.command("enqueue")
@@ -227,6 +239,7 @@ def all_command(database: str | None, rounds: int, peers: tuple[str, ...], as_js
     with databases.server(database) as server:
         reports: list[Report] = [
             *drain.run(server, 5000, rounds, peers),
+            *drain_kinds.run(server, 5000, rounds),
             *enqueue.run(server, 500, 20_000, rounds, peers),
             *bulk.run(server, 10_000, rounds, peers),
             *sqlite.run(3000, 300, 3000, rounds, peers),

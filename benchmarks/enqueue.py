@@ -42,6 +42,10 @@ def run(server: str, single: int, bulk: int, rounds: int, peers: tuple[str, ...]
             name: partial(once, server, module, action, {**params, **settings})
             for name, (module, settings) in SYSTEMS.items()
         }
+        if action == "enqueue_single":
+            measurements["sloppyjobs, in the caller's session"] = partial(
+                once, server, "ours", "enqueue_in_session", params
+            )
         results = alternate(chosen(measurements, peers), rounds, report)
         rates = {name: middle(found, "per_second") for name, found in results.items()}
         for name, found in results.items():

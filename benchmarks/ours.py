@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import text
+from sqlalchemy.orm import sessionmaker
 
 from benchmarks import bare
 from benchmarks.stopwatch import Stopwatch, rate, resident_mb
@@ -34,7 +35,6 @@ def drain(url: str, jobs: int, handlers: str = "threads", concurrency: int = 16)
     watch = Stopwatch(jobs, url)
     worker = _with_handlers(url, handlers, watch.handle).create_worker(concurrency=concurrency)
     worker.start()
-    finish = bare.finish if url.startswith("postgresql") else _finish_sqlite
     result = finish(url, jobs, watch)
     worker.stop(timeout=10)
     return result
@@ -55,6 +55,19 @@ def enqueue_single(url: str, jobs: int) -> dict[str, Any]:
     found = _declared(url)
     found.enqueue("noop", {"n": -1})
     return rate(jobs, url, lambda: [found.enqueue("noop", {"n": n}) for n in range(jobs)])
+
+
+def enqueue_in_session(url: str, jobs: int) -> dict[str, Any]:
+    """Enqueue one by one, each in a transaction of the caller's SQLAlchemy session."""
+    found = _declared(url)
+    sessions = sessionmaker(found.storage.engine)
+
+    def enqueue(number: int) -> None:
+        with sessions.begin() as session:
+            found.enqueue("noop", {"n": number}, session=session)
+
+    enqueue(-1)
+    return rate(jobs, url, lambda: [enqueue(n) for n in range(jobs)])
 
 
 def enqueue_bulk(url: str, jobs: int, call: int) -> dict[str, Any]:
@@ -219,7 +232,12 @@ def _with_handlers(url: str, handlers: str, handle: Callable[[], None]) -> Jobs:
     return found
 
 
-def _finish_sqlite(url: str, jobs: int, watch: Stopwatch) -> dict[str, Any]:
+def finish(url: str, jobs: int, watch: Stopwatch) -> dict[str, Any]:
+    """Wait until every job is settled, and check that its whole history was written."""
+    return bare.finish(url, jobs, watch) if url.startswith("postgresql") else _finish_by_sqlalchemy(url, jobs, watch)
+
+
+def _finish_by_sqlalchemy(url: str, jobs: int, watch: Stopwatch) -> dict[str, Any]:
     engine = Jobs(url).storage.engine
     with engine.connect() as connection:
 

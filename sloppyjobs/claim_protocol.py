@@ -10,8 +10,10 @@ from sloppyjobs.domain import failures, options, payload
 from sloppyjobs.domain.expiry import EXPIRED, expired
 from sloppyjobs.domain.model import Claim, Ended, Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Outcome, Succeeded, decide
+from sloppyjobs.encryption import Sealing
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.enqueue.option_types import Duration
+from sloppyjobs.errors import DecryptionFailed
 from sloppyjobs.internals import HasInternals
 from sloppyjobs.observe import traces
 from sloppyjobs.storage.ports import Store
@@ -35,6 +37,10 @@ class ClaimProtocol(HasInternals):
         """Where the jobs are kept."""
         raise NotImplementedError
 
+    @property
+    def _sealing(self) -> Sealing:
+        raise NotImplementedError
+
     def claim(
         self,
         worker_id: str,
@@ -45,7 +51,7 @@ class ClaimProtocol(HasInternals):
     ) -> list[Claim]:
         """Take up to ``limit`` due jobs for ``lease`` seconds; an empty list when none is due.
 
-        Damaged ones die, and those that have expired are cancelled.
+        Damaged ones die, as do those that cannot be decrypted, and those that have expired are cancelled.
         """
         request = ClaimRequest(
             options.text("worker_id", worker_id),
@@ -64,9 +70,18 @@ class ClaimProtocol(HasInternals):
                     self._settle(claim, Failed(failures.from_damage(claim.job.damage), 0.0, retryable=False))
                 elif expired(claim):
                     self._settle(claim, Cancelled(EXPIRED.message, EXPIRED))
-            if whole := [claim for claim in claims if claim.job.damage is None and not expired(claim)]:
-                return whole
+            whole = [claim for claim in claims if claim.job.damage is None and not expired(claim)]
+            if readable := [opened for claim in whole if (opened := self._opened(claim)) is not None]:
+                return readable
         return []
+
+    def _opened(self, claim: Claim) -> Claim | None:
+        """The claim with its payload; None where that cannot be decrypted, and then the job is dead."""
+        try:
+            return self._sealing.open_claim(claim)
+        except DecryptionFailed as error:
+            self._settle(claim, Failed(failures.from_exception(error), 0.0, retryable=False))
+            return None
 
     def heartbeat(self, claim: Claim, lease: Duration | None = None) -> bool:
         """Prolong the claim's lease from now, by default for as long as it was claimed; False when it is lost."""
@@ -84,7 +99,7 @@ class ClaimProtocol(HasInternals):
         second is True, which distinguishes it from a stale one. The same holds for ``fail``.
         """
         text = None if result is None else payload.encode(result, limit=self._payload_limit, what="result")
-        return self._settle(claim, Succeeded(text))
+        return self._settle(claim, Succeeded(self._sealing.seal_result(claim.id, text)))
 
     def fail(self, claim: Claim, error: BaseException | str, retry_after: Duration | None = None) -> bool:
         """Settle the claim as failed: retried by the job's policy, or dead; False when it was stale."""
@@ -99,7 +114,7 @@ class ClaimProtocol(HasInternals):
 
     def _settle(self, claim: Claim, outcome: Outcome) -> bool:
         decision = decide(claim.attempt, claim.job.max_attempts, outcome)
-        settlement = Settlement(claim.id, claim.attempt, claim.worker_id, decision)
+        settlement = Settlement(claim.id, claim.attempt, claim.worker_id, decision, batch_id=claim.job.batch_id)
         accepted = claim.id in self.storage.settle([settlement])
         if accepted:
             self._settlement_hooks().settled([Ended(traces.without_trace(claim.job), settlement)], wait=True)

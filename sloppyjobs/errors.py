@@ -55,6 +55,30 @@ class UnknownQueue(JobsError):
     code = PREFIX + "UNKNOWN_QUEUE"
 
 
+class UnknownLimit(JobsError):
+    """No limit has this name, so that jobs of this resource are not limited."""
+
+    code = PREFIX + "UNKNOWN_LIMIT"
+
+
+class PermitNotHeld(JobsError):
+    """The job holds no permit that could be taken away from it."""
+
+    code = PREFIX + "PERMIT_NOT_HELD"
+
+
+class UnknownBatch(JobsError):
+    """No batch has this id, or the job is not a member of any."""
+
+    code = PREFIX + "UNKNOWN_BATCH"
+
+
+class BatchClosed(JobsError):
+    """The batch takes no further jobs: it is sealed, was cancelled or has ended. Nothing was written."""
+
+    code = PREFIX + "BATCH_CLOSED"
+
+
 class InvalidPayload(Refused, JobsError):
     """The payload is not JSON, breaks its schema, or is too large. Nothing was written.
 
@@ -164,6 +188,43 @@ class InvalidWorkflow(JobsError):
     """A graph of jobs that cannot be written: a circle, an unknown parent, no jobs or too many. Nothing was written."""
 
     code = PREFIX + "INVALID_WORKFLOW"
+
+
+class InvalidStep(JobsError):
+    """A step cannot be kept or used: its name was used before in the attempt, its result does not fit, or the job has
+    too many.
+    """
+
+    code = PREFIX + "INVALID_STEP"
+
+
+class SignalTimeout(JobsError, TimeoutError):
+    """Raised by ``ctx.wait_for`` when the signal has not come in time. An attempt that ends with it is not retried."""
+
+    code = PREFIX + "SIGNAL_TIMEOUT"
+
+
+class Suspension(BaseException):
+    """Leaves a handler that sleeps or waits for a signal: its attempt ends here, and another one goes on later.
+
+    It is no ``Exception``, so that ``except Exception`` lets it pass. A handler that catches it all the same is
+    suspended when it ends, whatever it returns or raises.
+    """
+
+
+class DecryptionFailed(JobsError):
+    """What is stored is encrypted and cannot be read: its key is not here, or it was changed.
+
+    ``key`` is the id of the key, and ``missing`` says that it is not here. A job whose payload cannot be decrypted
+    is dead at once, and runs when it is retried with the key.
+    """
+
+    code = PREFIX + "DECRYPTION_FAILED"
+
+    def __init__(self, *text: object, key: str | None = None, missing: bool = False) -> None:
+        super().__init__(*text)
+        self.key = key
+        self.missing = missing
 
 
 class LockConflict(JobsError):

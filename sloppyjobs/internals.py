@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.ids import Ids
 from sloppyjobs.observe.hooks import Hooks, Observer
 
@@ -23,6 +24,8 @@ class Internals:
     """Told of everything that is enqueued."""
     find: Callable[[], Find | None]
     """How another process, which imports the same modules, finds these jobs; None where it cannot."""
+    sealing: Sealing = PLAIN
+    """Encrypts what is written and decrypts what is read."""
 
 
 class HasInternals:

@@ -18,14 +18,18 @@ from sloppyjobs.domain.dependencies import Dependency
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.workflows import NewWorkflow
+from sloppyjobs.encryption import Keyring, Sealing
 from sloppyjobs.enqueue.asynchronous import AsyncJobs
+from sloppyjobs.enqueue.batches import BatchJobs
 from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, EnqueueOptions, Item, Moment, Parents
 from sloppyjobs.enqueue.request import NewJobs, connection_of, inherited_options
+from sloppyjobs.enqueue.signalling import Signalling
 from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
 from sloppyjobs.ids import Ids
 from sloppyjobs.internals import Internals
+from sloppyjobs.limits import DeclaredLimits, LimitedJobs
 from sloppyjobs.locks import Locks, held_lock
 from sloppyjobs.observe import traces
 from sloppyjobs.observe.hooks import F, Hooks
@@ -47,12 +51,13 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
+class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJobs, Signalling):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
     its ports. Applications that share a database and declare schedules each give their name as ``application``.
     ``principal`` is asked, at each enqueue that names none, on whose behalf it is; None where that is nobody's.
+    With a ``Keyring`` as ``encryption``, payloads, results and log lines are stored encrypted.
     """
 
     def __init__(
@@ -62,20 +67,29 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
         payload_limit: int = payload.DEFAULT_LIMIT,
         application: str | None = None,
         principal: Callable[[], str | None] | None = None,
+        encryption: Keyring | None = None,
     ) -> None:
         # Whatever has the ports is a store, whoever wrote it.
         if isinstance(target, str | URL | Engine) or not isinstance(target, EnqueuePort):
             self._storage: Store = from_url(target)
         else:
             self._storage = target
-        self._set_up(payload_limit, application, principal)
+        self._set_up(payload_limit, application, principal, encryption)
+        self._sealing.serve(self._storage)
 
-    def _set_up(self, payload_limit: int, application: str | None, principal: Callable[[], str | None] | None) -> None:
+    def _set_up(
+        self,
+        payload_limit: int,
+        application: str | None,
+        principal: Callable[[], str | None] | None,
+        encryption: Keyring | None,
+    ) -> None:
         """Everything but the storage, which may be known later."""
         self._principal = principal
         self._payload_limit = options.whole("payload_limit", payload_limit, least=1)
         self.definitions = Definitions()
-        self._internals = Internals(Ids(lambda: time.time_ns() // 1_000_000), Hooks(), [], self._find_jobs)
+        new_ids, sealing = Ids(lambda: time.time_ns() // 1_000_000), Sealing(encryption)
+        self._internals = Internals(new_ids, Hooks(), [], self._find_jobs, sealing)
         self.retention = Retention()
         self.schedules = Schedules(
             lambda: self.storage,
@@ -84,7 +98,13 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
             payload_limit=self._payload_limit,
             application=application,
             observers=self._internals.observers,
+            sealing=lambda: self._sealing,
         )
+        self.declared_limits = DeclaredLimits(lambda: self.storage, lambda: self.schedules.application)
+
+    @property
+    def _sealing(self) -> Sealing:
+        return self._internals.sealing
 
     @property
     def storage(self) -> Store:
@@ -100,7 +120,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
         """What operators see and do."""
         from sloppyjobs.admin import Admin  # noqa: PLC0415 - workers and producers never need it
 
-        return Admin(self.storage, self.definitions, self.schedules, self._internals.ids)
+        inside, limit = self._internals, self._payload_limit
+        return Admin(self.storage, self.definitions, self.schedules, inside.ids, inside.sealing, limit)
 
     # Hooks
 
@@ -158,6 +179,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
         on_conflict: Literal["return", "reject", "replace"] | None = None,
         unique: Literal["live", "pending"] | None = None,
         unique_for: Duration | None = None,
+        resource: str | None = None,
+        partition: str | int | None = None,
         session: Session | scoped_session[Any] | None = None,
         connection: Connection | None = None,
     ) -> Job:
@@ -168,7 +191,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
         (``KeyConflict``) or "replace"; ``unique="pending"`` gives the key up when the job starts, and ``unique_for``
         keeps it for that long even if the job ends sooner. A job that ``expires`` is cancelled unless it has started
         within so many seconds. One that ``depends_on`` others waits until all of them have ended as it needs, or with
-        ``depends_on_any`` one of them. Raises, before anything is written, ``UnknownJob``,
+        ``depends_on_any`` one of them. One with a ``resource`` runs under the limit of that name, and in a
+        ``partition`` under its own share of it. Raises, before anything is written, ``UnknownJob``,
         ``InvalidPayload`` or ``InvalidOption``.
         """
         given = {
@@ -192,6 +216,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
             "on_conflict": on_conflict,
             "unique": unique,
             "unique_for": unique_for,
+            "resource": resource,
+            "partition": partition,
         }
         new = self._new_jobs().make(name, payload, self._internals.ids.new("job"), given)
         return self._insert([new], session, connection)[0]
@@ -257,7 +283,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
 
     def get(self, job_id: str) -> Job:
         """The job with this id, as it is now, or ``UnknownJob``."""
-        return traces.without_trace(self.storage.get_job(job_id))
+        return self._sealing.open_job(traces.without_trace(self.storage.get_job(job_id)))
 
     @overload
     def wait(self, job: Job[R], /, timeout: Duration = 10) -> Job[R]: ...
@@ -297,16 +323,18 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs):
         storage: CallerStore = self.storage
         if caller is not None:
             storage = self.storage.callers.storage_for(caller)
-        tracer = traces.tracer()
+        tracer, sealing = traces.tracer(), self._sealing
         if not self.definitions.redactions <= storage.redactions.written:
             storage.redactions.write(self.definitions.redactions, caller)
         write: Callable[..., list[Job]] = storage.insert_jobs
         if workflow is not None:
             write = partial(storage.workflows.insert, workflow)
         if tracer is None:
-            written = write(new, caller)
+            written = write(sealing.seal_new(new), caller)
         else:
-            new, written = traces.produce(tracer, new, lambda traced: write(traced, caller))
+            new, written = traces.produce(tracer, new, lambda traced: write(sealing.seal_new(traced), caller))
+        if sealing.on:
+            written = [sealing.open_listed(job) for job in written]
         for observer in list(self._internals.observers):
             for source, job in zip(new, written, strict=True):
                 observer(source, job, caller is None)

@@ -34,6 +34,7 @@ ACTIONS: Mapping[str, Words] = {
     "run_now": Words("play", "Queued jobs at once", "Queued", "at once"),
     "pause": Words("pause", "Paused jobs", "Paused"),
     "resume": Words("play", "Resumed jobs", "Resumed"),
+    "patch_payload": Words("edit", "Patched payloads", "Patched the payload of"),
     "retry_canary": Words("retrying", "Retried a few of a cause", "Retried a few of the cause"),
     "retry_rest": Words("retrying", "Retried the rest of a cause", "Started to retry the rest of the cause"),
     "stop_retry": Words("cancelled", "Stopped a retry", "Stopped the retry of the cause"),
@@ -46,14 +47,18 @@ ACTIONS: Mapping[str, Words] = {
     "delete_recurring": Words("deleted", "Deleted a schedule", "Deleted the schedule"),
     "cancel_workflow": Words("cancelled", "Cancelled workflows", "Cancelled"),
     "retry_workflow": Words("retrying", "Retried workflows", "Retried the dead jobs of"),
+    "seal_batch": Words("locks", "Sealed a batch", "Sealed the batch"),
+    "cancel_batch": Words("cancelled", "Cancelled a batch", "Cancelled the batch"),
+    "retry_batch": Words("retrying", "Retried the dead of a batch", "Retried the dead jobs of the batch"),
     "restore": Words("archive", "Restored archived jobs", "Restored", "as a new job"),
     "cleanup": Words("deleted", "Deleted old finished jobs", "Deleted old finished jobs"),
     "purge": Words("deleted", "Removed deleted jobs for good", "Removed deleted jobs for good"),
+    "rekey": Words("locks", "Encrypted rows with the new key", "Encrypted rows with the new key"),
 }
 CHOICES = {name: words.label for name, words in ACTIONS.items() if name != "stop_retry_run"}
 """The actions that a filter offers."""
 
-_OF_MANY = ("cleanup", "purge")
+_OF_MANY = ("cleanup", "purge", "rekey")
 _FILTERS = {
     "name": "job type",
     "tag": "tag",
@@ -112,6 +117,8 @@ def _target(entry: AuditEntry, detail: dict[str, Any], link: Link) -> Markup:
         text = Markup("{}, {} in {}").format(link("cause", entry.target), error, detail.pop("name"))
         detail.pop("error_frame", None)
         return text
+    if entry.target_type == "batch" and "name" in detail:
+        return Markup("{} ({})").format(detail.pop("name"), link("batch", entry.target))
     return link(entry.target_type, entry.target)
 
 
@@ -160,6 +167,8 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
         details.append(Markup("from {} to {}").format(left.pop("from"), left.pop("to")))
     if action == "trigger_recurring" and "job" in left:
         details.append(Markup("its job is {}").format(link("job", str(left.pop("job")))))
+    if action == "patch_payload" and isinstance(left.get("keys"), Sequence):
+        details.append(Markup("changed {}").format(", ".join(map(str, left.pop("keys")))))
     if action == "restore" and "new" in left:
         details.append(Markup("the new one is {}").format(link("job", str(left.pop("new")))))
     if action == "delete_recurring" and "job_name" in left:
@@ -168,6 +177,8 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
         return [Markup("{} {}").format(number, status) for status, number in left.items()]
     if action == "purge":
         return _purged(left)
+    if action == "rekey":
+        return [Markup("{} rows of {}").format(left.get("rows"), left.get("area"))]
     left.pop("until", None)
     left.pop("run", None)
     return details + [_filter(name, value, times) for name, value in left.items()]

@@ -28,11 +28,15 @@ _BROWSER = "_sloppyjobs_browser"
 """Where the session keeps the name of a browser that has signed in."""
 
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
-VIEWS = ("overview", "job", "dead", "queue", "recurring", "workflow", "worker", "lock", "audit", "archive", "metrics")
+VIEWS = (
+    *("overview", "job", "dead", "queue", "recurring", "workflow", "batch"),
+    *("worker", "lock", "audit", "archive", "metrics"),
+)
 ACTIONS = (
     *(f"{page}.view" for page in VIEWS),
     *(f"job.{command}" for command in COMMANDS),
     *(f"bulk.{command}" for command in COMMANDS),
+    "job.patch",
     "queue.pause",
     "queue.resume",
     "recurring.pause",
@@ -42,6 +46,9 @@ ACTIONS = (
     "workflow.cancel",
     "workflow.retry",
     "archive.restore",
+    "batch.seal",
+    "batch.cancel",
+    "batch.retry",
 )
 """Everything a policy is asked about."""
 

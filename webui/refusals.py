@@ -14,6 +14,7 @@ _DONE_TO_IT = {
     "cancel": "cancelled",
     "delete": "deleted",
     "pause": "paused",
+    "patch_payload": "patched",
     "resume": "resumed",
     "retry": "retried",
     "run_now": "run now",

@@ -142,7 +142,10 @@ def _failed(error: BaseException) -> StoredResponse | None:
     return None if isinstance(error, _NOT_DONE) and not maybe_done else StoredResponse(503, [UNKNOWN])
 
 
-def _stored(response: Response) -> StoredResponse:
+def _stored(response: Response) -> StoredResponse | None:
+    """What is stored of a response; None where the page holds what must not be, and the form may be sent again."""
+    if g.get("sloppyjobs_unstored"):
+        return None
     status = response.status_code
     done = outcome()
     if done is not None:

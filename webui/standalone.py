@@ -13,7 +13,8 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from sloppyjobs import InvalidOption, Jobs
+from sloppyjobs import DriverMissing, InvalidOption, Jobs, Keyring
+from sloppyjobs.encryption import KEYS_VARIABLE, keyring_from
 from webui import failures, secret_key, security
 from webui.application_path import locate
 from webui.blueprint import build
@@ -107,16 +108,23 @@ def _is_set(settings: Mapping[str, str], name: str) -> bool:
 def _jobs(settings: Mapping[str, str]) -> JobsLike:
     url, target = settings.get("SLOPPYJOBS_DATABASE_URL"), settings.get("SLOPPYJOBS_APP")
     if target is None:
-        return Jobs(url or DEFAULT_URL)
+        return Jobs(url or DEFAULT_URL, encryption=_keyring(settings))
     try:
         found = locate(target)
     except InvalidOption as error:
         raise NotConfigured(str(error)) from error
     if url is None:
         return found
-    jobs = Jobs(url)
+    jobs = Jobs(url, encryption=_keyring(settings))
     jobs.definitions = found.definitions
     return jobs
+
+
+def _keyring(settings: Mapping[str, str]) -> Keyring | None:
+    try:
+        return keyring_from(settings.get(KEYS_VARIABLE))
+    except (InvalidOption, DriverMissing) as error:
+        raise NotConfigured(str(error)) from error
 
 
 def _secret_key(settings: Mapping[str, str]) -> str:

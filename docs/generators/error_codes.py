@@ -40,7 +40,11 @@ ADVICE = {
     "UnknownJob": "Define or declare the name before enqueueing; or the job was purged.",
     "UnknownCause": "The cause was forgotten after 90 days, or it is in a queue that the caller does not see.",
     "UnknownSchedule": "`sloppyjobs recurring` lists the names.",
+    "UnknownLimit": "`sloppyjobs limits` lists the names.",
+    "PermitNotHeld": "Nothing: its permit came back already. `sloppyjobs limits show` lists who holds permits.",
     "UnknownWorkflow": "`sloppyjobs workflows` lists them; the jobs of an old one may have been purged.",
+    "UnknownBatch": "`sloppyjobs batches` lists them; those that ended 90 days ago are removed.",
+    "BatchClosed": "Open another batch; or add from inside a running job of it, by `ctx.batch`.",
     "UnknownQueue": "`sloppyjobs queues` lists the names.",
     "InvalidPayload": "Send what the job's `input` says, as JSON, and below the limit. A stored job with such a payload"
     " is dead at once: repair the handler's schema, then retry it.",
@@ -56,7 +60,13 @@ ADVICE = {
     "InvalidTransition": "Look at the job again: it has moved on since.",
     "Expired": "Nothing: the job was not to be run late. Give it more time with a longer `expires`, or add workers.",
     "InvalidWorkflow": "Name jobs that exist, fewer of them, and no circle.",
+    "InvalidStep": "Give each step of a handler a name of its own, and return what fits. Where a stored"
+    " result does not fit a changed function, rename the step, or convert the old form.",
+    "SignalTimeout": "Nothing, where the handler catches it. Otherwise the job is dead: a retry waits"
+    " for the signal anew.",
     "KeyConflict": "Wait for the job that has the key, or cancel it; or enqueue with another `on_conflict`.",
+    "DecryptionFailed": "Add the key that the text names to the keyring and retry. If the text was changed, restore the"
+    " row, or delete the job.",
     "LockConflict": "Try later, or leave the work to whoever holds the lock.",
     "HandlerFailed": "Read the traceback, repair the cause, and retry.",
     "JobTimeout": "Make the work smaller or the `timeout` longer; let the handler look at `ctx.signal`.",

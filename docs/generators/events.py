@@ -23,7 +23,7 @@ events of a job, oldest first, tell its whole life, and the last one gives its s
 
 STATUSES = {
     Status.SCHEDULED: "Not due yet.",
-    Status.WAITING: "It waits for other jobs to end.",
+    Status.WAITING: "It waits for other jobs, for a permit, or for what its handler asked for: a time or a signal.",
     Status.QUEUED: "Due; the next free worker takes it.",
     Status.PROCESSING: "A worker runs it, under a lease.",
     Status.SUCCEEDED: "Done.",
@@ -38,10 +38,13 @@ STATUSES = {
 EVENTS = {
     "created": "It was enqueued.",
     "due": "Its time has come.",
-    "unblocked": "What it waited for has finished.",
+    "unblocked": "What it waited for has finished, or there is a permit for it.",
+    "parked": "Its resource had no permit left; it waits for one without using an attempt.",
     "claimed": "A worker took it. The event has the attempt's number and the worker.",
     "succeeded": "Its handler returned.",
     "failed": "Its handler raised or ran out of time, its worker was lost, or a worker that shut down gave it back.",
+    "suspended": "Its handler sleeps or waits for a signal. The attempt does not count.",
+    "woken": "Its sleep is over, or its signal has come or timed out.",
     "retry_scheduled": "It will be tried again, by its retry policy or because the handler asked for it.",
     "requeued": "It is tried again at once: its worker was lost, or gave it back.",
     "dead": "No attempts are left, or the failure is not one to retry.",
@@ -84,6 +87,7 @@ def _edges() -> dict[str, set[tuple[str, str]]]:
             found[action.event] |= {(source.value, action.target.value) for source in action.sources}
     replaceable = {source for source, targets in EDGES.items() if Status.CANCELLED in targets} - {Status.PROCESSING}
     found["superseded"] = {(source.value, Status.CANCELLED.value) for source in replaceable}
+    found["woken"] = {(Status.WAITING.value, Status.QUEUED.value)}
     return found
 
 

@@ -64,7 +64,7 @@ GROUP = (30, 62, 635, 198)
 
 WAYS = {
     (Status.WAITING, Status.SCHEDULED): Way("e", "w"),
-    (Status.WAITING, Status.QUEUED): Way("s", "w0.5", ((100, 215), (260, 215))),
+    (Status.WAITING, Status.QUEUED): Way("s", "w0.5", ((100, 215), (260, 215)), both=True),
     (Status.SCHEDULED, Status.QUEUED): Way("s", "w0.1", ((265, 190), (320, 199))),
     (Status.WAITING, Status.PAUSED): Way("n", "n0.3", ((100, 40), (400, 40)), operator=True, both=True),
     (Status.SCHEDULED, Status.PAUSED): Way("e", "w", operator=True, both=True),
@@ -72,6 +72,7 @@ WAYS = {
     (Status.PAUSED, Status.RETRYING): Way("e", "w", operator=True, both=True),
     (Status.RETRYING, Status.QUEUED): Way("s0.2", "n0.9", ((560, 170), (500, 160))),
     (Status.QUEUED, Status.PROCESSING): Way("e", "w"),
+    (Status.PROCESSING, Status.WAITING): Way("s0.3", "s0.2", ((540, 268), (60, 268))),
     (Status.PROCESSING, Status.SUCCEEDED): Way("s0.75", "w", ((620, 350), (660, 350))),
     (Status.PROCESSING, Status.FAILED): Way("e", "w"),
     (Status.FAILED, Status.RETRYING): Way("n", "e", ((760, 130), (720, 105))),

@@ -10,7 +10,7 @@ from sloppyjobs import errors
 from sloppyjobs.domain import options
 from sloppyjobs.domain.model import DEFAULT_RETRY
 from sloppyjobs.domain.retry import Retry
-from sloppyjobs.domain.states import EDGES, FINISHED, Status, allowed
+from sloppyjobs.domain.states import EDGES, FINISHED, Status, WaitingFor, allowed
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.storage.ports.operators import Decide, JobState, Step
 
@@ -60,9 +60,14 @@ ACTIONS: Mapping[str, Action] = {
 """Every command on a job, in the order in which they are shown."""
 
 
-def actions_for(status: Status) -> tuple[str, ...]:
-    """The commands that are allowed in a state."""
-    return tuple(name for name, action in ACTIONS.items() if status in action.sources)
+def actions_for(status: Status, waiting_for: str | None = None) -> tuple[str, ...]:
+    """The commands that are allowed in a state; of jobs that wait, those that sleep can be run now."""
+    return tuple(name for name, action in ACTIONS.items() if _takes(action, status, waiting_for))
+
+
+def _takes(action: Action, status: Status, waiting_for: str | None) -> bool:
+    asleep = status is Status.WAITING and waiting_for == WaitingFor.SLEEP
+    return status in action.sources or (asleep and action.name == "run_now")
 
 
 def action_named(name: object) -> Action:
@@ -80,7 +85,7 @@ def decision(action: Action, definitions: Definitions) -> Decide:
         if job.status in action.done:
             return None
         target = action.target or job.paused_from or Status.QUEUED
-        if job.status not in action.sources:
+        if not _takes(action, job.status, job.waiting_for):
             raise _refused(action, job, target)
         budget = None
         if action.name == "retry":
@@ -115,7 +120,7 @@ def _stored_policy(text: str) -> Retry:
 
 
 def _refused(action: Action, job: JobState, target: Status) -> errors.InvalidTransition:
-    possible = ", ".join(actions_for(job.status))
+    possible = ", ".join(actions_for(job.status, job.waiting_for))
     if possible:
         advice = f"what it can take is {possible}"
     elif job.status in FINISHED and not EDGES[job.status]:

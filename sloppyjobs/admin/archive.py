@@ -16,6 +16,7 @@ from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Attempt, Event, NewJob, Terms
 from sloppyjobs.domain.tags import encode_tags
+from sloppyjobs.encryption import PAYLOAD, Sealing
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import Ids, parts_of_short
 from sloppyjobs.observe import traces
@@ -44,6 +45,7 @@ class ArchiveAdmin:
     _storage: Store
     _definitions: Definitions
     _new_ids: Ids
+    _sealing: Sealing
 
     def get_job(self, id: str) -> JobView:
         """The job, as the admin shows it."""
@@ -121,14 +123,16 @@ class ArchiveAdmin:
         archive. It does not have its idempotency key, schedule, expiry, dependencies, workflow or batch: these belonged
         to the first one. No definition is needed here: a name that no worker knows is queued and waits for one.
         Raises ``UnknownJob`` where there is no such archived job, ``KeyConflict`` where its business key is taken,
-        ``InvalidTransition`` while the job that it was restored as before has not ended.
+        ``DecryptionFailed`` where its payload cannot be read, ``InvalidTransition`` while the job that it was restored
+        as before has not ended.
         """
         new_id = self._new_ids.new("job")
 
         def make(archived: ArchivedJob) -> NewJob:
             if archived.job.damage is not None:
                 raise errors.InvalidPayload(f"job {id} cannot be restored: {archived.job.damage}")
-            return NewJob(new_id, archived.payload, self._restored_terms(archived))
+            text = self._sealing.open(archived.job.id, PAYLOAD, archived.payload)
+            return NewJob(new_id, self._sealing.seal(new_id, PAYLOAD, text), self._restored_terms(archived))
 
         return self.get_job(self._storage.archive.restore(id, make, command_given("restore", actor, reason)))
 

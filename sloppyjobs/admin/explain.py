@@ -7,12 +7,14 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sloppyjobs import errors
+from sloppyjobs.admin.explain_limits import not_limited, waits_for_permit
 from sloppyjobs.admin.job_facts import Facts
 from sloppyjobs.admin.sentences import At, Part, Relative, Sentence, Since, Write, plain, span
 from sloppyjobs.admin.workers import works_on
 from sloppyjobs.domain.dependencies import EdgeState
 from sloppyjobs.domain.model import Job
-from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status
+from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status, WaitingFor
+from sloppyjobs.domain.steps import StepKind
 from sloppyjobs.enqueue.upcasts import version_of
 from sloppyjobs.views import CappedCount, Explanation, Reason, WorkerView
 
@@ -46,6 +48,11 @@ def _told(job: Job, error: str | None, facts: Facts) -> Iterable[Told]:
         yield _running(job, facts)
     elif job.status is Status.PAUSED:
         yield _paused(job, facts)
+    elif job.status is Status.WAITING and job.waiting_for == WaitingFor.PERMIT and facts.line is not None:
+        yield Told("permit", waits_for_permit(facts.line), facts.line.next_token_at)
+        yield from _obstacles(job, facts)
+    elif job.status is Status.WAITING and job.waiting_for in (WaitingFor.SLEEP, WaitingFor.SIGNAL):
+        yield from _suspended(facts)
     elif job.status is Status.WAITING:
         yield Told("waiting", (_waits_for(facts),))
     elif job.status in (Status.SCHEDULED, Status.RETRYING):
@@ -56,6 +63,8 @@ def _told(job: Job, error: str | None, facts: Facts) -> Iterable[Told]:
         obstacles = list(_obstacles(job, facts))
         yield from obstacles
         yield from _in_line(job, facts, free=not obstacles)
+        if facts.line is not None and facts.line.limit is None and job.resource is not None:
+            yield Told("not_limited", not_limited(job.resource))
     yield from _stuck(job, facts)
     if job.attempt_count and job.status not in FINISHED:
         yield _attempts(job, error)
@@ -101,6 +110,8 @@ def _why_no_more(job: Job, kind: str) -> str:
     if job.error_code == errors.UpcastFailed.code:
         version = version_of(job.payload_version)
         return f"its payload of version {version} could not be upcast, and that is not retried"
+    if job.error_code == errors.DecryptionFailed.code:
+        return "what it needs cannot be decrypted here, and that is not retried. Add the key and retry the job"
     if job.error_code == errors.InvalidPayload.code:
         return "its payload is invalid, and an invalid payload is not retried"
     if job.error_type is None:
@@ -230,6 +241,23 @@ def _waits_for(facts: Facts) -> str:
     each = ", ".join(f"{name} is {edge.status}" for name, edge in zip(named, waits, strict=False))
     more = f" and {len(waits) - 3} more" if len(waits) > 3 else ""
     return f"It waits for {len(waits)} jobs: {each}{more}.{advice}"
+
+
+def _suspended(facts: Facts) -> Iterable[Told]:
+    for step in facts.waits:
+        until, name = step.wake_at, step.name
+        if step.kind is StepKind.SLEEP and until is not None:
+            yield Told("asleep", (f"It sleeps ({name}) until ", At(until), ", ", Relative(until), "."), until)
+        elif step.kind is StepKind.SIGNAL:
+            since: Sentence = (f"It has been waiting for the signal {name!r} for ", Since(step.created_at), ".")
+            yield Told("signal", (*since, " Send it, or let the application send it."))
+            if until is not None:
+                then = "; then the handler gets SignalTimeout."
+                yield Told("signal_timeout", ("The wait times out ", Relative(until), ", at ", At(until), then), until)
+    if not facts.waits:
+        text = "What it has waited for is there. The next cleanup queues it, or doctor --repair does."
+        yield Told("waiting", (text,))
+    yield Told("waiting", ("No worker is held meanwhile, and waiting uses up no attempt.",))
 
 
 def _paused(job: Job, facts: Facts) -> Told:

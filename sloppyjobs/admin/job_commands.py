@@ -32,7 +32,7 @@ class JobCommands:
         return self._command("delete", id, actor, reason)
 
     def run_now(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:
-        """Queue a scheduled, retrying or paused job at once."""
+        """Queue a scheduled, retrying or paused job at once; one that sleeps goes on, and its sleep is over."""
         return self._command("run_now", id, actor, reason)
 
     def pause(self, id: str, *, actor: str | None = None, reason: str | None = None) -> JobView:

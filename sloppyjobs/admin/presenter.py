@@ -8,9 +8,12 @@ from typing import Any
 from sloppyjobs.admin.actions import actions_for
 from sloppyjobs.domain.model import Attempt, Event, Job
 from sloppyjobs.domain.payload_summary import summary
-from sloppyjobs.domain.redaction.redactor import Redactor
+from sloppyjobs.domain.redaction.redactor import Preview, Redactor, encrypted_preview, encrypted_text
+from sloppyjobs.domain.sealed import is_sealed, is_whole, key_of
 from sloppyjobs.domain.states import Status
+from sloppyjobs.encryption import PAYLOAD, PLAIN, RESULT, Sealing, missing
 from sloppyjobs.enqueue.definitions import Definitions
+from sloppyjobs.errors import DecryptionFailed
 from sloppyjobs.observe import traces
 from sloppyjobs.storage.ports.operators import AuditRow
 from sloppyjobs.storage.ports.reads import Details, LastAttempt, LogLine
@@ -20,11 +23,18 @@ FIELDS_LIMIT = 4_096
 """Characters of a log line's fields, or of an audit entry's detail, that are shown."""
 
 
+_CUT = Preview(value=None, text="encrypted", redacted=0, truncated=True, available=False)
+"""Of a payload that is too long for a list."""
+
+
 class Presenter:
     """Redaction by the common rules, and by the secret keys of the job: those of its definition, and those stored."""
 
-    def __init__(self, definitions: Definitions, secret: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self, definitions: Definitions, secret: Mapping[str, tuple[str, ...]], sealing: Sealing = PLAIN
+    ) -> None:
         self._definitions = definitions
+        self._sealing = sealing
         self._secret = secret
         self._redactors: dict[str | None, Redactor] = {}
 
@@ -54,7 +64,7 @@ class Presenter:
             return JobRow(**self._fields(job))
         return JobRow(
             **self._fields(job),
-            payload_preview=summary(self.redactor(job.name), details.payload_start),
+            payload_preview=self._summary(job, details.payload_start),
             **details.last._asdict(),
         )
 
@@ -73,18 +83,38 @@ class Presenter:
         return JobView(
             **self._fields(job),
             **last._asdict(),
-            payload_preview=redactor.json(payload),
-            result_preview=None if result is None else redactor.json(result),
+            payload_preview=self._json(job, PAYLOAD, payload),
+            result_preview=None if result is None else self._json(job, RESULT, result),
             metadata=metadata if isinstance(metadata, dict) else {},
             progress_fields=progress if isinstance(progress, dict) else {},
             schedule_name=schedule_name,
         )
 
+    def _summary(self, job: Job, start: str) -> Preview:
+        """Of a longer payload that is encrypted the start cannot be read."""
+        if is_sealed(start) and not is_whole(start):
+            return _CUT if self._sealing.knows(key_of(start)) else encrypted_preview(missing(PAYLOAD, key_of(start)))
+        try:
+            text = self._sealing.open(job.id, PAYLOAD, start)
+        except DecryptionFailed as error:
+            return encrypted_preview(error)
+        return summary(self.redactor(job.name), text)
+
+    def _json(self, job: Job, what: str, stored: str) -> Preview:
+        return self.preview(job.name, job.id, what, stored)
+
+    def preview(self, name: str, job_id: str, what: str, stored: str) -> Preview:
+        """What may be shown of stored JSON of a job: a result, the value of a signal …"""
+        try:
+            return self.redactor(name).json(self._sealing.open(job_id, what, stored))
+        except DecryptionFailed as error:
+            return encrypted_preview(error)
+
     def _fields(self, job: Job) -> dict[str, Any]:
         fields = {name: getattr(job, name) for name in _SHOWN_AS_IS}
         fields |= {name: self.text(job.name, getattr(job, name)) for name in _SHOWN_REDACTED}
         tags = tuple(self.redactor(job.name).text(tag) for tag in job.tags)
-        return {**fields, "tags": tags, "actions": actions_for(job.status)}
+        return {**fields, "tags": tags, "actions": actions_for(job.status, job.waiting_for)}
 
     def attempt(self, name: str, attempt: Attempt) -> AttemptView:
         """An attempt with its error redacted."""
@@ -121,14 +151,18 @@ class Presenter:
 
     def log(self, name: str, row: LogLine) -> LogView:
         """A log line, redacted."""
+        try:
+            message, fields = self._sealing.open_line(row.job_id, row.message, row.fields)
+        except DecryptionFailed as error:
+            message, fields = encrypted_text(error), None
         return LogView(
             id=f"log_{row.id}",
             job_id=row.job_id,
             attempt_number=row.attempt_number,
             level=row.level,
-            message=self.redactor(name).text(row.message),
+            message=self.redactor(name).text(message),
             created_at=row.created_at,
-            fields=self.mapping(name, row.fields),
+            fields=self.mapping(name, fields),
         )
 
     def audit(self, row: AuditRow) -> AuditEntry:

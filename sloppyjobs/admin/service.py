@@ -12,6 +12,7 @@ import msgspec
 from sloppyjobs import errors
 from sloppyjobs.admin.actions import actions_for
 from sloppyjobs.admin.archive import ArchiveAdmin
+from sloppyjobs.admin.batches import BatchAdmin
 from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.dead_groups import CauseAdmin
 from sloppyjobs.admin.dependencies import DependencyAdmin
@@ -20,18 +21,24 @@ from sloppyjobs.admin.filters import audit_filter, job_query, order_of, scope_of
 from sloppyjobs.admin.form_keys import FormAdmin
 from sloppyjobs.admin.job_commands import JobCommands
 from sloppyjobs.admin.job_facts import facts_about
+from sloppyjobs.admin.limits import LimitAdmin
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
 from sloppyjobs.admin.overview import overview, unhandled
+from sloppyjobs.admin.patches import PatchAdmin
 from sloppyjobs.admin.presenter import Presenter, status_of
 from sloppyjobs.admin.queues import QueueAdmin
+from sloppyjobs.admin.rekey import RekeyAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
 from sloppyjobs.admin.search import FindAdmin
 from sloppyjobs.admin.sentences import Write, plain
+from sloppyjobs.admin.steps import StepAdmin
 from sloppyjobs.admin.summaries import queue_views, stats
 from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
 from sloppyjobs.admin.workflows import WorkflowAdmin
+from sloppyjobs.domain import payload
 from sloppyjobs.domain.states import Status
+from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import Ids, parts_of_short
 from sloppyjobs.paging import Paging
@@ -66,16 +73,21 @@ SHORT_ID_LIMIT = 20_000
 
 class Admin(
     JobCommands,
+    PatchAdmin,
     DependencyAdmin,
     WorkflowAdmin,
+    BatchAdmin,
     CauseAdmin,
     UpkeepAdmin,
     ArchiveAdmin,
     QueueAdmin,
+    LimitAdmin,
     ScheduleAdmin,
     ThrottleAdmin,
     FormAdmin,
     FindAdmin,
+    RekeyAdmin,
+    StepAdmin,
 ):
     """Reads and commands for operators. Get it as ``jobs.admin``.
 
@@ -85,11 +97,21 @@ class Admin(
     effect is there already returns the job as it is, and writes neither an event nor an audit entry.
     """
 
-    def __init__(self, storage: Store, definitions: Definitions, schedules: Schedules, ids: Ids) -> None:
+    def __init__(
+        self,
+        storage: Store,
+        definitions: Definitions,
+        schedules: Schedules,
+        ids: Ids,
+        sealing: Sealing = PLAIN,
+        payload_limit: int = payload.DEFAULT_LIMIT,
+    ) -> None:
         self._storage = storage
         self._definitions = definitions
         self._schedules = schedules
         self._new_ids = ids
+        self._sealing = sealing
+        self._payload_limit = payload_limit
 
     def snapshot(self, work: Callable[[], T]) -> T:
         """Run ``work``, whose reads here share one connection, one transaction and one instant.
@@ -109,6 +131,7 @@ class Admin(
         tag: str | None = None,
         worker: str | None = None,
         schedule: str | None = None,
+        batch: str | None = None,
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
         business_key: str | None = None,
@@ -138,6 +161,7 @@ class Admin(
             "tag": tag,
             "worker": worker,
             "schedule": schedule,
+            "batch": batch,
             "correlation_id": correlation_id,
             "idempotency_key": idempotency_key,
             "business_key": business_key,
@@ -223,7 +247,7 @@ class Admin(
     @staticmethod
     def actions(job: JobRow | Status | str) -> tuple[str, ...]:
         """The commands that the state machine allows for a job or a status, by the names of the methods."""
-        return actions_for(status_of(job))
+        return actions_for(status_of(job), getattr(job, "waiting_for", None))
 
     # Commands on many jobs
 
@@ -359,7 +383,7 @@ class Admin(
         return paging.page([((row.id,), presenter.audit(row)) for row in rows], position, resume)
 
     def _presenter(self) -> Presenter:
-        return Presenter(self._definitions, self._storage.redactions.by_name())
+        return Presenter(self._definitions, self._storage.redactions.by_name(), self._sealing)
 
     def _page(
         self,

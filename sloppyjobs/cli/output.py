@@ -42,6 +42,7 @@ STATUS_STYLES: Mapping[str, str] = {
     "timed_out": "red",
     "lost": "red",
     "snoozed": "cyan",
+    "suspended": "cyan",
     "released": "dim",
     "ok": "green",
     "warn": "yellow",

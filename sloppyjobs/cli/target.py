@@ -97,12 +97,14 @@ class Target:
             self.given.storage.close()
 
     def _of_database(self) -> Jobs:
+        from sloppyjobs.encryption import configured_keyring  # noqa: PLC0415
         from sloppyjobs.errors import InvalidOption  # noqa: PLC0415
         from sloppyjobs.jobs import Jobs  # noqa: PLC0415
 
         assert self.database is not None
+        keys = configured_keyring()
         try:
-            return Jobs(self.database)
+            return Jobs(self.database, encryption=keys)
         except InvalidOption as error:
             raise click.BadParameter(str(error), param_hint="--database") from error
 

@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy import URL, Engine
 
 from sloppyjobs.demo.archived import fill_archive
+from sloppyjobs.demo.batches import fill_batches, start_batch
 from sloppyjobs.demo.flows import fill_workflows
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.enqueue.option_types import EnqueueOptions
@@ -209,6 +210,7 @@ def fill(
     past = create_jobs(from_url(jobs.storage.engine, clock=clock))
     fill_archive(past, clock)
     fill_workflows(past, clock)
+    fill_batches(past, clock)
     worker = past.create_worker(recurring=False, maintenance=False)
     source = samples(chance, slow=False)
     for step in range(STEPS):
@@ -219,6 +221,7 @@ def fill(
         advance(len(batch))
     _dead(past)
     worker.run_once()
+    start_batch(jobs)
     _standing(jobs, chance)
 
 

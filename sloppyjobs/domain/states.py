@@ -50,13 +50,14 @@ class AttemptStatus(StrEnum):
     CANCELLED = "cancelled"
     SNOOZED = "snoozed"
     RELEASED = "released"
+    SUSPENDED = "suspended"
 
 
 EDGES: Mapping[Status, frozenset[Status]] = {
     Status.SCHEDULED: frozenset({Status.QUEUED, Status.CANCELLED, Status.PAUSED}),
     Status.WAITING: frozenset({Status.QUEUED, Status.SCHEDULED, Status.CANCELLED, Status.PAUSED}),
-    Status.QUEUED: frozenset({Status.PROCESSING, Status.CANCELLED, Status.DELETED, Status.PAUSED}),
-    Status.PROCESSING: frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}),
+    Status.QUEUED: frozenset({Status.PROCESSING, Status.CANCELLED, Status.DELETED, Status.PAUSED, Status.WAITING}),
+    Status.PROCESSING: frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.WAITING}),
     Status.SUCCEEDED: frozenset({Status.DELETED}),
     Status.FAILED: frozenset({Status.RETRYING, Status.DEAD, Status.QUEUED}),
     Status.RETRYING: frozenset({Status.QUEUED, Status.CANCELLED, Status.PAUSED}),
@@ -142,7 +143,14 @@ class Cancelled(msgspec.Struct, frozen=True, gc=False):
     failure: Failure | None = None
 
 
-Outcome = Succeeded | Failed | Lost | Released | Snoozed | Cancelled
+class Suspended(msgspec.Struct, frozen=True, gc=False):
+    """The handler sleeps, or waits for a signal, for ``delay`` seconds at most; this attempt does not count."""
+
+    delay: float
+    message: str
+
+
+Outcome = Succeeded | Failed | Lost | Released | Snoozed | Cancelled | Suspended
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
@@ -188,6 +196,8 @@ def decide(attempt: int, max_attempts: int, outcome: Outcome) -> Decision:
                 delay=delay,
                 failure=Failure(errors.SNOOZED, f"the handler asked to be called again in {delay:g} s"),
             )
+        case Suspended(delay, message):
+            return Decision((Status.WAITING,), AttemptStatus.SUSPENDED, counts=False, delay=delay, message=message)
         case Cancelled(reason, failure):
             return Decision((Status.CANCELLED,), AttemptStatus.CANCELLED, message=reason, failure=failure)
 
@@ -199,6 +209,8 @@ _EVENT_OF_EDGE: Mapping[tuple[Status, Status], str] = {
     (Status.WAITING, Status.QUEUED): "unblocked",
     (Status.WAITING, Status.SCHEDULED): "unblocked",
     (Status.QUEUED, Status.PROCESSING): "claimed",
+    (Status.QUEUED, Status.WAITING): "parked",
+    (Status.PROCESSING, Status.WAITING): "suspended",
     (Status.FAILED, Status.RETRYING): "retry_scheduled",
     (Status.FAILED, Status.QUEUED): "requeued",
     (Status.DEAD, Status.QUEUED): "retried",

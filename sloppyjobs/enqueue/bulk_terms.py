@@ -53,10 +53,13 @@ def _terms_of_shape(
 ) -> Iterable[Terms] | None:
     """The terms of jobs of one name that give the same options."""
     name, chosen = shape
-    if not OPTIONS.keys() >= set(chosen):
+    # A payload of an older version is checked in its own way.
+    if not OPTIONS.keys() >= set(chosen) or "version" in chosen:
         return None
     refuse_together(chosen)
     fields = {**default_terms(known[name]), **host}
+    if "partition" in chosen and "resource" not in chosen and fields["resource"] is None:
+        return None
     if "delay" in chosen and ("expires" in chosen or fields["expires"] is not None):
         return None
     defaults, columns = dict(fields), dict[str, Sequence[Any]]()

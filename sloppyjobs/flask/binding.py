@@ -14,6 +14,7 @@ from flask.cli import ScriptInfo
 
 from sloppyjobs import errors
 from sloppyjobs.domain import options
+from sloppyjobs.encryption import KEYS_VARIABLE, Keyring, Sealing, keyring_from
 from sloppyjobs.flask.embedded import EmbeddedWorker
 from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
@@ -72,6 +73,10 @@ class Binding:
             finally:
                 if self.db is not None:
                     self.db.session.remove()
+
+    def keyring(self) -> Keyring | None:
+        """The keys of the configuration, or of the environment."""
+        return keyring_from(self.app.config.get(KEYS_VARIABLE) or os.environ.get(KEYS_VARIABLE))
 
     def _url(self) -> str:
         url = self.app.config.get(URL) or os.environ.get(URL)
@@ -135,10 +140,11 @@ class AppHooks(Hooks):
 class AppSchedules(Schedules):
     """The schedules of a ``SloppyJobs``, in the database of one application."""
 
-    def __init__(self, origin: Schedules, storage: Callable[[], Store]) -> None:
+    def __init__(self, origin: Schedules, storage: Callable[[], Store], sealing: Sealing) -> None:
         # What is declared later on the one is declared on the other.
         vars(self).update(vars(origin))
         self._find_storage = storage
+        self._find_sealing = lambda: sealing
 
 
 class AppJobs(Jobs):
@@ -151,8 +157,11 @@ class AppJobs(Jobs):
         self.origin = origin
         self.binding = binding
         inside = internals(origin)
-        self._internals = replace(inside, hooks=AppHooks(inside.hooks, binding.context), find=self._find_jobs)
-        self.schedules = AppSchedules(origin.schedules, lambda: self.storage)
+        sealing = inside.sealing if inside.sealing.on else Sealing(binding.keyring())
+        hooks = AppHooks(inside.hooks, binding.context)
+        self._internals = replace(inside, hooks=hooks, find=self._find_jobs, sealing=sealing)
+        self.schedules = AppSchedules(origin.schedules, lambda: self.storage, sealing)
+        self.declared_limits = origin.declared_limits.on(lambda: self.storage)
         self.embedded = EmbeddedWorker(self, binding.app)
         self.location: str | None = None
         """What ``flask --app`` was given, if that is how the application was found."""
@@ -171,7 +180,9 @@ class AppJobs(Jobs):
         if self._found is None:
             with self._lock:
                 if self._found is None:
-                    self._found = self.binding.storage()
+                    found = self.binding.storage()
+                    self._sealing.serve(found)
+                    self._found = found
         return self._found
 
     def _find_jobs(self) -> Find:

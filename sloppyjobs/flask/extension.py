@@ -10,6 +10,7 @@ from flask import Flask, current_app, has_app_context
 from sloppyjobs import errors
 from sloppyjobs.autogenerate import register_where_migrations_may_run
 from sloppyjobs.domain import options, payload
+from sloppyjobs.encryption import Keyring, Sealing
 from sloppyjobs.flask.binding import NAME, AppJobs, Binding
 from sloppyjobs.flask.commands import FlaskCommands
 from sloppyjobs.flask.embedded import enabled_settings
@@ -37,11 +38,12 @@ class SloppyJobs(Jobs):
         payload_limit: int = payload.DEFAULT_LIMIT,
         application: str | None = None,
         principal: Callable[[], str | None] | None = None,
+        encryption: Keyring | None = None,
     ) -> None:
         self._applications = 0
         # Of several none is kept: an application that a test has made may go when the test ends.
         self._only_app: Flask | None = None
-        self._set_up(payload_limit, application, signed_in_user if principal is None else principal)
+        self._set_up(payload_limit, application, signed_in_user if principal is None else principal, encryption)
         if app is not None:
             self.init_app(app, db)
 
@@ -49,7 +51,8 @@ class SloppyJobs(Jobs):
         """Keep the jobs of ``app`` in the database of ``db``, a Flask-SQLAlchemy, or of one of its bind keys.
 
         Without ``db`` the database is ``SLOPPYJOBS_DATABASE_URL`` of the application's configuration, or of the
-        environment. ``storage`` are options of the storage, such as ``prefix`` or ``clock``. Handlers run inside a
+        environment; ``SLOPPYJOBS_ENCRYPTION_KEYS`` likewise are the keys, where no keyring is given. ``storage`` are
+        options of the storage, such as ``prefix`` or ``clock``. Handlers run inside a
         context of ``app``, and ``db.session`` is removed after each. Adds the commands ``flask jobs …``, and the
         embedded worker if ``SLOPPYJOBS_EMBEDDED_WORKER`` asks for it. Opens no connection and starts no thread.
         """
@@ -86,6 +89,11 @@ class SloppyJobs(Jobs):
     def storage(self) -> Store:
         """Where the jobs of the application in force are kept."""
         return self.bound().storage
+
+    @property
+    def _sealing(self) -> Sealing:
+        # Before there is an application, nothing is written.
+        return self.bound()._sealing
 
     def create_worker(self, **settings: Any) -> Worker:
         """A worker for the application in force; it stays with it in all its threads."""

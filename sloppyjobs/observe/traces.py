@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from sloppyjobs import errors
 from sloppyjobs.domain import failures, payload
 from sloppyjobs.domain.model import Claim, Job, NewJob, Terms
 from sloppyjobs.domain.redaction.redactor import Redactor
@@ -93,6 +94,8 @@ def _current(using: Any, options: dict[str, Any], redactor: Redactor) -> Iterato
     with using.start_as_current_span(**options, record_exception=False, set_status_on_exception=False) as span:
         try:
             yield span
+        except errors.Suspension:
+            raise
         except BaseException as error:
             _record(span, failures.from_exception(error), redactor)
             raise

@@ -11,10 +11,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict, Unpack
 
+import msgspec
+
 from sloppyjobs import errors
 from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.payload import encode, validate_input
+from sloppyjobs.domain.redaction.redactor import encrypted_preview
+from sloppyjobs.domain.sealed import is_sealed
+from sloppyjobs.encryption import PLAIN, SCHEDULE, Sealing
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import Ids
 from sloppyjobs.observe import traces
@@ -91,9 +96,11 @@ class Schedules:
         payload_limit: int,
         application: str | None = None,
         observers: Sequence[Observer] = (),
+        sealing: Callable[[], Sealing] = lambda: PLAIN,
     ) -> None:
         self._find_storage = storage
         self._observers = observers
+        self._find_sealing = sealing
         self._definitions = definitions
         self._ids = new_ids
         self._payload_limit = payload_limit
@@ -112,7 +119,7 @@ class Schedules:
         """Write a schedule now, or update the one of that name; the settings are those of ``Jobs.recurring``."""
         new = self._checked(name, job_name, payload, **settings)
         self._storage.redactions.write(self._definitions.redactions)
-        written = self._storage.schedules.register(new)
+        written = self._storage.schedules.register(self._sealed(new))
         assert written is not None
         return self._shown(written, self._storage.redactions.by_name())
 
@@ -134,7 +141,7 @@ class Schedules:
         """
         self._storage.redactions.write(self._definitions.redactions)
         for new in self._declared.values():
-            self._storage.schedules.register(new)
+            self._storage.schedules.register(self._sealed(new))
         return Synchronised(tuple(self._declared), tuple(self._mark_vanished()))
 
     def _mark_vanished(self) -> list[str]:
@@ -219,8 +226,8 @@ class Schedules:
         sending = _Sending()
 
         def decide(due: StoredSchedule, now: datetime) -> Firing:
-            firing = occurrences.fire(due, self._definitions.get(due.job_name), now)
-            return firing._replace(jobs=sending.begin(firing.jobs))
+            firing = occurrences.fire(self._opened(due), self._definitions.get(due.job_name), now)
+            return firing._replace(jobs=self._find_sealing().seal_new(sending.begin(firing.jobs)))
 
         inserted = self._storage.firing.fire(schedule_id, decide)
         return self._sent(sending, inserted) if inserted else inserted
@@ -263,7 +270,8 @@ class Schedules:
         position = history.position(cursor)
         schedule_id = self._id_of(possible_name(name))
         found = self._storage.schedules.jobs_of(schedule_id, limit + 1, position.after, backward=position.backward)
-        items = [((job.occurrence_at, job.id), job) for job in found[:limit]]
+        opened = map(self._find_sealing().open_listed, found[:limit])
+        items = [((job.occurrence_at, job.id), job) for job in opened]
         return history.page(items, position, items[-1][0] if len(found) > limit else None)
 
     def _id_of(self, name: str) -> str:
@@ -277,7 +285,23 @@ class Schedules:
 
     def _shown(self, stored: StoredSchedule, secret: Mapping[str, tuple[str, ...]]) -> Recurring:
         definition = self._definitions.get(stored.job_name)
-        return occurrences.shown(stored, definition, secret.get(stored.job_name, ()))
+        try:
+            return occurrences.shown(self._opened(stored), definition, secret.get(stored.job_name, ()))
+        except errors.DecryptionFailed as error:
+            unread = occurrences.shown(msgspec.structs.replace(stored, payload="null"), definition)
+            return msgspec.structs.replace(unread, payload_preview=encrypted_preview(error))
+
+    def _sealed(self, new: NewSchedule) -> NewSchedule:
+        sealing = self._find_sealing()
+        if not sealing.on:
+            return new
+        return msgspec.structs.replace(new, payload=sealing.seal(new.name, SCHEDULE, new.payload))
+
+    def _opened(self, stored: StoredSchedule) -> StoredSchedule:
+        if not is_sealed(stored.payload):
+            return stored
+        opened = self._find_sealing().open(stored.name, SCHEDULE, stored.payload)
+        return msgspec.structs.replace(stored, payload=opened)
 
     # Commands
 
@@ -290,7 +314,8 @@ class Schedules:
 
         def make(stored: StoredSchedule, now: datetime) -> NewJob:
             definition = self._definitions.get(stored.job_name)
-            return sending.begin([occurrences.manual_job(stored, definition, id=id, now=now, actor=actor)])[0]
+            made = occurrences.manual_job(self._opened(stored), definition, id=id, now=now, actor=actor)
+            return self._find_sealing().seal_new(sending.begin([made]))[0]
 
         return self._sent(sending, [self._storage.schedules.trigger(name, make, command)])[0]
 

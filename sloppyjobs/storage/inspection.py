@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -9,17 +10,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from sqlalchemy import Column, Table, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from sloppyjobs.domain.batches import MemberState, Tally
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.ports.inspection import RowRefused
 from sloppyjobs.storage.ports.records import (
     ArchiveRecord,
     AttemptRecord,
+    BatchRecord,
     CounterRecord,
     EventRecord,
     JobRecord,
     LockRecord,
     LogRecord,
     QueueRecord,
+    StepRecord,
     WorkerRecord,
 )
 
@@ -61,6 +65,29 @@ class SqlInspection:
         where = None if job_id is None else table.c.job_id == job_id
         return self._read(EventRecord, table, table.c.id, where=where)
 
+    def batches(self) -> list[BatchRecord]:
+        """Every batch, by id."""
+        batches, members, counts = self._tables.batches, self._tables.batch_members, self._tables.batch_counts
+        columns = [batches.c[name] for name in BatchRecord._fields[: -len(Tally._fields) - 2]]
+        sums = [func.sum(counts.c[name]) for name in Tally._fields]
+        rows: dict[tuple[str, int], list[str]] = defaultdict(list)
+        with self._storage.engine.connect() as connection:
+            found = connection.execute(select(*columns).order_by(batches.c.id)).all()
+            of_members = connection.execute(select(members.c.batch_id, members.c.state, members.c.job_id))
+            for batch_id, state, job_id in of_members:
+                rows[batch_id, state].append(job_id)
+            numbers = connection.execute(select(counts.c.batch_id, *sums).group_by(counts.c.batch_id))
+            tallies = {row[0]: tuple(map(int, row[1:])) for row in numbers}
+        zero = (0,) * len(Tally._fields)
+        return [
+            BatchRecord(
+                *row,
+                *tallies.get(row.id, zero),
+                *(tuple(sorted(rows[row.id, int(state)])) for state in (MemberState.OUTSTANDING, MemberState.DEAD)),
+            )
+            for row in found
+        ]
+
     def queues(self) -> list[QueueRecord]:
         """Every queue, by name."""
         return self._read(QueueRecord, self._tables.queues, self._tables.queues.c.name)
@@ -76,6 +103,11 @@ class SqlInspection:
     def logs(self) -> list[LogRecord]:
         """Every log line, oldest first."""
         return self._read(LogRecord, self._tables.logs, self._tables.logs.c.id)
+
+    def steps(self) -> list[StepRecord]:
+        """Every step, sleep and signal, by job."""
+        table = self._tables.steps
+        return self._read(StepRecord, table, table.c.job_id, table.c.place, table.c.kind, table.c.name)
 
     def counters(self) -> list[CounterRecord]:
         """The counters, by minute and shard."""
@@ -119,6 +151,11 @@ class SqlInspection:
         """Change a schedule's row."""
         self._set(self._tables.recurring, self._tables.recurring.c.name, name, values)
 
+    def set_step(self, job_id: str, name: str, **values: Any) -> None:
+        """Change a step of a job."""
+        table = self._tables.steps
+        self._set(table, table.c.name, name, values, table.c.job_id == job_id)
+
     def cancel(self, job_id: str) -> None:
         """Cancel a job."""
         self._storage.database.write(
@@ -132,9 +169,9 @@ class SqlInspection:
         with self._storage.engine.connect() as connection:
             return [record(*row) for row in connection.execute(query)]
 
-    def _set(self, table: Table, key: Column[Any], value: str, values: dict[str, Any]) -> None:
+    def _set(self, table: Table, key: Column[Any], value: str, values: dict[str, Any], *where: Any) -> None:
         with _refusals(), self._storage.database.writing() as connection:
-            changed = connection.execute(update(table).where(key == value).values(values)).rowcount
+            changed = connection.execute(update(table).where(key == value, *where).values(values)).rowcount
         if changed != 1:
             raise LookupError(value)
 

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from sloppyjobs import errors
 from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
+from sloppyjobs.testing.waking import Waking
 
 LIMIT = 1_000
 SHOWN_JOBS = 5
 
 
-def drain(jobs: Jobs, limit: int = LIMIT) -> int:
+def drain(
+    jobs: Jobs, limit: int = LIMIT, *, skip_sleeps: bool = False, signals: Mapping[str, Any] | None = None
+) -> int:
     """Run everything that is due until nothing is, and return how many attempts were executed.
 
     That includes what handlers enqueue, retries without a delay, and schedules that are due. A job that is due later
     waits until the test moves its clock. Jobs whose handler is not defined here are left alone. Raises ``JobsError``,
     naming the jobs, when ``limit`` attempts did not bring it to an end.
+
+    With ``skip_sleeps`` jobs whose handlers sleep go on: a ``FakeClock`` is moved to the instants at which they wake,
+    and by any other clock their sleeps are cut short. ``signals`` are sent to jobs that wait for them, by their names.
     """
-    return _drain(jobs, options.whole("limit", limit, least=1), recurring=True)
+    waking = Waking(jobs, skip_sleeps, signals or {})
+    return _drain(jobs, options.whole("limit", limit, least=1), waking, recurring=True)
 
 
 @contextmanager
-def inline(jobs: Jobs, limit: int = LIMIT) -> Iterator[None]:
+def inline(
+    jobs: Jobs, limit: int = LIMIT, *, skip_sleeps: bool = False, signals: Mapping[str, Any] | None = None
+) -> Iterator[None]:
     """Inside the block, whatever is due is run at every enqueue, in the calling thread, before ``enqueue`` returns.
 
     An exception in a handler settles its job as usual, and does not reach the caller. What a handler enqueues runs
@@ -35,8 +45,10 @@ def inline(jobs: Jobs, limit: int = LIMIT) -> Iterator[None]:
 
     With ``session=`` or ``connection=`` nothing is run, because the job does not exist before the caller commits. It
     is run by the next enqueue outside a transaction, or by ``drain``.
+
+    ``skip_sleeps`` and ``signals`` are those of ``drain``.
     """
-    running = _Inline(jobs, options.whole("limit", limit, least=1))
+    running = _Inline(jobs, options.whole("limit", limit, least=1), Waking(jobs, skip_sleeps, signals or {}))
     internals(jobs).observers.append(running.enqueued)
     try:
         yield
@@ -47,8 +59,9 @@ def inline(jobs: Jobs, limit: int = LIMIT) -> Iterator[None]:
 class _Inline:
     """Drains at every enqueue; one drain at a time, which also runs what is enqueued meanwhile."""
 
-    def __init__(self, jobs: Jobs, limit: int) -> None:
+    def __init__(self, jobs: Jobs, limit: int, waking: Waking) -> None:
         self._jobs = jobs
+        self._waking = waking
         self._limit = limit
         self._wanted = False
         self._draining = threading.Lock()
@@ -61,15 +74,15 @@ class _Inline:
         while self._wanted and self._draining.acquire(blocking=False):
             try:
                 self._wanted = False
-                _drain(self._jobs, self._limit, recurring=False)
+                _drain(self._jobs, self._limit, self._waking, recurring=False)
             finally:
                 self._draining.release()
 
 
-def _drain(jobs: Jobs, limit: int, *, recurring: bool) -> int:
+def _drain(jobs: Jobs, limit: int, waking: Waking, *, recurring: bool) -> int:
     worker = jobs.create_worker(recurring=recurring, maintenance=False)
     executed = 0
-    while ran := worker.run_once():
+    while (ran := worker.run_once()) or waking.wake():
         executed += ran
         if executed >= limit and (due := _still_due(jobs)):
             shown = ", ".join(f"{name} ({job_id})" for job_id, name in due)

@@ -70,6 +70,30 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     fields: Mapping[str, Any] = {}
 
 
+class StepView(msgspec.Struct, frozen=True, kw_only=True):
+    """A step, a sleep or a signal of a job, its result redacted and bounded."""
+
+    name: str
+    kind: str
+    """``step``, ``sleep`` or ``signal``."""
+    state: str
+    """``done``, ``waiting``, ``ready`` (the handler has not been told yet), ``timed_out``, or ``early`` for a signal
+    that came before it was asked for."""
+    attempt_number: int
+    """The attempt that did it, or that asked for it last."""
+    created_at: datetime
+    """When the handler first came to it; for a step, when it was done; for an early signal, when it came."""
+    finished_at: datetime | None = None
+    wake_at: datetime | None = None
+    """When a sleep is over, or when a signal is not waited for any more; None where it is over, or has no end."""
+    duration: float | None = None
+    """Seconds in the step's function, or of waiting."""
+    size: int = 0
+    """Bytes of the result."""
+    result_preview: Preview | None = None
+    """None where there is no result, or where it is too large to be shown, as ``size`` says."""
+
+
 class DependencyView(msgspec.Struct, frozen=True, kw_only=True):
     """The job at the other end of a dependency."""
 
@@ -96,8 +120,9 @@ class Reason(msgspec.Struct, frozen=True):
     """One thing that keeps a job from running, or says how it ended.
 
     ``code`` is one of ``finished``, ``cancelled``, ``deleted``, ``dead``, ``still_running``, ``running``, ``overrun``,
-    ``worker_gone``, ``lease_expired``, ``paused``, ``waiting``, ``not_due``, ``queue_paused``, ``no_worker``,
-    ``no_handler``, ``payload_newer``, ``jobs_ahead``, ``attempts``, ``next``.
+    ``worker_gone``, ``lease_expired``, ``paused``, ``waiting``, ``asleep``, ``signal``, ``signal_timeout``,
+    ``not_due``, ``queue_paused``, ``no_worker``, ``no_handler``, ``payload_newer``, ``jobs_ahead``, ``attempts``,
+    ``next``.
     """
 
     code: str

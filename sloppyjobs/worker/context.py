@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol, Unpack
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -13,13 +16,20 @@ from sloppyjobs import errors
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.payload import clean_text
-from sloppyjobs.enqueue.option_types import CallOptions
+from sloppyjobs.domain.states import Suspended
+from sloppyjobs.domain.steps import Answer, Kept, StepKind, decode_result
+from sloppyjobs.enqueue.option_types import CallOptions, Item
+from sloppyjobs.worker.member_batch import MemberBatch
+from sloppyjobs.worker.steps import StepLog
 
 MESSAGE_LIMIT = 4_000
 PROGRESS_LIMIT = 8_192
 """Bytes of JSON that the fields of a job's progress may have."""
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _aborting = threading.Lock()
 
@@ -101,13 +111,34 @@ class Reports(Protocol):
         """The results of the jobs that this one has waited for."""
         ...
 
+    def add_member(self, claim: Claim, name: str, payload: Any, options: Mapping[str, Any]) -> Job:
+        """Enqueue a further job of the same batch."""
+        ...
 
-class Context(msgspec.Struct, eq=False, gc=False):
-    """The first argument of every handler."""
+    def add_members(self, claim: Claim, items: Sequence[Item]) -> list[Job]:
+        """Enqueue further jobs of the same batch."""
+        ...
+
+    def known_steps(self, claim: Claim) -> Sequence[Kept]:
+        """What earlier attempts have kept."""
+        ...
+
+    def keep_step(self, claim: Claim, name: str, result: str, seconds: float, place: int) -> bool:
+        """Keep the result of a step, as JSON; False when the attempt is not ours any more."""
+        ...
+
+    def ask_step(self, claim: Claim, kind: StepKind, name: str, seconds: float | None, place: int) -> Answer | None:
+        """Begin a sleep or a wait for a signal, or see what has become of it; None when the attempt is not ours."""
+        ...
+
+
+class JobContext(msgspec.Struct, eq=False, gc=False):
+    """What every handler is given, be it a function or a coroutine."""
 
     _claim: Claim
     signal: Signal
     _reports: Reports
+    _steps: StepLog | None = None
 
     @property
     def job_id(self) -> str:
@@ -157,6 +188,24 @@ class Context(msgspec.Struct, eq=False, gc=False):
         """
         return self._reports.parents(self._claim)
 
+    @property
+    def batch(self) -> MemberBatch:
+        """The batch that the job belongs to, to add further jobs to it; ``UnknownBatch`` where it belongs to none."""
+        if self._claim.job.batch_id is None:
+            raise errors.UnknownBatch(f"job {self.job_id} is not a member of a batch")
+        return MemberBatch(self._claim, self._reports)
+
+    @property
+    def suspended(self) -> Suspended | None:
+        """That the handler sleeps or waits for a signal, and so its attempt is to end; None for all others."""
+        return None if self._steps is None else self._steps.suspended
+
+    @property
+    def _log_of_steps(self) -> StepLog:
+        if self._steps is None:
+            self._steps = StepLog(self._claim, self.signal, self._reports)
+        return self._steps
+
     def extend_lease(self, seconds: float | timedelta | None = None) -> bool:
         """Hold the job for so many seconds from now; by default as long as the worker's lease.
 
@@ -186,7 +235,78 @@ class Context(msgspec.Struct, eq=False, gc=False):
         options.one_of("level", level, LEVELS)
         self._reports.log(self._claim, level, clean_text(message, MESSAGE_LIMIT), fields)
 
+    def report_step(self, verb: Literal["known_steps", "keep_step", "ask_step"], *arguments: Any) -> Any:
+        """Do what the handler's steps ask for in another process: one of the verbs of ``Reports``."""
+        return getattr(self._reports, verb)(self._claim, *arguments)
+
     def enqueue(self, name: str, payload: Any = None, **options: Unpack[CallOptions]) -> Job:
         """Enqueue a further job; it inherits the correlation id."""
         options.setdefault("correlation_id", self.correlation_id)
         return self._reports.enqueue(name, payload, **options)
+
+
+class Context(JobContext, eq=False, gc=False):
+    """The first argument of a handler that is a function."""
+
+    def step(self, name: str, function: Callable[P, R], /, *arguments: P.args, **named: P.kwargs) -> R:
+        """Call ``function`` once for this job: its result is kept as JSON, and later attempts get it back.
+
+        What it returns comes back as JSON has it, in the first attempt too, in the type that the function is annotated
+        to return. A function that raises fails the attempt; steps that are done stay done. Raises ``InvalidPayload``
+        where the result is not JSON, ``InvalidStep`` where a stored one does not fit or the name was used before in
+        this attempt, and ``StaleLease`` where the attempt has ended meanwhile.
+        """
+        steps = self._log_of_steps
+        kept = steps.recall(name)
+        if kept is not None:
+            return decode_result(name, kept.result, function)  # type: ignore[no-any-return]
+        started = time.monotonic()
+        value = function(*arguments, **named)
+        return steps.keep(name, function, value, time.monotonic() - started)  # type: ignore[no-any-return]
+
+    def sleep(self, name: str, seconds: float | timedelta) -> None:
+        """Sleep once for this job, for so many seconds from the first call on. The worker is free meanwhile.
+
+        The attempt ends here and is not counted; a later one begins the handler anew, passes over steps that are done,
+        and gets beyond this call when the time is over.
+        """
+        self._log_of_steps.sleep(name, seconds)
+
+    def wait_for(self, name: str, timeout: float | timedelta | None = None) -> Any:
+        """The value of the signal of this name, which ``jobs.signal`` sends. The worker is free meanwhile.
+
+        As ``sleep``. A signal that came before is there at once. ``SignalTimeout`` where none has come within
+        ``timeout`` seconds from the first call on.
+        """
+        return self._log_of_steps.wait_for(name, timeout)
+
+
+class AsyncContext(JobContext, eq=False, gc=False):
+    """The first argument of a handler that is a coroutine: as ``Context``, and steps, sleeps and waits are awaited."""
+
+    @overload
+    async def step(
+        self, name: str, function: Callable[P, Awaitable[R]], /, *arguments: P.args, **named: P.kwargs
+    ) -> R: ...
+    @overload
+    async def step(self, name: str, function: Callable[P, R], /, *arguments: P.args, **named: P.kwargs) -> R: ...
+
+    async def step(self, name: str, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        """As ``Context.step``; ``function`` may be a coroutine function. Any other one runs on the event loop."""
+        steps = self._log_of_steps
+        kept = await asyncio.to_thread(steps.recall, name) if steps.must_read else steps.recall(name)
+        if kept is not None:
+            return decode_result(name, kept.result, function)
+        started = time.monotonic()
+        value = function(*arguments, **named)
+        if inspect.isawaitable(value):
+            value = await value
+        return await asyncio.to_thread(steps.keep, name, function, value, time.monotonic() - started)
+
+    async def sleep(self, name: str, seconds: float | timedelta) -> None:
+        """As ``Context.sleep``."""
+        await asyncio.to_thread(self._log_of_steps.sleep, name, seconds)
+
+    async def wait_for(self, name: str, timeout: float | timedelta | None = None) -> Any:
+        """As ``Context.wait_for``."""
+        return await asyncio.to_thread(self._log_of_steps.wait_for, name, timeout)

@@ -15,10 +15,11 @@ from sloppyjobs.domain import failures, options, payload
 from sloppyjobs.domain.expiry import EXPIRED
 from sloppyjobs.domain.model import DEFAULT_RETRY, Claim
 from sloppyjobs.domain.retry import Retry
-from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Succeeded
+from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Succeeded, Suspended
 from sloppyjobs.enqueue.definitions import Cancel, Definition, RetryLater, Snooze
 from sloppyjobs.enqueue.upcasts import upcast, version_of
 from sloppyjobs.logs import running
+from sloppyjobs.worker.steps import only_suspended
 from sloppyjobs.worker.task import Task
 
 log = logging.getLogger("sloppyjobs.worker")
@@ -56,10 +57,10 @@ def _run(task: Task) -> Outcome:
     try:
         returned = task.handler(task.context, value)  # type: ignore[misc]
     except BaseException as error:
-        return interpret_exception(task, error)
+        return _suspended(task, error) or interpret_exception(task, error)
     finally:
         running.reset(token)
-    return interpret_return(task, returned)
+    return _suspended(task) or interpret_return(task, returned)
 
 
 async def _run_async(task: Task) -> Outcome:
@@ -73,12 +74,12 @@ async def _run_async(task: Task) -> Outcome:
     try:
         returned = await task.handler(task.context, value)  # type: ignore[misc]
     except BaseException as error:
-        return interpret_exception(task, error)
+        return _suspended(task, error) or interpret_exception(task, error)
     finally:
         # A coroutine whose event loop has ended is closed from another context.
         with suppress(ValueError):
             running.reset(token)
-    return interpret_return(task, returned)
+    return _suspended(task) or interpret_return(task, returned)
 
 
 def decode_payload(task: Task) -> Any:
@@ -105,8 +106,10 @@ def _upcast(value: Any, written: int | None, definition: Definition) -> Any:
         ) from error
 
 
-def invalid_payload(task: Task, error: errors.InvalidPayload | errors.PayloadNewer) -> Outcome:
-    """A payload that does not match its type will not match next time: dead at once. A newer one is for others."""
+def invalid_payload(
+    task: Task, error: errors.InvalidPayload | errors.DecryptionFailed | errors.PayloadNewer
+) -> Outcome:
+    """A payload that cannot be read or used will not be better next time: dead at once. A newer one is for others."""
     if isinstance(error, errors.PayloadNewer):
         failure = Failure(error.code, payload.clean_text(error, failures.MESSAGE_LIMIT))
         return Released(failure, min(NEWER_SECONDS * 2.0 ** min(task.claim.attempt - 1, 10), NEWER_LONGEST))
@@ -121,6 +124,21 @@ def unreadable(damage: str) -> Outcome:
 def not_started() -> Outcome:
     """The job had expired before it could start."""
     return Cancelled(EXPIRED.message, EXPIRED)
+
+
+def _suspended(task: Task, error: BaseException | None = None) -> Suspended | None:
+    """That the handler sleeps or waits for a signal. It counts whatever became of the handler after that."""
+    suspended = task.context.suspended
+    if suspended is not None and (error is None or not only_suspended(error)):
+        how = "returned" if error is None else f"raised {payload.class_name(type(error))}"
+        text = (
+            f"the handler caught the suspension of its attempt and {how}; it {suspended.message} all the same. "
+            "Let sloppyjobs.Suspension pass"
+        )
+        _log_safely(logging.WARNING, "job %s: %s", task.claim.id, text)
+        with suppress(BaseException):
+            task.context.log("warning", text)
+    return suspended
 
 
 def interpret_return(task: Task, value: Any) -> Outcome:
@@ -148,10 +166,12 @@ def interpret_exception(task: Task, error: BaseException) -> Failed:
         policy = retry_policy(task.claim, task.definition)
         if issubclass(type(error), RetryLater):
             return Failed(failures.from_exception(error), options.seconds("after", cast(RetryLater, error).after))
-        if task.claim.attempt >= task.claim.job.max_attempts:
-            # No policy is asked when there is no try left.
+        if task.claim.attempt >= task.claim.job.max_attempts or issubclass(type(error), errors.SignalTimeout):
+            # No policy is asked when there is no try left, or when every further one would get the same answer.
             return Failed(failures.from_exception(error), 0.0, retryable=False)
-        return Failed(failures.from_exception(error), _delay(policy, task), retryable=_retries(policy, error))
+        # What cannot be decrypted now cannot be at the next try either.
+        retryable = not issubclass(type(error), errors.DecryptionFailed) and _retries(policy, error)
+        return Failed(failures.from_exception(error), _delay(policy, task), retryable=retryable)
     except BaseException:
         kind = payload.class_name(type(error))
         failure = Failure(errors.HandlerFailed.code, f"<{kind} that cannot be examined>", type=kind)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import Outcome, Released
+from sloppyjobs.errors import DecryptionFailed
 from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.worker import executor
 from sloppyjobs.worker.reports import WorkerReports
@@ -107,6 +108,11 @@ class HeldTasks:
         task.withdraw()
         log.error("job %s cannot be run, because its row is damaged: %s", task.claim.id, damage)
         self.finish(task, executor.unreadable(damage))
+
+    def refuse_unreadable(self, task: Task, error: DecryptionFailed) -> None:
+        """A job whose payload cannot be decrypted ends without having run."""
+        task.withdraw()
+        self.finish(task, executor.invalid_payload(task, error))
 
     def expire_unstarted(self, task: Task) -> None:
         """A job that had expired when it was claimed ends without having run."""

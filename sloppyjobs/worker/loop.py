@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from sloppyjobs.domain.expiry import expired
 from sloppyjobs.domain.model import Claim, Ended, Settlement
 from sloppyjobs.domain.states import AttemptStatus, Decision, Released, Status
+from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.worker.held_tasks import HeldTasks
@@ -35,7 +36,7 @@ TURN_LIMIT = 500
 SWEEP_SECONDS = 0.05
 """Under load, leases and due times are looked at no more often than this."""
 
-_DUE_LATER = (Status.RETRYING, Status.SCHEDULED)
+_DUE_LATER = (Status.RETRYING, Status.SCHEDULED, Status.WAITING)
 
 
 class WorkerLoop:
@@ -51,6 +52,7 @@ class WorkerLoop:
         middleware: MiddlewareChain,
         settlement_hooks: SettlementHooks,
         find: Callable[[], Find | None],
+        sealing: Sealing = PLAIN,
     ) -> None:
         self.worker_id = worker_id
         self.storage = storage
@@ -59,6 +61,7 @@ class WorkerLoop:
         self.settings = settings
         self.middleware = middleware
         self.settlement_hooks = settlement_hooks
+        self.sealing = sealing
         self.turns = 0
         self.turned_at = time.monotonic()
         self.unfinished_at_exit = 0
@@ -230,12 +233,14 @@ class WorkerLoop:
         by_isolation: dict[str, list[Task]] = {}
         wrap = self.middleware.wrapper()
         for claim in claims:
-            task = Task.of_claim(claim, self.definitions.require(claim.job.name), self.reports, wrap)
+            task = Task.of_claim(claim, self.definitions.require(claim.job.name), self.reports, wrap, self.sealing)
             self.tasks.add(task)
             if claim.job.damage is not None:
                 self.tasks.refuse(task, claim.job.damage)
             elif expired(claim):
                 self.tasks.expire_unstarted(task)
+            elif task.unreadable is not None:
+                self.tasks.refuse_unreadable(task, task.unreadable)
             else:
                 by_isolation.setdefault(task.definition.isolation, []).append(task)
         for isolation, tasks in by_isolation.items():

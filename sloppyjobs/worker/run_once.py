@@ -52,7 +52,8 @@ def _claim_all(loop: WorkerLoop) -> list[Claim]:
 
 
 def _task(loop: WorkerLoop, claim: Claim) -> Task:
-    return Task.of_claim(claim, loop.definitions.require(claim.job.name), loop.reports, loop.middleware.wrapper())
+    definition = loop.definitions.require(claim.job.name)
+    return Task.of_claim(claim, definition, loop.reports, loop.middleware.wrapper(), loop.sealing)
 
 
 def _run(loop: WorkerLoop, task: Task) -> Outcome:
@@ -61,6 +62,8 @@ def _run(loop: WorkerLoop, task: Task) -> Outcome:
         return executor.unreadable(job.damage)
     if expired(task.claim):
         return executor.not_started()
+    if task.unreadable is not None:
+        return executor.invalid_payload(task, task.unreadable)
     if task.definition.isolation == "thread" and job.timeout is None:
         task.begin()
         return executor.run(task)

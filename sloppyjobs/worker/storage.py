@@ -14,6 +14,7 @@ from sloppyjobs.storage.ports import (
     RedactionPort,
     SchemaPort,
     SettlePort,
+    StepPort,
     WorkerPort,
 )
 
@@ -38,6 +39,11 @@ class ReportStorage(LeasePort, ReadPort, Protocol):
     @property
     def dependencies(self) -> DependencyPort:
         """Jobs that wait for other jobs."""
+        ...
+
+    @property
+    def steps(self) -> StepPort:
+        """Steps, sleeps and signals of handlers."""
         ...
 
 

@@ -9,11 +9,14 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from sloppyjobs.domain.model import Claim, Settlement
+from sloppyjobs.domain.sealed import is_sealed
 from sloppyjobs.domain.states import Outcome, decide
+from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.enqueue.definitions import Definition, Handler
+from sloppyjobs.errors import DecryptionFailed
 from sloppyjobs.observe import traces
 from sloppyjobs.storage.ports.claims import Fence
-from sloppyjobs.worker.context import Context, Reports, Signal
+from sloppyjobs.worker.context import AsyncContext, Context, Reports, Signal
 
 _lock = threading.Lock()
 
@@ -25,26 +28,41 @@ class Task(msgspec.Struct, eq=False, gc=False):
     definition: Definition
     handler: Handler | None
     signal: Signal
-    context: Context
+    context: Context | AsyncContext
     trace: Mapping[str, str] | None = None
     claimed_at: float = msgspec.field(default_factory=time.monotonic)
     started: float | None = None
     grace: float = 0.0
     taken: bool = False
     finished: bool = False
+    sealing: Sealing = PLAIN
+    unreadable: DecryptionFailed | None = None
+    """Why the payload cannot be decrypted."""
 
     @classmethod
     def of_claim(
-        cls, claim: Claim, definition: Definition, reports: Reports, wrap: Callable[[Definition], Handler] | None = None
+        cls,
+        claim: Claim,
+        definition: Definition,
+        reports: Reports,
+        wrap: Callable[[Definition], Handler] | None = None,
+        sealing: Sealing = PLAIN,
     ) -> Task:
-        """The task of a claim; ``wrap`` makes the handler with everything around it."""
+        """The task of a claim; ``wrap`` makes the handler with everything around it, ``sealing`` decrypts."""
+        unreadable = None
+        if is_sealed(claim.payload_json):
+            try:
+                claim = sealing.open_claim(claim)
+            except DecryptionFailed as error:
+                unreadable = error
         trace: Mapping[str, str] | None = None
         if claim.job.metadata and traces.TRACE in claim.job.metadata:
             trace = traces.carrier_in(claim.job.metadata)
             claim = msgspec.structs.replace(claim, job=traces.without_trace(claim.job))
         signal = Signal()
         handler = definition.handler if wrap is None else wrap(definition)
-        return cls(claim, definition, handler, signal, Context(claim, signal, reports), trace)
+        context = _context(definition)(claim, signal, reports)
+        return cls(claim, definition, handler, signal, context, trace, sealing=sealing, unreadable=unreadable)
 
     @property
     def fence(self) -> Fence:
@@ -84,7 +102,10 @@ class Task(msgspec.Struct, eq=False, gc=False):
         """What an outcome means for the job, and how long the handler ran."""
         seconds, claim = self.run_seconds(), self.claim
         decision = decide(claim.attempt, claim.job.max_attempts, outcome)
-        return Settlement(claim.job.id, claim.attempt, claim.worker_id, decision, seconds)
+        if decision.result is not None and self.sealing.on:
+            sealed = self.sealing.seal_result(claim.job.id, decision.result)
+            decision = msgspec.structs.replace(decision, result=sealed)
+        return Settlement(claim.job.id, claim.attempt, claim.worker_id, decision, seconds, claim.job.batch_id)
 
     def run_seconds(self) -> float | None:
         """How long the handler has run so far."""
@@ -96,3 +117,7 @@ class Task(msgspec.Struct, eq=False, gc=False):
         if timeout is None:
             return None
         return (self.started if self.started is not None else time.monotonic()) + timeout + self.grace
+
+
+def _context(definition: Definition) -> type[Context] | type[AsyncContext]:
+    return AsyncContext if definition.isolation == "async" else Context

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sloppyjobs import errors
-from sloppyjobs.admin.dead_groups import advance_retry_runs
+from sloppyjobs.admin.begun_commands import advance_commands
 from sloppyjobs.domain import options
 from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import WorkerInfo
@@ -90,16 +90,15 @@ class Worker:
         # Handlers may hold every connection of the application's; leases are renewed all the same.
         storage = jobs.storage.with_own_connections()
         self.storage: WorkerStorage = storage
-        self.reports = WorkerReports(self.storage, self.id, self.settings.lease, jobs.enqueue)
+        sealing = internals(jobs).sealing
+        self.reports = WorkerReports(self.storage, self.id, self.settings.lease, jobs, sealing)
         self.observation = Observation(
             jobs, self.id, capture_logs=capture_logs, metrics_port=metrics_port, metrics_host=metrics_host
         )
         self._loop = self._new_loop()
         self._thread: threading.Thread | None = None
         self._starting = False
-        self._periodic = PeriodicWork(
-            jobs, self.id, storage, lambda: advance_retry_runs(storage, self.jobs.definitions)
-        )
+        self._periodic = PeriodicWork(jobs, self.id, storage, lambda: advance_commands(storage, self.jobs.definitions))
 
     def run(self) -> None:
         """Work until SIGTERM or SIGINT, then drain: finish what runs, release what does not finish in time.
@@ -148,7 +147,8 @@ class Worker:
     def run_until_idle(self) -> Counter[str]:
         """Passes until nothing is due, what handlers enqueue included; returns how many attempts had which outcome.
 
-        Outcomes are those of the metrics: ``succeeded``, ``retrying``, ``dead``, ``cancelled``, ``snoozed``.
+        Outcomes are those of the metrics: ``succeeded``, ``retrying``, ``dead``, ``cancelled``, ``snoozed``,
+        ``suspended``.
         """
         ended: Counter[str] = Counter()
         while passed := self._pass():
@@ -197,6 +197,7 @@ class Worker:
             MiddlewareChain(internals(self.jobs).hooks),
             self.observation.settlement_hooks,
             internals(self.jobs).find,
+            internals(self.jobs).sealing,
         )
 
     def _check_schema(self) -> None:
@@ -211,6 +212,8 @@ class Worker:
         self.storage.ensure_schema()
         self.storage.workers.register(self.info())
         self.storage.redactions.write(self.jobs.definitions.redactions)
+        # Before the first claim, which must know them.
+        self._periodic.sync_limits()
 
     def _registered(self, loop: WorkerLoop) -> bool:
         """Whether the worker is known to the database; False when it was told to stop before."""

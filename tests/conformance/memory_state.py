@@ -11,6 +11,7 @@ from typing import Self
 import msgspec
 
 from sloppyjobs.domain.model import Claim, Job
+from sloppyjobs.domain.sealed import decode_stored
 from sloppyjobs.domain.states import Status, event_type
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.ports.records import (
@@ -108,7 +109,7 @@ def as_job(record: JobRecord, *, existing: bool = False) -> Job:
         paused_from=None if record.paused_from is None else Status(record.paused_from),
         finished_at=record.finished_at,
         metadata={} if record.metadata is None else msgspec.json.decode(record.metadata),
-        result=None if record.result is None else msgspec.json.decode(record.result),
+        result=None if record.result is None else decode_stored(record.result),
         progress_fields={} if record.progress_fields is None else msgspec.json.decode(record.progress_fields),
         existing=existing,
     )

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import pytest
+import warm_start
 from click.testing import CliRunner, Result
 
 from sloppyjobs import storage
@@ -394,6 +395,32 @@ def test_the_archive_is_listed_shown_and_restored_from(
     assert (entry["action"], entry["actor"], entry["reason"]) == ("restore", "ada", "again")
 
 
+def test_a_payload_is_patched_and_never_printed(jobs: Jobs, run: Run, ask: Callable[..., Any], tmp_path: Path) -> None:
+    job = jobs.enqueue("greet", {"a": 1})
+    assert f"{job.id} is queued, patched" in run("patch", shortened(job.id), '{"a": 2}').stdout
+    result = run("patch", job.id, "--file", "-", "--reason", "typo", input=f'{{"token": "{SECRET}"}}')
+    assert SECRET not in result.output
+    file = tmp_path / "patch.json"
+    file.write_text('{"b": null, "c": 3}')
+    assert ask("patch", job.id, "--file", str(file))["status"] == "queued"
+    assert [entry["detail"] for entry in ask("audit", "--target", job.id)["items"]] == [
+        {"keys": ["/c"]},
+        {"keys": ["/token"]},
+        {"keys": ["/a"]},
+    ]
+    for arguments, said in (
+        ((job.id,), "give the patch as an argument, or with --file"),
+        ((job.id, f'{{"{SECRET}": '), "not JSON"),
+    ):
+        refused = run("patch", *arguments, code=2)
+        assert said in refused.stderr
+        assert SECRET not in refused.output
+    assert "must be a JSON object" in run("patch", job.id, "[1]", code=1).stderr
+    [claim] = jobs.claim("w", queues=("*",))
+    assert claim.payload == {"a": 2, "token": SECRET, "c": 3}
+    assert "runs" in run("patch", job.id, '{"a": 3}', code=1).stderr
+
+
 # Refusals
 
 
@@ -444,7 +471,7 @@ def test_a_terminal_gets_colour_and_short_ids_in_eighty_columns(jobs: Jobs) -> N
     command = [sys.executable, "-m", "sloppyjobs.cli", "--database", url, "list"]
     env = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color"}
     env.pop("NO_COLOR", None)
-    done = subprocess.run(command, check=False, stdout=follower, stdin=follower, stderr=subprocess.PIPE, env=env)
+    done = warm_start.run(command, check=False, stdout=follower, stdin=follower, stderr=subprocess.PIPE, env=env)
     os.close(follower)
     printed = os.read(leader, 65_536).decode()
     os.close(leader)

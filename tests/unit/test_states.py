@@ -31,8 +31,8 @@ from sloppyjobs.domain.states import (
 
 TABLE = """
 | scheduled | queued, cancelled, paused |
-| queued | processing, cancelled, deleted, paused |
-| processing | succeeded, failed, cancelled |
+| queued | processing, cancelled, deleted, paused, waiting |
+| processing | succeeded, failed, cancelled, waiting |
 | failed | retrying, dead, queued |
 | retrying | queued, cancelled, paused |
 | dead | queued, deleted |

@@ -54,7 +54,9 @@ class Site:
         if "{workflow}" in path and not self.workflow:
             # Made only for the pages that show it: others count what there is.
             self.workflow = scene.workflow(self.jobs)
-        return self.url(path.format(dead=dead, running=running, cause=cause, archived=archived, workflow=self.workflow))
+        batch = self.jobs.admin.list_batches(status="failed")[0].id
+        given = {"dead": dead, "running": running, "cause": cause, "archived": archived, "batch": batch}
+        return self.url(path.format(**given, workflow=self.workflow))
 
 
 @contextmanager

@@ -27,6 +27,8 @@ PAGES = {
     "workers": "/workers",
     "locks": "/locks",
     "audit": "/audit",
+    "batches": "/batches",
+    "batch": "/batches/{batch}",
     "archive": "/archive",
     "archived": "/archive/{archived}",
 }

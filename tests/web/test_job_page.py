@@ -234,7 +234,7 @@ def test_every_disclosure_has_an_id_of_its_own(jobs: Jobs, admin: Client) -> Non
     live = page_of(admin, job.id).partition('id="live"')[2].partition("</main>")[0]
     details = re.findall(r"<details([^>]*)>", live)
     ids = [found[1] for one in details if (found := re.search(r'id="([^"\s]+)"', one))]
-    assert len(details) == len(ids) == len(set(ids)) == 6
+    assert len(details) == len(ids) == len(set(ids)) == 7
 
 
 def test_no_page_uses_words_that_operators_do_not(jobs: Jobs, admin: Client) -> None:

@@ -14,6 +14,7 @@ from webui.views.frame import nowhere
 _JOB = "any(" + ", ".join(COMMANDS) + ")"
 _QUEUE = "any(pause, resume)"
 _WORKFLOW = "any(cancel, retry)"
+_BATCH = "any(seal, cancel, retry)"
 _SCHEDULE = "any(pause, resume, trigger, delete)"
 
 
@@ -49,6 +50,7 @@ ROUTES = (
     _read("/jobs/<path:id>/explain", "explain", reads.explain, "job.view"),
     _read("/jobs/<path:id>/dependencies", "dependencies", reads.dependencies, "job.view"),
     _write(f"/jobs/<path:id>/<{_JOB}:command>", "job_act", commands.job, "job.{command}"),
+    Route("/api/v1/jobs/<path:id>/payload", "api_patch", commands.patch, "job.patch", "PATCH", api=True),
     _write(f"/bulk/<{_JOB}:command>", "bulk", commands.bulk, "bulk.{command}"),
     Route("/api/v1/dead", "api_dead", reads.dead_groups, "dead.view", api=True, also=("job.view",)),
     _read("/queues", "queues", reads.list_queues, "queue.view"),
@@ -65,6 +67,9 @@ ROUTES = (
     _read("/archive", "archive", reads.search_archive, "archive.view"),
     _read("/archive/<path:id>", "archived", reads.get_archived, "archive.view"),
     _write("/archive/<path:id>/restore", "restore", commands.restore, "archive.restore"),
+    _read("/batches", "batches", reads.list_batches, "batch.view"),
+    _read("/batches/<path:id>", "batch", reads.get_batch, "batch.view"),
+    _write(f"/batches/<path:id>/<{_BATCH}:command>", "batch_act", commands.batch, "batch.{command}"),
     _read("/workers", "workers", reads.list_workers, "worker.view"),
     _read("/locks", "locks", reads.list_locks, "lock.view"),
     _read("/audit", "audit", reads.audit, "audit.view"),

@@ -30,6 +30,17 @@ def job(ui: Ui, id: str, command: str) -> Response:
     return answer(hidden_details.commanded(done))
 
 
+def patch(ui: Ui, id: str) -> Response:
+    """Change keys of a job's payload by a JSON merge patch, without showing it; 409 for a job that runs."""
+    if visit().scope is not None:
+        visible(ui, id)
+    given = body()
+    if "merge_patch" not in given:
+        raise errors.InvalidOption('merge_patch is missing: {"merge_patch": {"key": "value"}, "reason": "…"}')
+    done = ui.admin.patch_payload(id, given["merge_patch"], **_by(given))
+    return answer(hidden_details.commanded(done))
+
+
 def restore(ui: Ui, id: str) -> Response:
     """Enqueue an archived job as a new one; 409 where its business key is taken, or where it was restored already."""
     if visit().scope is not None:
@@ -37,6 +48,14 @@ def restore(ui: Ui, id: str) -> Response:
     done = ui.admin.restore(id, **_by(body()))
     ui.snapshots.clear()
     return answer(hidden_details.commanded(done))
+
+
+def batch(ui: Ui, id: str, command: str) -> Response:
+    """Seal a batch, cancel its jobs that have not ended, or retry its dead ones; 409 where that cannot be done."""
+    method: Any = getattr(ui.admin, f"{command}_batch")
+    done = method(id, **_by(body()), scope=visit().scope)
+    ui.snapshots.clear()
+    return answer(done)
 
 
 def bulk(ui: Ui, command: str) -> Response:

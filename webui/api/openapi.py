@@ -15,6 +15,7 @@ from sloppyjobs.views import (
     ArchivedView,
     AttemptView,
     AuditEntry,
+    BatchView,
     BulkResult,
     DeadGroup,
     DependenciesView,
@@ -33,7 +34,7 @@ from sloppyjobs.views import (
     WorkflowJobView,
     WorkflowView,
 )
-from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, LIST_OPTIONS, WORKFLOW_OPTIONS
+from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, BATCH_OPTIONS, LIST_OPTIONS, WORKFLOW_OPTIONS
 from webui.policy import COMMANDS
 from webui.routes import Route
 
@@ -60,6 +61,10 @@ _ANSWERS: Mapping[str, Any] = {
     "api_archive": Page[ArchivedRow],
     "api_archived": ArchivedView,
     "api_restore": JobView,
+    "api_patch": JobView,
+    "api_batches": Page[BatchView],
+    "api_batch": BatchView,
+    "api_batch_act": BatchView,
     "api_workers": Page[WorkerView],
     "api_locks": Page[LockView],
     "api_audit": Page[AuditEntry],
@@ -75,6 +80,7 @@ _QUERY: Mapping[str, Sequence[str]] = {
     "api_archive": (*ARCHIVE_OPTIONS, "cursor", "page_size"),
     "api_workflows": ("status", *WORKFLOW_OPTIONS, "cursor", "page_size"),
     "api_workflow_jobs": ("status", "cursor", "page_size"),
+    "api_batches": (*BATCH_OPTIONS, "cursor", "page_size"),
     "api_stats": ("minutes", "queue", "name"),
     **dict.fromkeys(
         ("api_attempts", "api_events", "api_logs", "api_queues", "api_recurring", "api_workers", "api_locks"),
@@ -88,6 +94,7 @@ _BODY: Mapping[str, Mapping[str, Any]] = {
         "dry_run": {"type": "boolean"},
         "cursor": {"type": "string"},
     },
+    "api_patch": {"merge_patch": {"type": "object"}},
     "api_queue_act": {"until": {"type": "string", "format": "date-time"}},
 }
 _WHOLE = ("page_size", "limit", "minutes")
@@ -96,6 +103,7 @@ _COMMANDS: Mapping[str, Sequence[str]] = {
     "api_bulk": COMMANDS,
     "api_queue_act": ("pause", "resume"),
     "api_workflow_act": ("cancel", "retry"),
+    "api_batch_act": ("seal", "cancel", "retry"),
     "api_schedule_act": ("pause", "resume", "trigger", "delete"),
 }
 _ERROR = {
@@ -160,7 +168,7 @@ def _operation(route: Route) -> dict[str, Any]:
             },
         },
     }
-    if route.method == "POST":
+    if route.method in ("POST", "PATCH"):
         properties = {"reason": {"type": "string"}, **_BODY.get(route.endpoint, {})}
         schema = {"type": "object", "properties": properties}
         operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}

@@ -37,6 +37,7 @@ PAGES = {
     "queues": "Queues",
     "recurring": "Recurring",
     "workflows": "Workflows",
+    "batches": "Batches",
     "workers": "Workers",
     "locks": "Locks",
     "archive": "Archive",

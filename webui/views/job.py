@@ -9,11 +9,13 @@ from flask import Response, request
 
 from sloppyjobs import errors
 from sloppyjobs.admin.explain import NO_ERRORS
+from sloppyjobs.admin.patches import PATCHABLE
 from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.domain.states import AttemptStatus
 from sloppyjobs.views import AttemptView, JobView
 from webui import labels, sentences, timeline
 from webui.command_response import actor_and_reason, respond, run_command
+from webui.fields import EMPTY, Form
 from webui.page_context import PageContext
 from webui.policy import COMMANDS
 from webui.rendering import Flash, render
@@ -45,7 +47,7 @@ _FAILED = (AttemptStatus.FAILED, AttemptStatus.TIMED_OUT, AttemptStatus.LOST)
 _COMMAND = "any(" + ", ".join(COMMANDS) + ")"
 
 
-def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
+def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: Form = EMPTY) -> Response:
     """Everything about a job on one page."""
     admin = ui.admin
     job = visible(ui, id)
@@ -62,6 +64,8 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200)
         flashes=flashes,
         job=job,
         commands=commands(job),
+        form=form,
+        patchable=job.status in PATCHABLE and visit().may("job.patch", id=job.id),
         labels=labels,
         cause=cause_id(job.name, job.error_type, job.error_frame),
         explanation=admin.explain(id, write=sentences.writer(context.times), scope=visit().scope),

@@ -20,6 +20,7 @@ from sloppyjobs.domain.redaction.secret_names import MAX_KEY, is_secret_key, joi
 from sloppyjobs.domain.redaction.secret_shapes import Span
 from sloppyjobs.domain.redaction.secret_values import REDACTED, looks_random
 from sloppyjobs.domain.truncation import Truncation
+from sloppyjobs.errors import DecryptionFailed
 
 __all__ = ["REDACTED", "UNAVAILABLE", "Preview", "Redactor", "preview"]
 
@@ -60,12 +61,13 @@ class Redactor:
     twice gives the same as redacting once.
     """
 
-    __slots__ = ("_names", "_paths")
+    __slots__ = ("_absence", "_names", "_paths")
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         paths = [tuple(joined(part) for part in key.split(".")) for key in ([keys] if isinstance(keys, str) else keys)]
         self._names = frozenset(path[0] for path in paths if len(path) == 1 and path[0])
         self._paths = tuple(path for path in paths if len(path) > 1)
+        self._absence = absence(self._names)
 
     def value(self, obj: object) -> object:
         """A deep copy of JSON-like data with its secrets replaced; other objects become redacted text."""
@@ -73,7 +75,11 @@ class Redactor:
 
     def text(self, s: str) -> str:
         """The text without the secrets in it: tokens, keys, credentials, ``password=…`` and the like."""
-        return s if absence(self._names).proven(s) else self._pass().text(s, ())
+        return s if self.harmless(s) else self._pass().text(s, ())
+
+    def harmless(self, s: str) -> bool:
+        """Whether it is certain, by a quick look, that ``text`` would leave this as it is."""
+        return self._absence.proven(s)
 
     def bounded(self, obj: object, *, limit: int = PREVIEW_LIMIT) -> object:
         """As ``value``, and truncated to about ``limit`` characters, with a mark wherever something is missing."""
@@ -119,6 +125,18 @@ class Redactor:
 
     def _pass(self, truncation: Truncation | None = None) -> _Pass:
         return _Pass(self._names, self._paths, truncation)
+
+
+def encrypted_preview(error: DecryptionFailed) -> Preview:
+    """What is shown of a value that cannot be decrypted: which key it needs, never what is stored."""
+    return Preview(value=None, text=encrypted_text(error), redacted=0, truncated=False, available=False)
+
+
+def encrypted_text(error: DecryptionFailed) -> str:
+    """Instead of something that cannot be decrypted."""
+    if error.missing:
+        return f"encrypted (key {error.key} is not here)"
+    return f"encrypted (cannot be read with key {error.key}: it was changed, or belongs to another row)"
 
 
 def preview(text_json: str | None, *, keys: Iterable[str] = (), limit: int = PREVIEW_LIMIT) -> Preview:

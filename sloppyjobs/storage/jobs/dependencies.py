@@ -21,8 +21,9 @@ from sloppyjobs.domain.dependencies import Dependency, EdgeState, Readiness, Res
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.parents import ParentResult
+from sloppyjobs.domain.sealed import OpenText, is_sealed, key_of
 from sloppyjobs.domain.states import FINISHED, Status, WaitingFor
-from sloppyjobs.errors import InvalidWorkflow
+from sloppyjobs.errors import DecryptionFailed, InvalidWorkflow
 from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
@@ -32,6 +33,7 @@ from sloppyjobs.storage.ports.dependencies import EdgeRow, Neighbours
 from sloppyjobs.storage.ports.operators import JobState, Move, Step
 from sloppyjobs.storage.reads.keyset import Keyset, same_value
 
+SUCCEEDED = Status.SUCCEEDED
 CHUNK = 500
 """Ids in one statement."""
 EDGES = 5000
@@ -63,15 +65,23 @@ class PreparedEdges(NamedTuple):
         )
 
 
+class ResultOpener:
+    """How stored results are read: as they are, unless somebody can decrypt them. Stores of one database share it."""
+
+    def __init__(self) -> None:
+        self.open_text: OpenText = lambda _owner, _what, text: text
+
+
 class Dependencies:
     """Which jobs wait for which."""
 
-    def __init__(self, database: Database, transitions: Transitions, keyset: Keyset) -> None:
+    def __init__(self, database: Database, transitions: Transitions, keyset: Keyset, opener: ResultOpener) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.transitions = transitions
         self.keyset = keyset
+        self.opener = opener
         self._ended = local()
 
     def follow(self, followups: Followups) -> None:
@@ -93,7 +103,8 @@ class Dependencies:
         missing = [parent for parent in wanted if parent not in states]
         if missing:
             raise InvalidWorkflow(f"depends_on names {missing[0]!r}, and there is no such job; it may have been purged")
-        results = self._results(connection, [edge.parent_id for _, edge in edges if edge.when is not None])
+        done = {state.id for state in states.values() if state.status is SUCCEEDED}
+        results = self._results(connection, {edge.parent_id for _, edge in edges if edge.when} & done)
         rows = []
         numbers: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         awaited: set[str] = set()
@@ -167,7 +178,8 @@ class Dependencies:
                 c.parent_id.in_(ids), c.state == int(EdgeState.OPEN)
             )
             found += [(row.child_id, _dependency(row)) for row in connection.execute(query)]
-        results = self._results(connection, [edge.parent_id for _, edge in found if edge.when is not None])
+        succeeded = [edge.parent_id for _, edge in found if edge.when and ended[edge.parent_id] is SUCCEEDED]
+        results = self._results(connection, succeeded)
         decided: dict[tuple[str, EdgeState], list[str]] = defaultdict(list)
         for child, edge in found:
             state = edge_state(edge, ended[edge.parent_id], results.get(edge.parent_id))
@@ -230,6 +242,10 @@ class Dependencies:
 
     # Reading
 
+    def read_results_by(self, open_text: OpenText) -> None:
+        """Read results by this function from now on."""
+        self.opener.open_text = open_text
+
     def parent_results(self, job_id: str) -> list[ParentResult]:
         """The parents of a job, in the order of their ids: the id, the name and the result of each, as JSON."""
         edges, jobs = self.tables.dependencies.c, self.tables.jobs.c
@@ -264,7 +280,7 @@ class Dependencies:
         found: dict[str, Any] = {}
         for ids in _chunks(sorted(set(parents))):
             for row in connection.execute(select(c.id, c.result).where(c.id.in_(ids), c.result.is_not(None))):
-                found[row.id] = _decoded(row.result)
+                found[row.id] = _decoded(self.opener.open_text(row.id, "result", row.result))
         return found
 
 
@@ -291,6 +307,11 @@ def _edge_rows(found: Sequence[Sequence[Any]]) -> list[EdgeRow]:
 
 
 def _decoded(text: str) -> Any:
+    if is_sealed(text):
+        # Nothing must be decided by what cannot be read.
+        key = key_of(text)
+        why = f"a job depends on a result that is encrypted with key {key}, and there are no keys here"
+        raise DecryptionFailed(why, key=key, missing=True)
     try:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeError):

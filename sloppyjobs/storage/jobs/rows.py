@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Table
 
 from sloppyjobs.domain.model import Attempt, Claim, Event, Job, NewJob
+from sloppyjobs.domain.sealed import decode_stored
 from sloppyjobs.domain.states import AttemptStatus, Status
 from sloppyjobs.storage.schema.columns import (
     ATTEMPT_COLUMNS,
@@ -127,7 +128,7 @@ def _defined(source: str) -> Any:
         "STATUS": _STATUS,
         "as_object": _object,
         "as_words": words,
-        "decode": _decode,
+        "decode": decode_stored,
     }
     exec(source, scope)  # noqa: S102 - made of our own columns only
     return scope["read"]

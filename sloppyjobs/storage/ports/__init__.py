@@ -7,11 +7,14 @@ Code above ``sloppyjobs.storage`` names nothing else of it. A new store is judge
 |---|---|
 | producers and workers | ``jobs.py``, values in ``claims.py`` |
 | jobs that wait for others | ``dependencies.py`` |
+| steps, sleeps and signals of handlers | ``steps.py`` |
 | named graphs of jobs | ``workflows.py`` |
+| jobs that are counted together | ``batches.py`` |
 | the scheduler | ``scheduling.py``, values in ``schedules.py`` |
 | pages | ``pages.py``, values in ``reads.py`` |
 | operators, and upkeep | ``commands.py``, values in ``operators.py`` |
 | the archive | ``archive.py`` |
+| payloads that are changed | ``patches.py`` |
 | the conformance suite and diagnosis | ``inspection.py``, values in ``records.py`` and ``findings.py`` |
 
 ``Store`` in ``store.py`` says which of them a whole store has, and under which names.
@@ -23,6 +26,7 @@ from sloppyjobs.storage.acting_task import on_behalf_of_task
 from sloppyjobs.storage.answer_timeout import MAINTENANCE, answer_timeout
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.ports.archive import ArchivePort
+from sloppyjobs.storage.ports.batches import BatchCommandPort, BatchPort, BatchReadPort
 from sloppyjobs.storage.ports.claims import Turns
 from sloppyjobs.storage.ports.commands import (
     AuditPort,
@@ -60,7 +64,9 @@ from sloppyjobs.storage.ports.pages import (
     RecentRunPort,
     SearchPort,
 )
+from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.steps import SignalPort, StepPort
 from sloppyjobs.storage.ports.store import Store
 from sloppyjobs.storage.ports.workflows import WorkflowPort
 from sloppyjobs.storage.unavailable import DatabaseError, may_recover
@@ -70,6 +76,9 @@ __all__ = [
     "MAINTENANCE",
     "ArchivePort",
     "AuditPort",
+    "BatchCommandPort",
+    "BatchPort",
+    "BatchReadPort",
     "CallerConnection",
     "CallerPort",
     "CallerStore",
@@ -92,6 +101,7 @@ __all__ = [
     "LockPort",
     "LogPort",
     "OverviewPort",
+    "PayloadPort",
     "ReadPort",
     "RecentRunPort",
     "Redaction",
@@ -103,6 +113,8 @@ __all__ = [
     "SchemaPort",
     "SearchPort",
     "SettlePort",
+    "SignalPort",
+    "StepPort",
     "Store",
     "ThrottlePort",
     "Turns",

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from sloppyjobs.domain.dependencies import EdgeState
 from sloppyjobs.domain.parents import ParentResult
+from sloppyjobs.domain.sealed import OpenText
 from sloppyjobs.domain.states import Status
 
 
@@ -31,6 +32,10 @@ class Neighbours(NamedTuple):
 
 class DependencyPort(Protocol):
     """Edges between jobs; a store has it as ``dependencies``."""
+
+    def read_results_by(self, open_text: OpenText) -> None:
+        """Read results by this function from now on: encrypted ones, to compare them with what children need."""
+        ...
 
     def parent_results(self, job_id: str) -> Sequence[ParentResult]:
         """The parents of a job, with their results."""

@@ -10,12 +10,14 @@ from sloppyjobs.storage.ports.findings import Finding
 from sloppyjobs.storage.ports.records import (
     ArchiveRecord,
     AttemptRecord,
+    BatchRecord,
     CounterRecord,
     EventRecord,
     JobRecord,
     LockRecord,
     LogRecord,
     QueueRecord,
+    StepRecord,
     WorkerRecord,
 )
 
@@ -77,6 +79,10 @@ class Inspection(Protocol):
         """The events of a job, or of all, oldest first."""
         ...
 
+    def batches(self) -> list[BatchRecord]:
+        """Every batch, by id."""
+        ...
+
     def queues(self) -> list[QueueRecord]:
         """Every queue, by name."""
         ...
@@ -91,6 +97,10 @@ class Inspection(Protocol):
 
     def logs(self) -> list[LogRecord]:
         """Every log line, oldest first."""
+        ...
+
+    def steps(self) -> list[StepRecord]:
+        """Every step, sleep and signal, by job."""
         ...
 
     def counters(self) -> list[CounterRecord]:
@@ -119,6 +129,10 @@ class Inspection(Protocol):
 
     def set_schedule(self, name: str, **values: Any) -> None:
         """Change a schedule behind the library's back."""
+        ...
+
+    def set_step(self, job_id: str, name: str, **values: Any) -> None:
+        """Change a step of a job behind the library's back."""
         ...
 
     def cancel(self, job_id: str) -> None:

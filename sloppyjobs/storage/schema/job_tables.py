@@ -19,7 +19,7 @@ from sqlalchemy import (
     Table,
 )
 
-from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, RowNumber, Word
+from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, Number, RowNumber, Word
 from sloppyjobs.storage.schema.columns import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, JobColumn, New
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.partial_indexes import partial_index
@@ -41,6 +41,7 @@ def jobs(prefix: str, metadata: MetaData, style: TableStyle) -> None:
         ("due", ("run_at", "id"), style.status_in("scheduled", "retrying")),
         ("schedule", ("schedule_id", "occurrence_at", "id"), "schedule_id IS NOT NULL"),
         ("correlation", ("correlation_id", "created_at", "id"), "correlation_id IS NOT NULL"),
+        ("batch", ("batch_id", "created_at", "id"), "batch_id IS NOT NULL"),
         ("business_key", ("business_key", "created_at", "id"), "business_key IS NOT NULL"),
         ("workflow", ("workflow_id", "status", "id"), "workflow_id IS NOT NULL"),
         ("dead", ("error_type", "error_frame", "name", "created_at", "id"), style.status_in("dead")),
@@ -131,6 +132,29 @@ def dependencies(prefix: str, metadata: MetaData) -> None:
         Column("state", SmallInteger, nullable=False),
     )
     Index(f"ix_{prefix}job_dependencies_parent", edges.c.parent_id, edges.c.state, edges.c.child_id)
+
+
+def steps(prefix: str, metadata: MetaData, style: TableStyle) -> None:
+    """Steps, sleeps and signals of jobs, by name."""
+    steps = Table(
+        f"{prefix}job_steps",
+        metadata,
+        Column("job_id", ByteText, nullable=False),
+        Column("kind", Word, nullable=False),
+        Column("name", ByteText, nullable=False),
+        Column("state", Word, nullable=False),
+        Column("attempt_number", Integer, nullable=False),
+        Column("place", Integer, nullable=False),
+        Column("created_at", Instant, nullable=False),
+        Column("finished_at", Instant),
+        Column("wake_at", Instant),
+        Column("run_seconds", Number),
+        Column("size", Integer, nullable=False),
+        Column("result", LongText),
+        Column("token", ByteText),
+        PrimaryKeyConstraint("job_id", "kind", "name", name=f"pk_{prefix}job_steps", **style.long_key),
+    )
+    partial_index(steps, style, f"ix_{prefix}job_steps_wake", ("wake_at", "job_id"), "wake_at IS NOT NULL")
 
 
 def workflows(prefix: str, metadata: MetaData) -> None:

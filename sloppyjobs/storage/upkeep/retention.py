@@ -144,14 +144,14 @@ class Retention:
     # Removing
 
     def _remove(self, connection: Connection, before: datetime, ids: Sequence[str], archive: bool) -> int:
-        jobs = self.tables.jobs
+        tables, jobs = self.tables, self.tables.jobs
         held = self._hold(connection, ids, Status.DELETED, jobs.c.updated_at < before)
         if not held:
             return 0
         removed = list(held)
         if archive:
             self._archive(connection, removed)
-        for table in (self.tables.logs, self.tables.events, self.tables.attempts, self.tables.tags):
+        for table in (tables.logs, tables.events, tables.attempts, tables.tags, tables.steps):
             connection.execute(delete(table).where(table.c.job_id.in_(removed)))
         edges = self.tables.dependencies
         for end in (edges.c.child_id, edges.c.parent_id):
@@ -185,14 +185,18 @@ class Retention:
         of_attempts = self._latest(connection, attempts, rows.ATTEMPT_FIELDS, "attempt_number", ids)
         of_events = self._latest(connection, events, rows.EVENT_FIELDS, "id", ids)
         of_logs = self._latest(connection, logs, _LOG_FIELDS, "id", ids)
+        of_steps = self._latest(connection, self.tables.steps, _STEP_FIELDS, "place", ids)
         histories = {}
-        for job_id, attempts_of, events_of, logs_of in zip(ids, of_attempts, of_events, of_logs, strict=True):
+        found = zip(ids, of_attempts, of_events, of_logs, of_steps, strict=True)
+        for job_id, attempts_of, events_of, logs_of, steps_of in found:
             told = [rows.event(row) for row in events_of]
             history = {
                 "attempts": [rows.attempt(row) for row in attempts_of],
                 "events": told,
                 "logs": [dict(zip(_LOG_FIELDS, row, strict=True)) for row in logs_of],
             }
+            if steps_of:
+                history["steps"] = [dict(zip(_STEP_FIELDS, row, strict=True)) for row in steps_of]
             text = msgspec.json.encode(history).decode()
             histories[job_id] = {"history_json": text, "ended": _ended_as(told)}
         return histories
@@ -217,6 +221,10 @@ class Retention:
 
 
 _LOG_FIELDS = ("attempt_number", "level", "message", "fields", "created_at")
+
+
+_STEP_FIELDS = ("kind", "name", "state", "attempt_number", "created_at", "finished_at", "run_seconds", "size")
+"""What is kept of steps: not their results."""
 
 
 def _ended_as(events: Sequence[Event]) -> str | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sloppyjobs.domain.states import AttemptStatus, Decision, Status
 
-_NAMED_BY_ATTEMPT = (AttemptStatus.SNOOZED, AttemptStatus.RELEASED, AttemptStatus.LOST)
+_NAMED_BY_ATTEMPT = (AttemptStatus.SNOOZED, AttemptStatus.RELEASED, AttemptStatus.LOST, AttemptStatus.SUSPENDED)
 
 
 def outcome_name(decision: Decision) -> str:
-    """How an attempt ended: succeeded, retrying, dead, cancelled, snoozed, released or lost.
+    """How an attempt ended: succeeded, retrying, dead, cancelled, snoozed, suspended, released or lost.
 
     Lost is one whose lease expired and whose job is queued again.
     """

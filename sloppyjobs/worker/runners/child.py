@@ -6,7 +6,7 @@ It sends messages to the worker: progress, log lines, log records, and jobs to e
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.payload import decode
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.states import Outcome
+from sloppyjobs.domain.steps import Answer, Kept, StepKind
 from sloppyjobs.enqueue.definitions import Definition, Handler
 from sloppyjobs.enqueue.upcasts import Upcast
 from sloppyjobs.internals import internals
@@ -172,9 +173,33 @@ class _MessageReports:
         job: Job = self._client.call(task.fence, "enqueue", name, payload, options)
         return job
 
+    def add_member(self, claim: Claim, name: str, payload: Any, options: Mapping[str, Any]) -> Job:
+        """In the worker, as ``enqueue``."""
+        if options.get("session") is not None or options.get("connection") is not None:
+            raise errors.InvalidOption("session and connection do not reach out of a process")
+        job: Job = self._client.call((claim.id, claim.attempt), "add_member", name, payload, dict(options))
+        return job
+
+    def add_members(self, claim: Claim, items: Sequence[Any]) -> list[Job]:
+        """In the worker, as ``enqueue``."""
+        jobs: list[Job] = self._client.call((claim.id, claim.attempt), "add_members", list(items))
+        return jobs
+
     def parents(self, claim: Claim) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self._client.call((claim.id, claim.attempt), "parents")
         return found
+
+    def known_steps(self, claim: Claim) -> Sequence[Kept]:
+        found: Sequence[Kept] = self._client.call((claim.id, claim.attempt), "known_steps")
+        return found
+
+    def keep_step(self, claim: Claim, name: str, result: str, seconds: float, place: int) -> bool:
+        return bool(self._client.call((claim.id, claim.attempt), "keep_step", name, result, seconds, place))
+
+    def ask_step(self, claim: Claim, kind: StepKind, name: str, seconds: float | None, place: int) -> Answer | None:
+        asked = (kind, name, seconds, place)
+        answer: Answer | None = self._client.call((claim.id, claim.attempt), "ask_step", *asked)
+        return answer
 
     @property
     def _client(self) -> MessageClient:

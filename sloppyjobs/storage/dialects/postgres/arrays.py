@@ -82,6 +82,9 @@ def text_array(texts: Iterable[str | None], encoding: str) -> Array:
 def fields(kind: Kind, values: Sequence[Any], encoding: str) -> list[bytes]:
     """Each value with its length before it, as arrays and COPY have them."""
     write = _writer(kind, encoding)
+    if values and values[0] == values[-1] and values.count(values[0]) == len(values):
+        # As codes and classes of errors mostly are.
+        return [NULL if values[0] is None else write(values[0])] * len(values)
     if None not in values:
         return [write(value) for value in values]
     return [NULL if value is None else write(value) for value in values]
