@@ -28,6 +28,7 @@ from webui.views import (
     queues,
     recurring,
     signing_out,
+    workflows,
 )
 
 ROUTES: tuple[Route, ...] = (
@@ -42,6 +43,7 @@ ROUTES: tuple[Route, ...] = (
     *queues.ROUTES,
     *recurring.ROUTES,
     *activity.ROUTES,
+    *workflows.ROUTES,
     *archive.ROUTES,
     *batches.ROUTES,
     *frame.ROUTES,
