@@ -28,8 +28,10 @@ _BROWSER = "_sloppyjobs_browser"
 """Where the session keeps the name of a browser that has signed in."""
 
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
-VIEWS = ("overview", "job", "dead", "queue", "recurring", "batch", "worker", "lock", "audit", "archive", "alert",
-         "metrics")  # fmt: skip
+VIEWS = (
+    *("overview", "job", "dead", "queue", "recurring", "workflow", "batch"),
+    *("worker", "lock", "audit", "archive", "alert", "metrics"),
+)
 ACTIONS = (
     *(f"{page}.view" for page in VIEWS),
     *(f"job.{command}" for command in COMMANDS),
@@ -41,6 +43,8 @@ ACTIONS = (
     "recurring.resume",
     "recurring.trigger",
     "recurring.delete",
+    "workflow.cancel",
+    "workflow.retry",
     "archive.restore",
     "alert.test",
     "batch.seal",

@@ -48,6 +48,7 @@ PATHS = (
     "/audit",
     "/archive",
     "/alerts",
+    "/workflows",
     "/batches",
 )
 QUEUES = tuple(f"q{n}" for n in range(20))

@@ -37,6 +37,7 @@ PAGES = (
     "/audit",
     "/archive",
     "/alerts",
+    "/workflows",
     "/batches",
 )
 

@@ -24,6 +24,7 @@ PATHS = (
     "/locks",
     "/archive",
     "/alerts",
+    "/workflows",
     "/batches",
 )
 
