@@ -63,6 +63,8 @@ def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per 
             return Explained(
                 404, error.code, "404: no such schedule", "It may have been deleted, or its name has changed.", "search"
             )
+        case errors.UnknownLimit():
+            return Explained(404, error.code, "404: no such limit", "No limit has this name.", "limits")
         case errors.UnknownQueue():
             text = "No job has used it yet, or you are not allowed to see it."
             return Explained(404, error.code, "404: no such queue", text, "search")

@@ -23,6 +23,8 @@ PAGES = {
     "recurring": "/recurring",
     "schedule": "/recurring/nightly-rollup",
     "workers": "/workers",
+    "limits": "/limits",
+    "limit": "/limits/payments-api",
     "locks": "/locks",
     "audit": "/audit",
     "archive": "/archive",

@@ -28,6 +28,7 @@ AUDIT_FILTERS = ("actor", "action", "target", "range", "from", "to")
 _PLACES = {
     "job": ("job", "id", "job.view"),
     "archived": ("archived", "id", "archive.view"),
+    "limit": ("limit", "name", "limit.view"),
     "queue": ("queue", "name", "queue.view"),
     "schedule": ("schedule", "name", "recurring.view"),
     "cause": ("cause", "id", "dead.view"),

@@ -37,6 +37,7 @@ PAGES = {
     "queues": "Queues",
     "recurring": "Recurring",
     "workers": "Workers",
+    "limits": "Limits",
     "locks": "Locks",
     "archive": "Archive",
     "audit": "Audit",
