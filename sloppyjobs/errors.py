@@ -67,6 +67,18 @@ class PermitNotHeld(JobsError):
     code = PREFIX + "PERMIT_NOT_HELD"
 
 
+class UnknownBatch(JobsError):
+    """No batch has this id, or the job is not a member of any."""
+
+    code = PREFIX + "UNKNOWN_BATCH"
+
+
+class BatchClosed(JobsError):
+    """The batch takes no further jobs: it is sealed, was cancelled or has ended. Nothing was written."""
+
+    code = PREFIX + "BATCH_CLOSED"
+
+
 class InvalidPayload(Refused, JobsError):
     """The payload is not JSON, breaks its schema, or is too large. Nothing was written.
 

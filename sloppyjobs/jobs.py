@@ -20,6 +20,7 @@ from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.workflows import NewWorkflow
 from sloppyjobs.encryption import Keyring, Sealing
 from sloppyjobs.enqueue.asynchronous import AsyncJobs
+from sloppyjobs.enqueue.batches import BatchJobs
 from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, EnqueueOptions, Item, Moment, Parents
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, LimitedJobs, Signalling):
+class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJobs, Signalling):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with

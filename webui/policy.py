@@ -28,7 +28,10 @@ _BROWSER = "_sloppyjobs_browser"
 """Where the session keeps the name of a browser that has signed in."""
 
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
-VIEWS = ("overview", "job", "dead", "queue", "recurring", "worker", "lock", "limit", "audit", "archive", "metrics")
+VIEWS = (
+    *("overview", "job", "dead", "queue", "recurring", "batch", "worker", "lock", "limit", "audit", "archive"),
+    "metrics",
+)
 ACTIONS = (
     *(f"{page}.view" for page in VIEWS),
     *(f"job.{command}" for command in COMMANDS),
@@ -44,6 +47,9 @@ ACTIONS = (
     "limit.set",
     "limit.delete",
     "limit.release",
+    "batch.seal",
+    "batch.cancel",
+    "batch.retry",
 )
 """Everything a policy is asked about."""
 

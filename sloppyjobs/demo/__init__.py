@@ -18,6 +18,7 @@ from typing import Any
 from sqlalchemy import URL, Engine
 
 from sloppyjobs.demo.archived import fill_archive
+from sloppyjobs.demo.batches import fill_batches, start_batch
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.enqueue.option_types import EnqueueOptions
 from sloppyjobs.jobs import Jobs
@@ -208,6 +209,7 @@ def fill(
     clock = FakeClock(jobs.storage.clock.now() - timedelta(hours=HOURS))
     past = create_jobs(from_url(jobs.storage.engine, clock=clock))
     fill_archive(past, clock)
+    fill_batches(past, clock)
     worker = past.create_worker(recurring=False, maintenance=False)
     source = samples(chance, slow=False)
     for step in range(STEPS):
@@ -218,6 +220,7 @@ def fill(
         advance(len(batch))
     _dead(past)
     worker.run_once()
+    start_batch(jobs)
     _standing(jobs, chance)
 
 

@@ -135,6 +135,8 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     payload_version: int | None = None
     awaited: bool = False
     """Whether another job of the same call waits for it; storage decides it."""
+    batch_adder: str | None = None
+    """The running member of the batch that adds this job to it; None where somebody outside does."""
 
     @property
     def waiting_for(self) -> str | None:
@@ -159,6 +161,8 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
             bits |= Followup.PERMIT
         if self.awaited:
             bits |= Followup.DEPENDANTS
+        if self.batch_id is not None:
+            bits |= Followup.BATCH
         return bits or None
 
 
@@ -221,6 +225,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     worker_id: str
     decision: Decision
     run_seconds: float | None = None
+    batch_id: str | None = None
+    """The batch of the job, as the claim said."""
 
 
 class Ended(NamedTuple):

@@ -16,6 +16,10 @@ from sloppyjobs.storage.admin.payloads import Payloads
 from sloppyjobs.storage.admin.retry_run_rows import RetryRunRows
 from sloppyjobs.storage.admin.retry_runs import RetryRuns
 from sloppyjobs.storage.admin.throttles import Throttles
+from sloppyjobs.storage.batches.batches import Batches
+from sloppyjobs.storage.batches.commands import BatchCommands
+from sloppyjobs.storage.batches.members import BatchMembers
+from sloppyjobs.storage.batches.rows import BatchRows
 from sloppyjobs.storage.caller_transactions import Callers
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.database import Database
@@ -62,6 +66,7 @@ from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.upkeep.cleanup import Cleanup
 from sloppyjobs.storage.upkeep.deaths import Deaths
 from sloppyjobs.storage.upkeep.retention import Retention
+from sloppyjobs.storage.upkeep.sealed_texts import SealedTexts
 from sloppyjobs.storage.watcher import Watcher
 from sloppyjobs.storage.workers import WorkerRows
 from sloppyjobs.storage.workflows.workflows import Workflows
@@ -131,6 +136,7 @@ class SqlStore:
         self.signals = Signals(database, self.suspended, self.keys, self.audit)
         self.payloads = Payloads(database, self.audit)
         self.archive = Archive(database, keyset, self.audit, self.inserts, self.linked_inserts)
+        self._compose_batches(keyset, followups)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
         self.limits = Limits(database, self.permits, self.permit_sweep, self.audit, self.retention)
@@ -148,6 +154,17 @@ class SqlStore:
             self.dead_groups,
         )
         self.overview = Overview(database, counts, keyset)
+        self._compose_schedules(keyset)
+
+    def _compose_batches(self, keyset: Keyset, followups: Followups) -> None:
+        database = self.database
+        self.batch_rows = BatchRows(database, keyset)
+        self.batches = Batches(database, self.batch_rows, self.inserts)
+        self.batch_commands = BatchCommands(database, self.batches, self.batch_rows, self.commands, self.audit)
+        BatchMembers(database, self.batches.end_over).follow(followups)
+
+    def _compose_schedules(self, keyset: Keyset) -> None:
+        database = self.database
         self.recent_runs = RecentRuns(database, keyset)
         self.firing = ScheduleFiring(database, self.inserts)
         self.schedules = Schedules(database, self.firing, self.inserts, self.audit)
@@ -187,6 +204,11 @@ class SqlStore:
     def inspection(self) -> SqlInspection:
         """What the conformance suite sees of the rows."""
         return SqlInspection(self)
+
+    @property
+    def sealed(self) -> SealedTexts:
+        """Every text that may be encrypted."""
+        return SealedTexts(self.database)
 
     @property
     def doctor(self) -> Doctor:
@@ -244,8 +266,12 @@ class SqlStore:
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
         # Jobs of one call mostly share their terms.
-        linked = any(terms.linked for terms in {id(job.terms): job.terms for job in new}.values())
-        return (self.linked_inserts if linked else self.inserts).insert_jobs(new, connection)
+        different = {id(job.terms): job.terms for job in new}.values()
+        if any(terms.linked for terms in different):
+            return self.linked_inserts.insert_jobs(new, connection)
+        if any(terms.batch_id is not None for terms in different):
+            return self.inserts.insert_members(new, connection)
+        return self.inserts.insert_jobs(new, connection)
 
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:
         """The job with this id, or ``UnknownJob``."""

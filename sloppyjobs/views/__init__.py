@@ -4,6 +4,7 @@ Pure: no I/O, no clock. No value here ever carries a raw payload.
 """
 
 from sloppyjobs.views.archive import ArchivedRow, ArchivedView
+from sloppyjobs.views.batches import BatchCallback, BatchView
 from sloppyjobs.views.cause import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
 from sloppyjobs.views.job import (
     AttemptView,
@@ -30,6 +31,8 @@ __all__ = [
     "AttemptView",
     "Attention",
     "AuditEntry",
+    "BatchCallback",
+    "BatchView",
     "Blocker",
     "BulkResult",
     "CappedCount",

@@ -11,6 +11,7 @@ JOBS = {
     *("admin", "definitions", "init", "retention", "schedules", "storage"),
     *("declare", "define", "middleware", "on_dead", "on_retry", "upcast"),
     *("chain", "enqueue", "enqueue_at", "enqueue_delayed", "enqueue_many", "get", "replace", "wait", "workflow"),
+    *("batch", "get_batch", "open_batch", "open_batch_async"),
     *("enqueue_async", "enqueue_many_async", "wait_async"),
     *("declare_limit", "declared_limits", "limit"),
     *("signal", "signal_async"),

@@ -49,6 +49,7 @@ PATHS = (
     "/limits/payments-api",
     "/audit",
     "/archive",
+    "/batches",
 )
 QUEUES = tuple(f"q{n}" for n in range(20))
 BATCH = 10_000

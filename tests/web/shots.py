@@ -27,6 +27,8 @@ PAGES = {
     "limit": "/limits/payments-api",
     "locks": "/locks",
     "audit": "/audit",
+    "batches": "/batches",
+    "batch": "/batches/{batch}",
     "archive": "/archive",
     "archived": "/archive/{archived}",
 }

@@ -57,6 +57,12 @@ class Taken(NamedTuple):
     """Whether it met jobs for which there was no permit."""
 
 
+SeenRows = Mapping[str, Sequence[Any]]
+"""Rows of ``CLAIM_FIELDS`` by the ids of their jobs."""
+
+_ATTEMPT, _UPDATED, _LEASE = map(rows.CLAIM_FIELDS.index, ("attempt_count", "updated_at", "locked_until"))
+
+
 class Claims:
     """The claim, and the turns of workers: settle what has finished, and claim anew."""
 
@@ -188,7 +194,8 @@ class Claims:
             chosen = [id for id in chosen if id in unopened]
             if not chosen:
                 return Taken([], again=True)
-        claims = self._taken(connection, request.worker_id, chosen)
+        seen = {head.id: head.row for head in heads if head.row is not None}
+        claims = self._taken(connection, chosen, seen, values)
         self.open_attempts(cursor, request.worker_id, [(claim.id, claim.attempt) for claim in claims], moment)
         return Taken(claims, again=parked > 0, parked=parked > 0)
 
@@ -196,13 +203,20 @@ class Claims:
         """Take those of the jobs that are still queued; the number of them."""
         return self.database.prepared("take jobs", self._take_jobs).run(cursor, values)
 
-    def _taken(self, connection: Connection, worker_id: str, ids: Sequence[str]) -> list[Claim]:
+    def _taken(
+        self, connection: Connection, ids: Sequence[str], seen: SeenRows, values: Mapping[str, Any]
+    ) -> list[Claim]:
         """The claims of jobs that have just become ours, in this order."""
-        query = self.database.prepared("claimed rows", self._claimed_rows)
+        worker_id, query = values["worker"], self.database.prepared("claimed rows", self._claimed_rows)
 
         def read() -> list[Claim]:
-            by_id = {row[0]: row for row in query.rows(cursor_of(connection), {"ids": self.dialect.list_param(ids)})}
-            return rows.claims([by_id[id] for id in ids], worker_id, self.database.from_driver)
+            if seen:
+                found = [_as_taken(seen[id], values) for id in ids]
+            else:
+                rows_found = query.rows(cursor_of(connection), {"ids": self.dialect.list_param(ids)})
+                by_id = {row[0]: row for row in rows_found}
+                found = [by_id[id] for id in ids]
+            return rows.claims(found, worker_id, self.database.from_driver)
 
         return read_claims(self.dialect, connection, ids, worker_id, read)
 
@@ -273,3 +287,11 @@ class Claims:
             worker_id=bindparam("worker"),
             created_at=bindparam("now"),
         )
+
+
+def _as_taken(row: Sequence[Any], values: Mapping[str, Any]) -> Sequence[Any]:
+    """The row of a queued job as it stands when it has been taken."""
+    taken = list(row)
+    taken[_ATTEMPT] += 1
+    taken[_UPDATED], taken[_LEASE] = values["now"], values["until"]
+    return taken

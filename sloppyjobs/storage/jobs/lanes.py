@@ -22,6 +22,8 @@ class Head(NamedTuple):
     id: str
     limited: bool
     """Whether it needs a permit."""
+    row: Sequence[Any] | None = None
+    """Its columns that a claim reads, where it is locked and they were read with it."""
 
 
 class Lanes:
@@ -51,7 +53,7 @@ class Lanes:
             for queue, name in lanes
             for head in heads.rows(cursor, {"of_queue": queue, "of_name": name, "now": moment, "most": most})
         ]
-        return [Head(id, _is_limited(bits)) for *_, id, bits in _in_order(found)[:most]]
+        return [Head(id, is_limited(bits)) for *_, id, bits in _in_order(found)[:most]]
 
     def heads_statement(self) -> Prepared:
         """The statement that finds the first jobs of a lane, in the order of the claim."""
@@ -99,7 +101,12 @@ class Lanes:
     def heads_query(self) -> Select[Any]:
         """The same as a query, which locks what it finds."""
         c = self.tables.jobs.c
-        query = select(-c.priority, c.run_at, c.created_at, c.id, c.followups).where(
+        return self.heads(-c.priority, c.run_at, c.created_at, c.id, c.followups)
+
+    def heads(self, *columns: ColumnElement[Any]) -> Select[Any]:
+        """These columns of the first jobs of a lane."""
+        c = self.tables.jobs.c
+        query = select(*columns).where(
             self._queued,
             c.queue == bindparam("of_queue"),
             c.name == bindparam("of_name"),
@@ -114,7 +121,7 @@ def status_in(tables: Tables, *statuses: str) -> ColumnElement[bool]:
     return literal_column(tables.style.status_in(*statuses))
 
 
-def _is_limited(bits: Any) -> bool:
+def is_limited(bits: Any) -> bool:
     return isinstance(bits, int) and bool(bits & Followup.PERMIT)
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.inspection import Inspection
-from sloppyjobs.storage.ports.records import AttemptRecord, EventRecord, JobRecord
+from sloppyjobs.storage.ports.records import AttemptRecord, BatchRecord, EventRecord, JobRecord
 from sloppyjobs.storage.ports.schedules import StoredSchedule
 from sloppyjobs.testing.history.entries import Ended, Entry, Started
 from sloppyjobs.testing.history.log import METADATA_KEY
@@ -42,6 +42,7 @@ class Tables:
     archived: Mapping[str, JobRecord] = field(default_factory=dict)
     schedules: Sequence[StoredSchedule] = ()
     paused_queues: frozenset[str] = frozenset()
+    batches: Sequence[BatchRecord] = ()
 
     @classmethod
     def of_jobs(cls, inspection: Inspection) -> Tables:
@@ -50,6 +51,8 @@ class Tables:
             {job.id: job for job in inspection.jobs()},
             _by_job(inspection.attempts()),
             _by_job(inspection.events()),
+            # A store need not have them.
+            batches=inspection.batches() if hasattr(inspection, "batches") else (),
         )
 
     @classmethod
@@ -59,7 +62,7 @@ class Tables:
         read = cls.of_jobs(inspection)
         archived = {one.job.id: one.job for one in inspection.archive()}
         paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
-        return cls(read.jobs, read.attempts, read.events, archived, list(_schedules(store)), paused)
+        return cls(read.jobs, read.attempts, read.events, archived, list(_schedules(store)), paused, read.batches)
 
     def known(self) -> Iterator[JobRecord]:
         """Every job, archived ones too."""

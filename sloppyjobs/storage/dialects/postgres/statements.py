@@ -16,6 +16,7 @@ from sqlalchemy.dialects import postgresql
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.states import FINISHED
 from sloppyjobs.storage.dialects.postgres.arrays import array_of
+from sloppyjobs.storage.dialects.postgres.batch_statements import OVER_BATCHES, of_members
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS, JobColumn, Kind, New, inserted
@@ -45,6 +46,10 @@ class Statements(NamedTuple):
     after_copy: str
     settle_successes: str
     settle_others: str
+    settle_member_successes: str
+    """The same for jobs of batches."""
+    settle_member_others: str
+    over_batches: str
     promote: str
     claim: str
 
@@ -60,6 +65,10 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         "stats": format_table(tables.stats),
         "permit": str(int(Followup.PERMIT)),
         "no_claim": ", ".join("NULL" for _ in rows.CLAIM_FIELDS),
+        "batches": format_table(tables.batches),
+        "members": format_table(tables.batch_members),
+        "batch_counts": format_table(tables.batch_counts),
+        "finished": ", ".join(f"'{one.value}'" for one in sorted(FINISHED)),
         "claim_fields": ", ".join(rows.CLAIM_FIELDS),
         "j_claim_fields": ", ".join(f"j.{name}" for name in rows.CLAIM_FIELDS),
         "job_insert": ", ".join(JOB_INSERT),
@@ -79,7 +88,10 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         copy_events=copy_into(names["events"], CREATED_EVENT),
         after_copy=_AFTER_COPY.format(announce=announce_many, **names),
         settle_successes=_SETTLE_SUCCESSES.format(**names),
-        settle_others=_SETTLE_OTHERS.format(finished=", ".join(f"'{one.value}'" for one in sorted(FINISHED)), **names),
+        settle_others=_SETTLE_OTHERS.format(**names),
+        settle_member_successes=of_members(_SETTLE_SUCCESSES, successes=True).format(**names),
+        settle_member_others=of_members(_SETTLE_OTHERS, successes=False).format(**names),
+        over_batches=OVER_BATCHES.format(**names),
         promote=_PROMOTE.format(**names),
         claim=_CLAIM.format(**names),
     )
@@ -281,7 +293,7 @@ SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_ag
 """
 )
 
-# Jobs on which something hangs are left, and counted.
+# Jobs on which something hangs are left, and counted; a batch does not mind.
 _PROMOTE = (
     "WITH "
     + _CLOCK
@@ -293,14 +305,14 @@ due AS MATERIALIZED (
 ),
 queued AS (
   UPDATE {jobs} j SET status = 'queued', updated_at = clock.now
-  FROM due, clock WHERE j.id = ANY (ARRAY[due.id]) AND due.followups IS NULL
+  FROM due, clock WHERE j.id = ANY (ARRAY[due.id]) AND coalesce(due.followups, 4) = 4
   RETURNING j.id, due.status AS source
 ),
 history AS (
   INSERT INTO {events} (job_id, event_type, from_status, to_status, created_at)
   SELECT id, 'due', source, 'queued', clock.now FROM queued, clock
 )
-SELECT (SELECT count(*) FROM queued), (SELECT count(*) FROM due WHERE followups IS NOT NULL)
+SELECT (SELECT count(*) FROM queued), (SELECT count(*) FROM due WHERE followups <> 4)
 """
 )
 

@@ -15,6 +15,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import settle_values, statements
 from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
+from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.claim import Claims, Taken
 from sloppyjobs.storage.jobs.damaged_rows import salvage_claims
@@ -94,13 +95,15 @@ class PostgresClaims(Claims):
             if answers is None:
                 self.unanswered.add(settlements)
                 answers = self.database.retry(lambda: self.send(*self.settle_calls(settlements)).answers())
-            numbered = [answer.fetchone() for answer in answers]
+            parts = settle_values.parts(settlements)
+            numbered = [answer.fetchone() for answer in answers[: len(parts)]]
+            over = [batch_id for answer in answers[len(parts) :] for (batch_id,) in answer.fetchall()]
             # Mostly all of them, and then nobody needs to say which.
             if sum(number for number, _ in numbered) == len(settlements):
                 accepted = {s.job_id for s in settlements}
             else:
                 accepted = set()
-                for (number, ids), part in zip(numbered, settle_values.parts(settlements), strict=True):
+                for (number, ids), part in zip(numbered, parts, strict=True):
                     accepted.update([s.job_id for s in part] if number == len(part) else ids or ())
                 # Something hangs on these, or they are stale, or an earlier answer was lost.
                 if rest := [s for s in settlements if s.job_id not in accepted]:
@@ -109,6 +112,8 @@ class PostgresClaims(Claims):
             self.unanswered.add(settlements)
             raise
         self.unanswered.forget(settlements)
+        if over:
+            self.settlement.followups.members_ended(over)
         return accepted
 
     def claimed(self, sent: SentTransactions | None, request: ClaimRequest) -> Sequence[Claim]:
@@ -147,6 +152,8 @@ class PostgresClaims(Claims):
     def settle_calls(self, settlements: Sequence[Settlement]) -> list[Call]:
         """The statements for this mixture of outcomes, and their values: one for successes, one for all others.
 
+        Jobs of batches have two of their own, and then the question which of the batches are over.
+
         Each is a transaction. In one for both, rows would be locked in id order twice, and not in id order as a
         whole: others who lock several rows, as commands and heartbeats do, could then wait for it in a ring. One
         statement for both costs each success a fifth more.
@@ -155,10 +162,16 @@ class PostgresClaims(Claims):
         calls = []
         for part in settle_values.parts(settlements):
             ordered = sorted(part, key=lambda s: s.job_id)
+            member = ordered[0].batch_id is not None
             if settle_values.is_success(ordered[0]):
-                calls.append((self._sql.settle_successes, settle_values.successes(ordered) | now))
+                statement = self._sql.settle_member_successes if member else self._sql.settle_successes
+                calls.append((statement, settle_values.successes(ordered) | now))
             else:
-                calls.append((self._sql.settle_others, settle_values.others(ordered) | now))
+                statement = self._sql.settle_member_others if member else self._sql.settle_others
+                calls.append((statement, settle_values.others(ordered) | now))
+        if batches := settle_values.batches(settlements):
+            # After the commits: of two workers that settle the last members, the later one sees none.
+            calls.append((self._sql.over_batches, {"batches": array_text(batches)}))
         return calls
 
     def claim_call(self, request: ClaimRequest) -> Call:
