@@ -29,6 +29,7 @@ from webui.views import (
     queues,
     recurring,
     signing_out,
+    workflows,
 )
 
 ROUTES: tuple[Route, ...] = (
@@ -43,6 +44,7 @@ ROUTES: tuple[Route, ...] = (
     *queues.ROUTES,
     *recurring.ROUTES,
     *activity.ROUTES,
+    *workflows.ROUTES,
     *archive.ROUTES,
     *limits.ROUTES,
     *batches.ROUTES,

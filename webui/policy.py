@@ -29,8 +29,8 @@ _BROWSER = "_sloppyjobs_browser"
 
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
 VIEWS = (
-    *("overview", "job", "dead", "queue", "recurring", "batch", "worker", "lock", "limit", "audit", "archive"),
-    "metrics",
+    *("overview", "job", "dead", "queue", "recurring", "workflow", "batch"),
+    *("worker", "lock", "limit", "audit", "archive", "metrics"),
 )
 ACTIONS = (
     *(f"{page}.view" for page in VIEWS),
@@ -43,6 +43,8 @@ ACTIONS = (
     "recurring.resume",
     "recurring.trigger",
     "recurring.delete",
+    "workflow.cancel",
+    "workflow.retry",
     "archive.restore",
     "limit.set",
     "limit.delete",

@@ -49,6 +49,7 @@ PATHS = (
     "/limits/payments-api",
     "/audit",
     "/archive",
+    "/workflows",
     "/batches",
 )
 QUEUES = tuple(f"q{n}" for n in range(20))

@@ -10,6 +10,7 @@ PAGES = ("/", "/jobs", "/jobs?status=dead", "/jobs?status=scheduled", "/jobs?nam
          "/jobs/{dead}", "/jobs/{running}", "/dead", "/queues", "/queues/emails", "/recurring",
          "/recurring/nightly-rollup", "/workers", "/locks", "/limits",
          "/limits/payments-api", "/audit", "/archive", "/archive/{archived}",
+         "/workflows/{workflow}", "/workflows",
          "/batches", "/batches/{batch}",
          "/jobs/{dead}/delete",
          "/dead/retry?cause=1", "/dead/{cause}", "/find?q=e", "/nope")  # fmt: skip
