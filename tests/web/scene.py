@@ -125,6 +125,7 @@ def play(jobs: Jobs, *, many: int = 1) -> Mailer:
     _schedules(jobs)
     batches(jobs)
     archive(jobs)
+    jobs.limit("payments-api", concurrency=5, rate=100, per=60)
     return mailer
 
 
