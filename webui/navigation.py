@@ -21,7 +21,7 @@ GROUPS: tuple[tuple[Entry, ...], ...] = (
         Entry("workflows", "Workflows", "f"),
         Entry("batches", "Batches", "b"),
     ),
-    (Entry("workers", "Workers", "w"), Entry("locks", "Locks", "l")),
+    (Entry("workers", "Workers", "w"), Entry("limits", "Limits", "m"), Entry("locks", "Locks", "l")),
     (Entry("alerts", "Alerts", "t"), Entry("archive", "Archive", "v"), Entry("audit", "Audit", "a")),
 )
 COUNTED = ("dead", "workers")

@@ -136,6 +136,7 @@ def create_jobs(target: str | URL | Engine | Store) -> Jobs:
     jobs.define("fetch-rates", fetch_rates)
     jobs.declare("export-invoices", queue="exports")
     jobs.declare("print-labels", queue="labels")
+    jobs.declare_limit("partner-sftp", concurrency=2)
     jobs.declare_recurring("refresh-rates", "fetch-rates", {"currencies": ["EUR", "GBP"]}, every=60)
     jobs.declare_recurring(
         "nightly-import", "import-report", {"rows": 50_000}, cron="0 2 * * *", timezone="Europe/Paris"
@@ -271,9 +272,12 @@ def _standing(jobs: Jobs, chance: random.Random) -> None:
 
 
 def _running(jobs: Jobs) -> None:
-    for rows in (120_000, 480_000):
-        jobs.enqueue("import-report", {"rows": rows, "seconds": 30}, queue="partner-reports")
-    for number, claim in enumerate(jobs.claim(HOLDER, queues=("partner-reports",), limit=2, lease=1800), start=1):
+    """Reports of a partner who takes two connections at once: two are read, and the others wait for a permit."""
+    jobs.declared_limits.sync()
+    for rows in (120_000, 480_000, 90_000, 310_000):
+        payload = {"rows": rows, "seconds": 30}
+        jobs.enqueue("import-report", payload, queue="partner-reports", resource="partner-sftp", partition="acme-bank")
+    for number, claim in enumerate(jobs.claim(HOLDER, queues=("partner-reports",), limit=4, lease=1800), start=1):
         jobs.storage.set_progress(HOLDER, (claim.id, claim.attempt), 30.0 * number, f"file {number} of 3")
 
 

@@ -45,6 +45,8 @@ PATHS = (
     "/recurring/nightly",
     "/workers",
     "/locks",
+    "/limits",
+    "/limits/payments-api",
     "/audit",
     "/archive",
     "/alerts",

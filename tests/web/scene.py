@@ -128,6 +128,7 @@ def play(jobs: Jobs, *, many: int = 1) -> Mailer:
     batches(jobs)
     archive(jobs)
     alerts(jobs)
+    jobs.limit("payments-api", concurrency=5, rate=100, per=60)
     return mailer
 
 

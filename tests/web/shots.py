@@ -25,6 +25,8 @@ PAGES = {
     "workflows": "/workflows",
     "workflow": "/workflows/{workflow}",
     "workers": "/workers",
+    "limits": "/limits",
+    "limit": "/limits/payments-api",
     "locks": "/locks",
     "audit": "/audit",
     "alerts": "/alerts",

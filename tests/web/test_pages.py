@@ -34,6 +34,8 @@ PAGES = (
     "/recurring/nightly-rollup",
     "/workers",
     "/locks",
+    "/limits",
+    "/limits/payments-api",
     "/audit",
     "/archive",
     "/alerts",

@@ -22,6 +22,7 @@ PATHS = (
     "/recurring",
     "/recurring/nightly-rollup",
     "/locks",
+    "/limits",
     "/archive",
     "/alerts",
     "/workflows",

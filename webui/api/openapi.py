@@ -25,6 +25,8 @@ from sloppyjobs.views import (
     Explanation,
     JobRow,
     JobView,
+    LimitDetails,
+    LimitView,
     LockView,
     LogView,
     Overview,
@@ -58,6 +60,11 @@ _ANSWERS: Mapping[str, Any] = {
     "api_alerts": Page[AlertView],
     "api_alert_rules": tuple[AlertRuleView, ...],
     "api_alert_test": AlertView,
+    "api_limits": Page[LimitView],
+    "api_limit": LimitDetails,
+    "api_limit_set": LimitView,
+    "api_limit_delete": LimitView,
+    "api_permit_release": JobView,
     "api_workflows": Page[WorkflowView],
     "api_workflow": WorkflowView,
     "api_workflow_jobs": Page[WorkflowJobView],
@@ -89,7 +96,16 @@ _QUERY: Mapping[str, Sequence[str]] = {
     "api_batches": (*BATCH_OPTIONS, "cursor", "page_size"),
     "api_stats": ("minutes", "queue", "name"),
     **dict.fromkeys(
-        ("api_attempts", "api_events", "api_logs", "api_queues", "api_recurring", "api_workers", "api_locks"),
+        (
+            "api_attempts",
+            "api_events",
+            "api_logs",
+            "api_queues",
+            "api_recurring",
+            "api_workers",
+            "api_locks",
+            "api_limits",
+        ),
         ("cursor", "page_size"),
     ),
 }
@@ -101,6 +117,12 @@ _BODY: Mapping[str, Mapping[str, Any]] = {
         "cursor": {"type": "string"},
     },
     "api_patch": {"merge_patch": {"type": "object"}},
+    "api_limit_set": {
+        "concurrency": {"type": ["integer", "null"], "minimum": 1},
+        "rate": {"type": ["integer", "null"], "minimum": 1},
+        "per": {"type": ["number", "null"], "exclusiveMinimum": 0},
+        "create": {"type": "boolean"},
+    },
     "api_queue_act": {"until": {"type": "string", "format": "date-time"}},
 }
 _WHOLE = ("page_size", "limit", "minutes")

@@ -39,6 +39,7 @@ PAGES = {
     "workflows": "Workflows",
     "batches": "Batches",
     "workers": "Workers",
+    "limits": "Limits",
     "locks": "Locks",
     "alerts": "Alerts",
     "archive": "Archive",
