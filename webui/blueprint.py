@@ -23,11 +23,13 @@ from webui.views import (
     frame,
     job,
     jobs,
+    limits,
     overview,
     patching,
     queues,
     recurring,
     signing_out,
+    workflows,
 )
 
 ROUTES: tuple[Route, ...] = (
@@ -42,7 +44,9 @@ ROUTES: tuple[Route, ...] = (
     *queues.ROUTES,
     *recurring.ROUTES,
     *activity.ROUTES,
+    *workflows.ROUTES,
     *archive.ROUTES,
+    *limits.ROUTES,
     *batches.ROUTES,
     *frame.ROUTES,
     *metrics.ROUTES,

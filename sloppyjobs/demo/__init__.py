@@ -19,6 +19,7 @@ from sqlalchemy import URL, Engine
 
 from sloppyjobs.demo.archived import fill_archive
 from sloppyjobs.demo.batches import fill_batches, start_batch
+from sloppyjobs.demo.flows import fill_workflows
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.enqueue.option_types import EnqueueOptions
 from sloppyjobs.jobs import Jobs
@@ -126,6 +127,7 @@ def create_jobs(target: str | URL | Engine | Store) -> Jobs:
     jobs.define("fetch-rates", fetch_rates)
     jobs.declare("export-invoices", queue="exports")
     jobs.declare("print-labels", queue="labels")
+    jobs.declare_limit("partner-sftp", concurrency=2)
     jobs.declare_recurring("refresh-rates", "fetch-rates", {"currencies": ["EUR", "GBP"]}, every=60)
     jobs.declare_recurring(
         "nightly-import", "import-report", {"rows": 50_000}, cron="0 2 * * *", timezone="Europe/Paris"
@@ -208,6 +210,7 @@ def fill(
     clock = FakeClock(jobs.storage.clock.now() - timedelta(hours=HOURS))
     past = create_jobs(from_url(jobs.storage.engine, clock=clock))
     fill_archive(past, clock)
+    fill_workflows(past, clock)
     fill_batches(past, clock)
     worker = past.create_worker(recurring=False, maintenance=False)
     source = samples(chance, slow=False)
@@ -257,9 +260,12 @@ def _standing(jobs: Jobs, chance: random.Random) -> None:
 
 
 def _running(jobs: Jobs) -> None:
-    for rows in (120_000, 480_000):
-        jobs.enqueue("import-report", {"rows": rows, "seconds": 30}, queue="partner-reports")
-    for number, claim in enumerate(jobs.claim(HOLDER, queues=("partner-reports",), limit=2, lease=1800), start=1):
+    """Reports of a partner who takes two connections at once: two are read, and the others wait for a permit."""
+    jobs.declared_limits.sync()
+    for rows in (120_000, 480_000, 90_000, 310_000):
+        payload = {"rows": rows, "seconds": 30}
+        jobs.enqueue("import-report", payload, queue="partner-reports", resource="partner-sftp", partition="acme-bank")
+    for number, claim in enumerate(jobs.claim(HOLDER, queues=("partner-reports",), limit=4, lease=1800), start=1):
         jobs.storage.set_progress(HOLDER, (claim.id, claim.attempt), 30.0 * number, f"file {number} of 3")
 
 

@@ -45,8 +45,11 @@ PATHS = (
     "/recurring/nightly",
     "/workers",
     "/locks",
+    "/limits",
+    "/limits/payments-api",
     "/audit",
     "/archive",
+    "/workflows",
     "/batches",
 )
 QUEUES = tuple(f"q{n}" for n in range(20))

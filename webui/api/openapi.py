@@ -23,6 +23,8 @@ from sloppyjobs.views import (
     Explanation,
     JobRow,
     JobView,
+    LimitDetails,
+    LimitView,
     LockView,
     LogView,
     Overview,
@@ -30,8 +32,11 @@ from sloppyjobs.views import (
     QueueView,
     Stats,
     WorkerView,
+    WorkflowGraphView,
+    WorkflowJobView,
+    WorkflowView,
 )
-from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, BATCH_OPTIONS, LIST_OPTIONS
+from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, BATCH_OPTIONS, LIST_OPTIONS, WORKFLOW_OPTIONS
 from webui.policy import COMMANDS
 from webui.routes import Route
 
@@ -50,6 +55,16 @@ _ANSWERS: Mapping[str, Any] = {
     "api_queue": QueueView,
     "api_recurring": Page[Recurring],
     "api_schedule": Recurring,
+    "api_limits": Page[LimitView],
+    "api_limit": LimitDetails,
+    "api_limit_set": LimitView,
+    "api_limit_delete": LimitView,
+    "api_permit_release": JobView,
+    "api_workflows": Page[WorkflowView],
+    "api_workflow": WorkflowView,
+    "api_workflow_jobs": Page[WorkflowJobView],
+    "api_workflow_graph": WorkflowGraphView,
+    "api_workflow_act": BulkResult,
     "api_archive": Page[ArchivedRow],
     "api_archived": ArchivedView,
     "api_restore": JobView,
@@ -70,10 +85,21 @@ _QUERY: Mapping[str, Sequence[str]] = {
     "api_dead": ("limit",),
     "api_audit": (*AUDIT_OPTIONS, "cursor", "page_size"),
     "api_archive": (*ARCHIVE_OPTIONS, "cursor", "page_size"),
+    "api_workflows": ("status", *WORKFLOW_OPTIONS, "cursor", "page_size"),
+    "api_workflow_jobs": ("status", "cursor", "page_size"),
     "api_batches": (*BATCH_OPTIONS, "cursor", "page_size"),
     "api_stats": ("minutes", "queue", "name"),
     **dict.fromkeys(
-        ("api_attempts", "api_events", "api_logs", "api_queues", "api_recurring", "api_workers", "api_locks"),
+        (
+            "api_attempts",
+            "api_events",
+            "api_logs",
+            "api_queues",
+            "api_recurring",
+            "api_workers",
+            "api_locks",
+            "api_limits",
+        ),
         ("cursor", "page_size"),
     ),
 }
@@ -85,6 +111,12 @@ _BODY: Mapping[str, Mapping[str, Any]] = {
         "cursor": {"type": "string"},
     },
     "api_patch": {"merge_patch": {"type": "object"}},
+    "api_limit_set": {
+        "concurrency": {"type": ["integer", "null"], "minimum": 1},
+        "rate": {"type": ["integer", "null"], "minimum": 1},
+        "per": {"type": ["number", "null"], "exclusiveMinimum": 0},
+        "create": {"type": "boolean"},
+    },
     "api_queue_act": {"until": {"type": "string", "format": "date-time"}},
 }
 _WHOLE = ("page_size", "limit", "minutes")
@@ -92,6 +124,7 @@ _COMMANDS: Mapping[str, Sequence[str]] = {
     "api_job_act": COMMANDS,
     "api_bulk": COMMANDS,
     "api_queue_act": ("pause", "resume"),
+    "api_workflow_act": ("cancel", "retry"),
     "api_batch_act": ("seal", "cancel", "retry"),
     "api_schedule_act": ("pause", "resume", "trigger", "delete"),
 }
