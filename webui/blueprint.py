@@ -14,6 +14,7 @@ from webui.routes import Route
 from webui.ui import JobsLike, Ui
 from webui.views import (
     activity,
+    alerts,
     archive,
     batches,
     bulk,
@@ -46,6 +47,7 @@ ROUTES: tuple[Route, ...] = (
     *activity.ROUTES,
     *workflows.ROUTES,
     *archive.ROUTES,
+    *alerts.ROUTES,
     *limits.ROUTES,
     *batches.ROUTES,
     *frame.ROUTES,

@@ -30,7 +30,7 @@ _BROWSER = "_sloppyjobs_browser"
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
 VIEWS = (
     *("overview", "job", "dead", "queue", "recurring", "workflow", "batch"),
-    *("worker", "lock", "limit", "audit", "archive", "metrics"),
+    *("worker", "lock", "limit", "audit", "archive", "alert", "metrics"),
 )
 ACTIONS = (
     *(f"{page}.view" for page in VIEWS),
@@ -46,6 +46,7 @@ ACTIONS = (
     "workflow.cancel",
     "workflow.retry",
     "archive.restore",
+    "alert.test",
     "limit.set",
     "limit.delete",
     "limit.release",

@@ -11,6 +11,8 @@ import msgspec
 
 from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.views import (
+    AlertRuleView,
+    AlertView,
     ArchivedRow,
     ArchivedView,
     AttemptView,
@@ -55,6 +57,9 @@ _ANSWERS: Mapping[str, Any] = {
     "api_queue": QueueView,
     "api_recurring": Page[Recurring],
     "api_schedule": Recurring,
+    "api_alerts": Page[AlertView],
+    "api_alert_rules": tuple[AlertRuleView, ...],
+    "api_alert_test": AlertView,
     "api_limits": Page[LimitView],
     "api_limit": LimitDetails,
     "api_limit_set": LimitView,
@@ -84,6 +89,7 @@ _QUERY: Mapping[str, Sequence[str]] = {
     "api_jobs": ("status", *LIST_OPTIONS, "cursor", "page_size"),
     "api_dead": ("limit",),
     "api_audit": (*AUDIT_OPTIONS, "cursor", "page_size"),
+    "api_alerts": ("rule", "cursor", "page_size"),
     "api_archive": (*ARCHIVE_OPTIONS, "cursor", "page_size"),
     "api_workflows": ("status", *WORKFLOW_OPTIONS, "cursor", "page_size"),
     "api_workflow_jobs": ("status", "cursor", "page_size"),

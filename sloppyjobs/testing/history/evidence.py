@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from sloppyjobs.storage.ports import Store
+from sloppyjobs.storage.ports.alerts import AlertRecord
 from sloppyjobs.storage.ports.inspection import Inspection
 from sloppyjobs.storage.ports.records import AttemptRecord, BatchRecord, EventRecord, JobRecord
 from sloppyjobs.storage.ports.schedules import StoredSchedule
@@ -43,6 +44,7 @@ class Tables:
     schedules: Sequence[StoredSchedule] = ()
     paused_queues: frozenset[str] = frozenset()
     batches: Sequence[BatchRecord] = ()
+    alerts: Sequence[AlertRecord] = ()
 
     @classmethod
     def of_jobs(cls, inspection: Inspection) -> Tables:
@@ -62,7 +64,9 @@ class Tables:
         read = cls.of_jobs(inspection)
         archived = {one.job.id: one.job for one in inspection.archive()}
         paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
-        return cls(read.jobs, read.attempts, read.events, archived, list(_schedules(store)), paused, read.batches)
+        alerts = inspection.alerts()
+        schedules = list(_schedules(store))
+        return cls(read.jobs, read.attempts, read.events, archived, schedules, paused, read.batches, alerts)
 
     def known(self) -> Iterator[JobRecord]:
         """Every job, archived ones too."""
