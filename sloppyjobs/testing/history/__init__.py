@@ -14,6 +14,7 @@ processes and databases, ``check`` lists what was broken of these invariants, an
 - I9 leases of one job never overlap; handlers overlap only after a recorded expiry
 - I10 nothing starts before its run time or after a terminal state
 - I11 holders of a lock are disjoint; I12 a rolled-back enqueue is never visible
+- I15 never more jobs run than a limit allows, and each permit is a running job's
 - I14 a batch's numbers are those of its jobs, each callback is there once, and it ends
 """
 
