@@ -26,6 +26,7 @@ from webui.views import (
     patching,
     queues,
     recurring,
+    signalling,
     signing_out,
 )
 
@@ -34,6 +35,7 @@ ROUTES: tuple[Route, ...] = (
     *jobs.ROUTES,
     *find.ROUTES,
     *patching.ROUTES,
+    *signalling.ROUTES,
     *job.ROUTES,
     *bulk.ROUTES,
     *dead.ROUTES,

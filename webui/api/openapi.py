@@ -28,8 +28,10 @@ from sloppyjobs.views import (
     Page,
     QueueView,
     Stats,
+    StepView,
     WorkerView,
 )
+from webui.api.commands import SignalAnswer
 from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, LIST_OPTIONS
 from webui.policy import COMMANDS
 from webui.routes import Route
@@ -53,6 +55,8 @@ _ANSWERS: Mapping[str, Any] = {
     "api_archived": ArchivedView,
     "api_restore": JobView,
     "api_patch": JobView,
+    "api_steps": Page[StepView],
+    "api_signal": SignalAnswer,
     "api_workers": Page[WorkerView],
     "api_locks": Page[LockView],
     "api_audit": Page[AuditEntry],
@@ -68,7 +72,16 @@ _QUERY: Mapping[str, Sequence[str]] = {
     "api_archive": (*ARCHIVE_OPTIONS, "cursor", "page_size"),
     "api_stats": ("minutes", "queue", "name"),
     **dict.fromkeys(
-        ("api_attempts", "api_events", "api_logs", "api_queues", "api_recurring", "api_workers", "api_locks"),
+        (
+            "api_attempts",
+            "api_events",
+            "api_logs",
+            "api_steps",
+            "api_queues",
+            "api_recurring",
+            "api_workers",
+            "api_locks",
+        ),
         ("cursor", "page_size"),
     ),
 }
@@ -79,6 +92,7 @@ _BODY: Mapping[str, Mapping[str, Any]] = {
         "dry_run": {"type": "boolean"},
         "cursor": {"type": "string"},
     },
+    "api_signal": {"name": {"type": "string"}, "payload": {}},
     "api_patch": {"merge_patch": {"type": "object"}},
     "api_queue_act": {"until": {"type": "string", "format": "date-time"}},
 }
