@@ -17,6 +17,7 @@ from typing import Any
 
 from sqlalchemy import URL, Engine
 
+from sloppyjobs.demo import refunds
 from sloppyjobs.demo.archived import fill_archive
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.enqueue.option_types import EnqueueOptions
@@ -123,6 +124,7 @@ def create_jobs(target: str | URL | Engine | Store) -> Jobs:
     fixed = Retry(max_attempts=4, backoff="fixed", initial=300)
     jobs.define("sync-contacts", sync_contacts, retry=fixed, log="none")
     jobs.define("fetch-rates", fetch_rates)
+    refunds.define(jobs)
     jobs.declare("export-invoices", queue="exports")
     jobs.declare("print-labels", queue="labels")
     jobs.declare_recurring("refresh-rates", "fetch-rates", {"currencies": ["EUR", "GBP"]}, every=60)
@@ -217,6 +219,8 @@ def fill(
         advance(len(batch))
     _dead(past)
     worker.run_once()
+    asked = FakeClock(jobs.storage.clock.now() - refunds.AGO)
+    refunds.fill(create_jobs(from_url(jobs.storage.engine, clock=asked)), asked)
     _standing(jobs, chance)
 
 

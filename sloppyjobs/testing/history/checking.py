@@ -27,6 +27,7 @@ from sloppyjobs.testing.history.lives import (
 from sloppyjobs.testing.history.locks import lock_holders_are_disjoint
 from sloppyjobs.testing.history.log import Log
 from sloppyjobs.testing.history.schedules import occurrences_are_as_planned
+from sloppyjobs.testing.history.steps import steps_are_done_once
 from sloppyjobs.testing.history.violations import Finding, Violation
 
 Find = Callable[[Evidence], Iterator[Finding]]
@@ -44,6 +45,7 @@ INVARIANTS: dict[str, Find] = {
     "I10": nothing_starts_early_or_late,
     "I11": lock_holders_are_disjoint,
     "I12": rolled_back_jobs_are_not_seen,
+    "I13": steps_are_done_once,
 }
 """Each invariant by its number; the first line of its docstring is the promise."""
 
@@ -57,7 +59,7 @@ _BEFORE_THE_SECOND_READ = 0.2
 def check(
     jobs: Jobs, log: Log | None = None, *, within: float | None = None, clock_skew: float = 0.0
 ) -> list[Violation]:
-    """Check I1 to I12; an empty list where all of them hold.
+    """Check I1 to I13; an empty list where all of them hold.
 
     Stop producers and workers first, unless they are at rest. With ``within``, every job that is due must end in that
     many seconds from now (I2), so workers go on until then; without it, jobs may be unfinished. ``clock_skew`` is by

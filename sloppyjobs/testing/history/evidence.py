@@ -16,13 +16,13 @@ import msgspec
 
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.inspection import Inspection
-from sloppyjobs.storage.ports.records import AttemptRecord, EventRecord, JobRecord
+from sloppyjobs.storage.ports.records import AttemptRecord, EventRecord, JobRecord, StepRecord
 from sloppyjobs.storage.ports.schedules import StoredSchedule
 from sloppyjobs.testing.history.entries import Ended, Entry, Started
 from sloppyjobs.testing.history.log import METADATA_KEY
 
 E = TypeVar("E", bound=Entry)
-R = TypeVar("R", AttemptRecord, EventRecord)
+R = TypeVar("R", AttemptRecord, EventRecord, StepRecord)
 
 SCHEDULES_A_PAGE = 500
 
@@ -42,6 +42,8 @@ class Tables:
     archived: Mapping[str, JobRecord] = field(default_factory=dict)
     schedules: Sequence[StoredSchedule] = ()
     paused_queues: frozenset[str] = frozenset()
+    steps: Mapping[str, Sequence[StepRecord]] = field(default_factory=dict)
+    """By job."""
 
     @classmethod
     def of_jobs(cls, inspection: Inspection) -> Tables:
@@ -59,7 +61,8 @@ class Tables:
         read = cls.of_jobs(inspection)
         archived = {one.job.id: one.job for one in inspection.archive()}
         paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
-        return cls(read.jobs, read.attempts, read.events, archived, list(_schedules(store)), paused)
+        steps = _by_job(inspection.steps())
+        return cls(read.jobs, read.attempts, read.events, archived, list(_schedules(store)), paused, steps)
 
     def known(self) -> Iterator[JobRecord]:
         """Every job, archived ones too."""
