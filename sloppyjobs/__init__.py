@@ -10,19 +10,23 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "admin": "Admin",
+    "domain.batches": "BatchStatus",
     "domain.dependencies": "After FlowJob Result",
+    "domain.limits": "Limit",
     "domain.model": "Attempt Claim Event Job",
     "domain.redaction": "Redactor",
     "domain.retry": "NO_RETRY Retry",
     "domain.states": "AttemptStatus Status",
     "domain.workflows": "WorkflowStatus",
     "encryption": "Keyring",
+    "enqueue.batches": "Batch",
     "enqueue.definitions": "Cancel Definition RetryLater Snooze",
     "enqueue.option_types": "EnqueueOptions",
-    "errors": "DecryptionFailed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption InvalidPayload"
-    " InvalidSchedule InvalidStep InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout KeyConflict"
-    " LeaseExpired LockConflict PayloadNewer ReadTimeout SchemaMissing SchemaVersionMismatch SignalTimeout StaleLease"
-    " StorageUnavailable Suspension UnknownJob UnknownQueue UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
+    "errors": "BatchClosed DecryptionFailed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption"
+    " InvalidPayload InvalidSchedule InvalidStep InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout"
+    " KeyConflict LeaseExpired LockConflict PayloadNewer PermitNotHeld ReadTimeout SchemaMissing SchemaVersionMismatch"
+    " SignalTimeout StaleLease StorageUnavailable Suspension UnknownBatch UnknownJob UnknownLimit UnknownQueue"
+    " UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",

@@ -31,9 +31,9 @@ PAYLOAD, RESULT, LOG, SCHEDULE, STEP, SIGNAL = "payload", "result", "log", "sche
 _ACCEPTED = "must be 32 bytes, or their base64 text as `sloppyjobs generate-key` prints it"
 
 
-def sealed_as(kind: StepKind) -> str:
-    """What the result of a step, or the value of a signal, is encrypted as."""
-    return SIGNAL if kind is StepKind.SIGNAL else STEP
+def sealed_as(kind: StepKind, name: str) -> str:
+    """What the result of a step, or the value of a signal, is encrypted as: each for its own name."""
+    return f"{SIGNAL if kind is StepKind.SIGNAL else STEP} {name}"
 
 
 class Keyring:

@@ -55,6 +55,30 @@ class UnknownQueue(JobsError):
     code = PREFIX + "UNKNOWN_QUEUE"
 
 
+class UnknownLimit(JobsError):
+    """No limit has this name, so that jobs of this resource are not limited."""
+
+    code = PREFIX + "UNKNOWN_LIMIT"
+
+
+class PermitNotHeld(JobsError):
+    """The job holds no permit that could be taken away from it."""
+
+    code = PREFIX + "PERMIT_NOT_HELD"
+
+
+class UnknownBatch(JobsError):
+    """No batch has this id, or the job is not a member of any."""
+
+    code = PREFIX + "UNKNOWN_BATCH"
+
+
+class BatchClosed(JobsError):
+    """The batch takes no further jobs: it is sealed, was cancelled or has ended. Nothing was written."""
+
+    code = PREFIX + "BATCH_CLOSED"
+
+
 class InvalidPayload(Refused, JobsError):
     """The payload is not JSON, breaks its schema, or is too large. Nothing was written.
 

@@ -16,6 +16,7 @@ from uuid import UUID, uuid5
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 # Changing it would give every occurrence a second id, and so a second job.
 OCCURRENCES = UUID("5b1b9a52-6c0e-5d0f-9d3c-2f6c1f0b7a4e")
+CALLBACKS = UUID("0c5b4a52-27d4-5f4b-8f3b-3b1f6f0c9d11")
 
 _PAIRS = tuple(a + b for a in ALPHABET for b in ALPHABET)
 # 26 characters hold 130 bits, so a first digit above 7 would be more than a UUID.
@@ -109,8 +110,17 @@ def occurrence(schedule_id: str, instant: datetime) -> str:
     if instant.utcoffset() is None:
         raise ValueError(f"the occurrence {instant!r} has no time zone; pass an aware datetime")
     utc = instant.astimezone(UTC).replace(tzinfo=None)
-    value = uuid5(OCCURRENCES, f"{schedule_id}|{utc.isoformat(timespec='microseconds')}Z").int
-    return f"job_{_time(value >> 80)}" + "".join(_PAIRS[(value >> s) & 1023] for s in range(70, -1, -10))
+    return _job_id(uuid5(OCCURRENCES, f"{schedule_id}|{utc.isoformat(timespec='microseconds')}Z"))
+
+
+def callback(batch_id: str, kind: str) -> str:
+    """The job id of a batch's callback: the same for everybody who computes it."""
+    return _job_id(uuid5(CALLBACKS, f"{batch_id}|{kind}"))
+
+
+def _job_id(value: UUID) -> str:
+    number = value.int
+    return f"job_{_time(number >> 80)}" + "".join(_PAIRS[(number >> s) & 1023] for s in range(70, -1, -10))
 
 
 def _time(ms: int) -> str:

@@ -20,6 +20,7 @@ from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.workflows import NewWorkflow
 from sloppyjobs.encryption import Keyring, Sealing
 from sloppyjobs.enqueue.asynchronous import AsyncJobs
+from sloppyjobs.enqueue.batches import BatchJobs
 from sloppyjobs.enqueue.defining import Defining
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, EnqueueOptions, Item, Moment, Parents
@@ -28,6 +29,7 @@ from sloppyjobs.enqueue.signalling import Signalling
 from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
 from sloppyjobs.ids import Ids
 from sloppyjobs.internals import Internals
+from sloppyjobs.limits import DeclaredLimits, LimitedJobs
 from sloppyjobs.locks import Locks, held_lock
 from sloppyjobs.observe import traces
 from sloppyjobs.observe.hooks import F, Hooks
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, Signalling):
+class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJobs, Signalling):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
@@ -98,6 +100,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, Signalling):
             observers=self._internals.observers,
             sealing=lambda: self._sealing,
         )
+        self.declared_limits = DeclaredLimits(lambda: self.storage, lambda: self.schedules.application)
 
     @property
     def _sealing(self) -> Sealing:
@@ -176,6 +179,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, Signalling):
         on_conflict: Literal["return", "reject", "replace"] | None = None,
         unique: Literal["live", "pending"] | None = None,
         unique_for: Duration | None = None,
+        resource: str | None = None,
+        partition: str | int | None = None,
         session: Session | scoped_session[Any] | None = None,
         connection: Connection | None = None,
     ) -> Job:
@@ -186,7 +191,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, Signalling):
         (``KeyConflict``) or "replace"; ``unique="pending"`` gives the key up when the job starts, and ``unique_for``
         keeps it for that long even if the job ends sooner. A job that ``expires`` is cancelled unless it has started
         within so many seconds. One that ``depends_on`` others waits until all of them have ended as it needs, or with
-        ``depends_on_any`` one of them. Raises, before anything is written, ``UnknownJob``,
+        ``depends_on_any`` one of them. One with a ``resource`` runs under the limit of that name, and in a
+        ``partition`` under its own share of it. Raises, before anything is written, ``UnknownJob``,
         ``InvalidPayload`` or ``InvalidOption``.
         """
         given = {
@@ -210,6 +216,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, Signalling):
             "on_conflict": on_conflict,
             "unique": unique,
             "unique_for": unique_for,
+            "resource": resource,
+            "partition": partition,
         }
         new = self._new_jobs().make(name, payload, self._internals.ids.new("job"), given)
         return self._insert([new], session, connection)[0]

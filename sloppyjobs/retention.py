@@ -37,6 +37,8 @@ MINUTES_KEPT = 2 * DAY
 """Counters older than this are kept by the hour, and no longer by the minute."""
 CAUSES_KEPT = 90 * DAY
 """How long past deaths, and retries of their causes, are remembered."""
+BATCHES_KEPT = 90 * DAY
+"""How long batches that have ended are remembered."""
 GONE_AFTER = DAY
 """When the row of a worker that was not heard of, or of a lock that ran out, is removed."""
 
@@ -171,6 +173,8 @@ def purge(
     storage.cleanup.release_waiting(limit)
     storage.workflows.record_ended(limit)
     storage.workflows.remove_empty(limit)
+    storage.cleanup.mend_batches(limit)
+    storage.cleanup.remove_batches(now - ago(BATCHES_KEPT), limit)
     return PurgeResult(
         jobs=moved.count,
         archived=archive,

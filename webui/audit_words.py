@@ -46,14 +46,18 @@ ACTIONS: Mapping[str, Words] = {
     "pause_recurring": Words("pause", "Paused a schedule", "Paused the schedule"),
     "resume_recurring": Words("play", "Resumed a schedule", "Resumed the schedule"),
     "delete_recurring": Words("deleted", "Deleted a schedule", "Deleted the schedule"),
+    "seal_batch": Words("locks", "Sealed a batch", "Sealed the batch"),
+    "cancel_batch": Words("cancelled", "Cancelled a batch", "Cancelled the batch"),
+    "retry_batch": Words("retrying", "Retried the dead of a batch", "Retried the dead jobs of the batch"),
     "restore": Words("archive", "Restored archived jobs", "Restored", "as a new job"),
     "cleanup": Words("deleted", "Deleted old finished jobs", "Deleted old finished jobs"),
     "purge": Words("deleted", "Removed deleted jobs for good", "Removed deleted jobs for good"),
+    "rekey": Words("locks", "Encrypted rows with the new key", "Encrypted rows with the new key"),
 }
 CHOICES = {name: words.label for name, words in ACTIONS.items() if name != "stop_retry_run"}
 """The actions that a filter offers."""
 
-_OF_MANY = ("cleanup", "purge")
+_OF_MANY = ("cleanup", "purge", "rekey")
 _FILTERS = {
     "name": "job type",
     "tag": "tag",
@@ -110,6 +114,8 @@ def _target(entry: AuditEntry, detail: dict[str, Any], link: Link) -> Markup:
         text = Markup("{}, {} in {}").format(link("cause", entry.target), error, detail.pop("name"))
         detail.pop("error_frame", None)
         return text
+    if entry.target_type == "batch" and "name" in detail:
+        return Markup("{} ({})").format(detail.pop("name"), link("batch", entry.target))
     return link(entry.target_type, entry.target)
 
 
@@ -170,6 +176,8 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
         return [Markup("{} {}").format(number, status) for status, number in left.items()]
     if action == "purge":
         return _purged(left)
+    if action == "rekey":
+        return [Markup("{} rows of {}").format(left.get("rows"), left.get("area"))]
     left.pop("until", None)
     left.pop("run", None)
     return details + [_filter(name, value, times) for name, value in left.items()]

@@ -15,6 +15,7 @@ from webui.ui import JobsLike, Ui
 from webui.views import (
     activity,
     archive,
+    batches,
     bulk,
     cause,
     dead,
@@ -44,6 +45,7 @@ ROUTES: tuple[Route, ...] = (
     *recurring.ROUTES,
     *activity.ROUTES,
     *archive.ROUTES,
+    *batches.ROUTES,
     *frame.ROUTES,
     *metrics.ROUTES,
     *api.ROUTES,

@@ -63,6 +63,9 @@ def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per 
             return Explained(
                 404, error.code, "404: no such schedule", "It may have been deleted, or its name has changed.", "search"
             )
+        case errors.UnknownBatch():
+            text = "Batches are removed 90 days after their end; or you are not allowed to see its queues."
+            return Explained(404, error.code, "404: no such batch", text, "search")
         case errors.UnknownQueue():
             text = "No job has used it yet, or you are not allowed to see it."
             return Explained(404, error.code, "404: no such queue", text, "search")

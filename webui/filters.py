@@ -25,6 +25,7 @@ EXACT = (
     "tag",
     "worker",
     "schedule",
+    "batch",
     "correlation_id",
     "idempotency_key",
     "business_key",
@@ -38,6 +39,7 @@ LABELS = {
     "tag": "Tag",
     "worker": "Worker",
     "schedule": "Schedule",
+    "batch": "Batch",
     "correlation_id": "Correlation id",
     "idempotency_key": "Idempotency key",
     "business_key": "Business key",
@@ -161,5 +163,7 @@ def moment(text: str, zone: ZoneInfo) -> datetime | None:
 
 
 def _sortable_by_run_time(query: Mapping[str, Any]) -> bool:
-    keyed = any(name in query for name in ("schedule", "correlation_id", "idempotency_key", "business_key", "tag"))
+    keyed = any(
+        name in query for name in ("schedule", "batch", "correlation_id", "idempotency_key", "business_key", "tag")
+    )
     return query.get("status") in _TIMED and not keyed

@@ -28,7 +28,7 @@ _BROWSER = "_sloppyjobs_browser"
 """Where the session keeps the name of a browser that has signed in."""
 
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
-VIEWS = ("overview", "job", "dead", "queue", "recurring", "worker", "lock", "audit", "archive", "metrics")
+VIEWS = ("overview", "job", "dead", "queue", "recurring", "batch", "worker", "lock", "audit", "archive", "metrics")
 ACTIONS = (
     *(f"{page}.view" for page in VIEWS),
     *(f"job.{command}" for command in COMMANDS),
@@ -42,6 +42,9 @@ ACTIONS = (
     "recurring.trigger",
     "recurring.delete",
     "archive.restore",
+    "batch.seal",
+    "batch.cancel",
+    "batch.retry",
 )
 """Everything a policy is asked about."""
 

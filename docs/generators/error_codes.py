@@ -40,7 +40,11 @@ ADVICE = {
     "UnknownJob": "Define or declare the name before enqueueing; or the job was purged.",
     "UnknownCause": "The cause was forgotten after 90 days, or it is in a queue that the caller does not see.",
     "UnknownSchedule": "`sloppyjobs recurring` lists the names.",
+    "UnknownLimit": "`sloppyjobs limits` lists the names.",
+    "PermitNotHeld": "Nothing: its permit came back already. `sloppyjobs limits show` lists who holds permits.",
     "UnknownWorkflow": "`sloppyjobs workflows` lists them; the jobs of an old one may have been purged.",
+    "UnknownBatch": "`sloppyjobs batches` lists them; those that ended 90 days ago are removed.",
+    "BatchClosed": "Open another batch; or add from inside a running job of it, by `ctx.batch`.",
     "UnknownQueue": "`sloppyjobs queues` lists the names.",
     "InvalidPayload": "Send what the job's `input` says, as JSON, and below the limit. A stored job with such a payload"
     " is dead at once: repair the handler's schema, then retry it.",

@@ -23,7 +23,7 @@ events of a job, oldest first, tell its whole life, and the last one gives its s
 
 STATUSES = {
     Status.SCHEDULED: "Not due yet.",
-    Status.WAITING: "It waits for other jobs to end, or its handler sleeps or waits for a signal.",
+    Status.WAITING: "It waits for other jobs, for a permit, or for what its handler asked for: a time or a signal.",
     Status.QUEUED: "Due; the next free worker takes it.",
     Status.PROCESSING: "A worker runs it, under a lease.",
     Status.SUCCEEDED: "Done.",
@@ -38,7 +38,8 @@ STATUSES = {
 EVENTS = {
     "created": "It was enqueued.",
     "due": "Its time has come.",
-    "unblocked": "What it waited for has finished.",
+    "unblocked": "What it waited for has finished, or there is a permit for it.",
+    "parked": "Its resource had no permit left; it waits for one without using an attempt.",
     "claimed": "A worker took it. The event has the attempt's number and the worker.",
     "succeeded": "Its handler returned.",
     "failed": "Its handler raised or ran out of time, its worker was lost, or a worker that shut down gave it back.",

@@ -64,7 +64,7 @@ GROUP = (30, 62, 635, 198)
 
 WAYS = {
     (Status.WAITING, Status.SCHEDULED): Way("e", "w"),
-    (Status.WAITING, Status.QUEUED): Way("s", "w0.5", ((100, 215), (260, 215))),
+    (Status.WAITING, Status.QUEUED): Way("s", "w0.5", ((100, 215), (260, 215)), both=True),
     (Status.SCHEDULED, Status.QUEUED): Way("s", "w0.1", ((265, 190), (320, 199))),
     (Status.WAITING, Status.PAUSED): Way("n", "n0.3", ((100, 40), (400, 40)), operator=True, both=True),
     (Status.SCHEDULED, Status.PAUSED): Way("e", "w", operator=True, both=True),

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sloppyjobs import errors
+from sloppyjobs.admin.explain_limits import not_limited, waits_for_permit
 from sloppyjobs.admin.job_facts import Facts
 from sloppyjobs.admin.sentences import At, Part, Relative, Sentence, Since, Write, plain, span
 from sloppyjobs.admin.workers import works_on
@@ -47,6 +48,9 @@ def _told(job: Job, error: str | None, facts: Facts) -> Iterable[Told]:
         yield _running(job, facts)
     elif job.status is Status.PAUSED:
         yield _paused(job, facts)
+    elif job.status is Status.WAITING and job.waiting_for == WaitingFor.PERMIT and facts.line is not None:
+        yield Told("permit", waits_for_permit(facts.line), facts.line.next_token_at)
+        yield from _obstacles(job, facts)
     elif job.status is Status.WAITING and job.waiting_for in (WaitingFor.SLEEP, WaitingFor.SIGNAL):
         yield from _suspended(facts)
     elif job.status is Status.WAITING:
@@ -59,6 +63,8 @@ def _told(job: Job, error: str | None, facts: Facts) -> Iterable[Told]:
         obstacles = list(_obstacles(job, facts))
         yield from obstacles
         yield from _in_line(job, facts, free=not obstacles)
+        if facts.line is not None and facts.line.limit is None and job.resource is not None:
+            yield Told("not_limited", not_limited(job.resource))
     yield from _stuck(job, facts)
     if job.attempt_count and job.status not in FINISHED:
         yield _attempts(job, error)

@@ -61,6 +61,7 @@ def order_of(order: object, wanted: JobQuery) -> str:
     accepted: tuple[str, ...] = _ORDERS
     timed = TIMED.issuperset(wanted.statuses)
     keyed = wanted.schedule or wanted.correlation_id or wanted.idempotency_key or wanted.business_key or wanted.tag
+    keyed = keyed or wanted.batch
     if timed and not keyed:
         accepted += _TIMED_ORDERS
     if isinstance(order, str) and order in accepted:
@@ -144,6 +145,7 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "tag": options.text,
     "worker": options.text,
     "schedule": options.text,
+    "batch": options.text,
     "correlation_id": _key,
     "idempotency_key": _key,
     "business_key": _key,

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from sloppyjobs import errors
 from sloppyjobs.admin.workers import live_workers, worker_view
+from sloppyjobs.domain.limits import NO_PARTITION
 from sloppyjobs.domain.model import Job
-from sloppyjobs.domain.states import Status, WaitingFor
+from sloppyjobs.domain.states import FINISHED, Status, WaitingFor
 from sloppyjobs.storage.ports import Store, reads
 from sloppyjobs.storage.ports.dependencies import EdgeRow
+from sloppyjobs.storage.ports.limits import LineState
 from sloppyjobs.storage.ports.reads import Count
 from sloppyjobs.storage.ports.steps import StepRow
 from sloppyjobs.views import CappedCount, WorkerView
@@ -63,6 +65,8 @@ class Facts(NamedTuple):
     last_event: LastEvent | None = None
     parents: Sequence[EdgeRow] = ()
     """The jobs that it waits for, those first that have not ended as it needs; without a name where it is hidden."""
+    line: LineState | None = None
+    """What a job with a resource that has not ended has before it; holders without a name where they are hidden."""
     waits: Sequence[StepRow] = ()
     """The sleep, or the signal, that a suspended job waits for."""
 
@@ -82,6 +86,7 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
     ahead = storage.overview.jobs_ahead(job) if job.status is Status.QUEUED else Count(0, False)
     attempt = None if row is None or row.attempt is None else LastAttempt(*row.attempt)
     waits = job.status is Status.WAITING
+    for_jobs = waits and job.waiting_for in (None, WaitingFor.JOBS)
     holder_id = _holder_id(job, attempt)
     last_event = None
     if row is not None and row.event is not None:
@@ -97,10 +102,21 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
         last_event,
         [
             edge if scope is None or edge.queue in scope else edge._replace(job_id="", name="")
-            for edge in (storage.dependencies.neighbours(job.id, PARENTS).parents if waits else ())
+            for edge in (storage.dependencies.neighbours(job.id, PARENTS).parents if for_jobs else ())
         ],
-        storage.steps.waits(job.id) if waits and job.waiting_for in _SUSPENDED else (),
+        line=_line(storage, job, scope),
+        waits=storage.steps.waits(job.id) if waits and job.waiting_for in _SUSPENDED else (),
     )
+
+
+def _line(storage: Store, job: Job, scope: Sequence[str] | None) -> LineState | None:
+    if job.resource is None or job.status in FINISHED:
+        return None
+    line = storage.limits.line_of(job.id, job.resource, job.partition_key or NO_PARTITION)
+    hidden = [
+        one if scope is None or one.queue in scope else one._replace(job_id="", name=None) for one in line.holders
+    ]
+    return line._replace(holders=hidden)
 
 
 def _pause(pause: reads.QueuePause, now: datetime, shown: Shown) -> QueuePause | None:

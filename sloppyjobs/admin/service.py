@@ -12,6 +12,7 @@ import msgspec
 from sloppyjobs import errors
 from sloppyjobs.admin.actions import actions_for
 from sloppyjobs.admin.archive import ArchiveAdmin
+from sloppyjobs.admin.batches import BatchAdmin
 from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.dead_groups import CauseAdmin
 from sloppyjobs.admin.dependencies import DependencyAdmin
@@ -20,11 +21,13 @@ from sloppyjobs.admin.filters import audit_filter, job_query, order_of, scope_of
 from sloppyjobs.admin.form_keys import FormAdmin
 from sloppyjobs.admin.job_commands import JobCommands
 from sloppyjobs.admin.job_facts import facts_about
+from sloppyjobs.admin.limits import LimitAdmin
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
 from sloppyjobs.admin.overview import overview, unhandled
 from sloppyjobs.admin.patches import PatchAdmin
 from sloppyjobs.admin.presenter import Presenter, status_of
 from sloppyjobs.admin.queues import QueueAdmin
+from sloppyjobs.admin.rekey import RekeyAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
 from sloppyjobs.admin.search import FindAdmin
 from sloppyjobs.admin.sentences import Write, plain
@@ -73,14 +76,17 @@ class Admin(
     PatchAdmin,
     DependencyAdmin,
     WorkflowAdmin,
+    BatchAdmin,
     CauseAdmin,
     UpkeepAdmin,
     ArchiveAdmin,
     QueueAdmin,
+    LimitAdmin,
     ScheduleAdmin,
     ThrottleAdmin,
     FormAdmin,
     FindAdmin,
+    RekeyAdmin,
     StepAdmin,
 ):
     """Reads and commands for operators. Get it as ``jobs.admin``.
@@ -125,6 +131,7 @@ class Admin(
         tag: str | None = None,
         worker: str | None = None,
         schedule: str | None = None,
+        batch: str | None = None,
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
         business_key: str | None = None,
@@ -154,6 +161,7 @@ class Admin(
             "tag": tag,
             "worker": worker,
             "schedule": schedule,
+            "batch": batch,
             "correlation_id": correlation_id,
             "idempotency_key": idempotency_key,
             "business_key": business_key,

@@ -8,7 +8,8 @@ from typing import Any
 from sloppyjobs.admin.filters import command_given
 from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.domain.redaction.redactor import Preview
-from sloppyjobs.encryption import SIGNAL, Sealing, sealed_as
+from sloppyjobs.domain.steps import StepKind
+from sloppyjobs.encryption import Sealing, sealed_as
 from sloppyjobs.enqueue.signalling import sent_signal, signalled_job
 from sloppyjobs.paging import Paging
 from sloppyjobs.paging import page_size as checked_size
@@ -52,7 +53,7 @@ class StepAdmin:
         """
         sent = sent_signal(name, payload)
         target = signalled_job(self._storage, id, business_key)
-        sealed = sent._replace(value=self._sealing.seal(target, SIGNAL, sent.value))
+        sealed = sent._replace(value=self._sealing.seal(target, sealed_as(StepKind.SIGNAL, sent.name), sent.value))
         return self._storage.signals.send(target, sealed, command_given("signal", actor, reason))
 
     def _presenter(self) -> Presenter:
@@ -79,4 +80,4 @@ def step_view(presenter: Presenter, job: tuple[str, str], row: StepRow) -> StepV
 
 
 def _preview(presenter: Presenter, job: tuple[str, str], row: StepRow) -> Preview | None:
-    return None if row.result is None else presenter.preview(*job, sealed_as(row.kind), row.result)
+    return None if row.result is None else presenter.preview(*job, sealed_as(row.kind, row.name), row.result)

@@ -55,6 +55,7 @@ def _operation(target: Target) -> Iterator[Finding]:
         yield Finding("workers", status, f"{worker.hostname}:{worker.pid}: {worker.trouble}", hint)
     if not seen.stale_workers and not seen.stuck_workers:
         yield Finding("workers", OK, f"{seen.live_workers} live")
+    yield from _encryption(target)
     yield from _schedules(target, [fire.schedule for fire in seen.late_schedules])
 
 
@@ -87,6 +88,20 @@ def _schedules(target: Target, late: list[str]) -> Iterator[Finding]:
         yield Finding("schedules", WARN, f"no longer declared in code: {_names(vanished)}", hint)
     if not late and not failed and not vanished:
         yield Finding("schedules", OK, f"{len(page)} on time" if page else "none")
+
+
+def _encryption(target: Target) -> Iterator[Finding]:
+    """Keys that stored texts need, as far as the oldest and the latest rows tell."""
+    seen = target.admin.encryption()
+    if seen.missing:
+        detail = f"stored texts need keys that are not here: {_names(seen.missing)}"
+        hint = "add them to the keyring, or to SLOPPYJOBS_ENCRYPTION_KEYS; jobs that need them are dead at once"
+        yield Finding("encryption", FAIL, detail, hint)
+    elif seen.on and (seen.outdated or seen.in_the_clear):
+        detail = f"{seen.outdated:,} texts are under an older key, {seen.in_the_clear:,} in the clear, or more"
+        yield Finding("encryption", WARN, detail, "encrypt them with the first key: `sloppyjobs rekey`")
+    elif seen.on:
+        yield Finding("encryption", OK, f"on, with key {seen.keys[0]}")
 
 
 def _names(names: list[str] | tuple[str, ...]) -> str:

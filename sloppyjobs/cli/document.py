@@ -166,7 +166,7 @@ def _numbered(page: str) -> str:
         place = seen.setdefault(found[0], len(seen) + 1)
         return f"{found[1]}_01kg9f9c00{place:016d}"
 
-    page = re.sub(r"\b(job|worker|recurring)_[0-9a-hjkmnp-tv-z]{26}\b", number, page)
+    page = re.sub(r"\b(job|worker|recurring|batch)_[0-9a-hjkmnp-tv-z]{26}\b", number, page)
     page = re.sub(r"\b[\d.]+(?:us|ms|s) +(?=worker_)", "2ms   ", page)
     page = re.sub(r"(?<=TOOK) +(?=WORKER)", "  ", page)
     return re.sub(r"(?<=--cursor )[\w-]{40,}", "WyJqb2JzIiwi…", page)

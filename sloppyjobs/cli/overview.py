@@ -13,6 +13,7 @@ from sloppyjobs.cli.paging import listing, more
 from sloppyjobs.cli.params import as_json, paged
 from sloppyjobs.cli.target import Target, as_typed, pass_target
 from sloppyjobs.views import AuditEntry, DeadGroup, Fire, LockView, Overview, Page, StatsBucket, WorkerView
+from sloppyjobs.views.encryption import EncryptionView
 
 
 @click.command()
@@ -22,8 +23,14 @@ def status(target: Target, as_json: bool) -> None:
     """The state of everything at a glance."""
     overview = target.admin.overview()
     hour = target.admin.stats(60).total
-    document = {**msgspec.structs.asdict(overview), "last_hour": hour}
-    output.emit(document, as_json, lambda out: render_status(out, overview, hour))
+    encryption = target.admin.encryption()
+    document = {**msgspec.structs.asdict(overview), "last_hour": hour, "encryption": encryption}
+
+    def render(out: Console) -> None:
+        render_status(out, overview, hour)
+        _render_encryption(out, encryption)
+
+    output.emit(document, as_json, render)
 
 
 def render_status(out: Console, overview: Overview, hour: StatsBucket) -> None:
@@ -44,6 +51,17 @@ def render_status(out: Console, overview: Overview, hour: StatsBucket) -> None:
     if overview.dead_groups:
         out.print()
         _render_groups(out, overview.dead_groups, overview.taken_at)
+
+
+def _render_encryption(out: Console, seen: EncryptionView) -> None:
+    """Which keys are in use, where any are."""
+    if seen.on:
+        old = f"; {seen.outdated:,} texts or more are under an older key" if seen.outdated else ""
+        clear = f"; {seen.in_the_clear:,} or more are in the clear" if seen.in_the_clear else ""
+        advice = as_typed(" [dim]→ `sloppyjobs rekey`[/]") if old or clear else ""
+        out.print(f"encryption: on, with key {seen.keys[0]}{old}{clear}{advice}")
+    if seen.missing:
+        out.print(f"[bold red]encryption: keys that are not here: {', '.join(seen.missing)}[/]")
 
 
 def _render_attention(out: Console, overview: Overview) -> None:

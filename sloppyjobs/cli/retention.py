@@ -55,7 +55,7 @@ def cleanup(
     given = {name: age for name, age in ages.items() if age != _DEFAULT}
     deleted = dict.fromkeys(retention.AGES, 0)
     target.jobs.storage.ensure_schema()
-    with _progress("deleting old jobs", limit, as_json) as advance:
+    with progress_bar("deleting old jobs", limit, as_json) as advance:
         for size in _batches(batch, limit):
             done = target.admin.cleanup(size, given, actor=actor, reason=reason)
             for name, number in done.deleted.items():
@@ -103,7 +103,7 @@ def purge(
         question = f"remove jobs for good that were deleted more than {output.duration(older_than)} ago?"
         click.confirm(question, abort=True, err=True)
     totals = dict.fromkeys(("jobs", "stats", "stats_rolled_up", "workers", "locks", "audit"), 0)
-    with _progress("archiving jobs" if archive else "removing jobs", limit, as_json) as advance:
+    with progress_bar("archiving jobs" if archive else "removing jobs", limit, as_json) as advance:
         for size in _batches(batch, limit):
             done = target.admin.purge(
                 size, older_than, archive, audit_older_than=audit_older_than, actor=actor, reason=reason
@@ -134,7 +134,7 @@ def _batches(batch: int, limit: int | None) -> Iterator[int]:
 
 
 @contextmanager
-def _progress(what: str, limit: int | None, quiet: bool) -> Iterator[Any]:
+def progress_bar(what: str, limit: int | None, quiet: bool) -> Iterator[Any]:
     """A bar on stderr, where that is a terminal."""
     out = output.console(stderr=True)
     columns = (

@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Entry] = {
     "init": Entry(_SETUP, "schema", "init", "Create the tables, or bring them up to date."),
     "sql": Entry(_SETUP, "schema", "sql", "Print the statements that create the tables."),
     "doctor": Entry(_SETUP, "doctor", "doctor", "Check the database, its settings and its workers."),
+    "generate-key": Entry(_SETUP, "encryption", "generate_key", "Print a new key for encryption at rest."),
     "demo": Entry(_SETUP, "demo", "demo", "Fill a database with sample jobs, and keep them coming."),
     "completion": Entry(_SETUP, "completion", "completion", "Print the script for completion in a shell."),
     "status": Entry(_SEE, "overview", "status", "The state of everything at a glance."),
@@ -52,13 +53,16 @@ COMMANDS: Mapping[str, Entry] = {
     "signal": Entry(_STEER, "signalling", "signal", "Send a job the signal that its handler waits for."),
     "patch": Entry(_STEER, "patching", "patch", "Change keys of a job's payload, without showing it."),
     "queues": Entry(_STEER, "queues", "queues", "List queues, pause and resume them."),
+    "limits": Entry(_STEER, "limits", "limits", "List limits, see who holds permits, and change them."),
     "recurring": Entry(_STEER, "recurring", "recurring", "List schedules, and steer them."),
+    "batches": Entry(_STEER, "batches", "batches", "List batches, show, seal, cancel and retry them."),
     "enqueue": Entry(_RUN, "enqueue", "enqueue", "Enqueue a job of the application."),
     "worker": Entry(_RUN, "worker", "worker", "Run jobs until SIGTERM or Ctrl-C."),
     "tick": Entry(_RUN, "worker", "tick", "Enqueue what is due by the schedules, once."),
     "web": Entry(_RUN, "web", "web", "Serve the admin pages."),
     "cleanup": Entry(_KEEP, "retention", "cleanup", "Delete finished jobs that are old enough."),
     "purge": Entry(_KEEP, "retention", "purge", "Remove or archive deleted jobs for good."),
+    "rekey": Entry(_KEEP, "encryption", "rekey", "Encrypt with the first key what is not."),
 }
 
 

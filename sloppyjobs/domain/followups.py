@@ -12,7 +12,9 @@ class Followup(IntFlag):
     KEY = 2
     """A business key, until the job ends."""
     BATCH = 4
+    """A batch that counts it."""
     PERMIT = 8
+    """A limit, of which it needs a permit to run."""
     PENDING_KEY = 16
     """A business key, until the job starts."""
     PARENTS = 32

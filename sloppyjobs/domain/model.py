@@ -135,6 +135,8 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     payload_version: int | None = None
     awaited: bool = False
     """Whether another job of the same call waits for it; storage decides it."""
+    batch_adder: str | None = None
+    """The running member of the batch that adds this job to it; None where somebody outside does."""
 
     @property
     def waiting_for(self) -> str | None:
@@ -155,8 +157,12 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
             bits |= Followup.PENDING_KEY if self.unique == "pending" else Followup.KEY
         if self.depends_on:
             bits |= Followup.PARENTS | (Followup.ANY_PARENT if self.depends_on_any else 0)
+        if self.resource is not None:
+            bits |= Followup.PERMIT
         if self.awaited:
             bits |= Followup.DEPENDANTS
+        if self.batch_id is not None:
+            bits |= Followup.BATCH
         return bits or None
 
 
@@ -219,6 +225,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     worker_id: str
     decision: Decision
     run_seconds: float | None = None
+    batch_id: str | None = None
+    """The batch of the job, as the claim said."""
 
 
 class Ended(NamedTuple):

@@ -56,7 +56,7 @@ class AttemptStatus(StrEnum):
 EDGES: Mapping[Status, frozenset[Status]] = {
     Status.SCHEDULED: frozenset({Status.QUEUED, Status.CANCELLED, Status.PAUSED}),
     Status.WAITING: frozenset({Status.QUEUED, Status.SCHEDULED, Status.CANCELLED, Status.PAUSED}),
-    Status.QUEUED: frozenset({Status.PROCESSING, Status.CANCELLED, Status.DELETED, Status.PAUSED}),
+    Status.QUEUED: frozenset({Status.PROCESSING, Status.CANCELLED, Status.DELETED, Status.PAUSED, Status.WAITING}),
     Status.PROCESSING: frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.WAITING}),
     Status.SUCCEEDED: frozenset({Status.DELETED}),
     Status.FAILED: frozenset({Status.RETRYING, Status.DEAD, Status.QUEUED}),
@@ -209,6 +209,7 @@ _EVENT_OF_EDGE: Mapping[tuple[Status, Status], str] = {
     (Status.WAITING, Status.QUEUED): "unblocked",
     (Status.WAITING, Status.SCHEDULED): "unblocked",
     (Status.QUEUED, Status.PROCESSING): "claimed",
+    (Status.QUEUED, Status.WAITING): "parked",
     (Status.PROCESSING, Status.WAITING): "suspended",
     (Status.FAILED, Status.RETRYING): "retry_scheduled",
     (Status.FAILED, Status.QUEUED): "requeued",

@@ -58,6 +58,8 @@ def _terms_of_shape(
         return None
     refuse_together(chosen)
     fields = {**default_terms(known[name]), **host}
+    if "partition" in chosen and "resource" not in chosen and fields["resource"] is None:
+        return None
     if "delay" in chosen and ("expires" in chosen or fields["expires"] is not None):
         return None
     defaults, columns = dict(fields), dict[str, Sequence[Any]]()

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, Unpack, get_args, overload
 
 from sloppyjobs import errors
-from sloppyjobs.domain import options, payload
+from sloppyjobs.domain import limits, options, payload
 from sloppyjobs.domain.model import DEFAULT_RETRY, Job
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.tags import encode_tags
@@ -52,6 +52,8 @@ class Defaults(TypedDict, total=False):
     log: LogPolicy
     expires: float | timedelta | None
     tags: Iterable[str]
+    resource: str | None
+    partition: str | Callable[[Any], Any] | None
     version: int
 
 
@@ -107,6 +109,8 @@ class Definition(Generic[P, R]):
         log: LogPolicy = "all",
         expires: float | timedelta | None = None,
         tags: Iterable[str] = (),
+        resource: str | None = None,
+        partition: str | Callable[[Any], Any] | None = None,
         version: int = 1,
     ) -> None:
         self.name = options.text("name", name)
@@ -117,6 +121,12 @@ class Definition(Generic[P, R]):
         self.priority = options.whole("priority", priority)
         self.tags = encode_tags(tags)
         self.expires = None if expires is None else options.seconds("expires", expires, zero=False)
+        self.resource = None if resource is None else limits.resource("resource", resource)
+        self.partition = limits.checked_partition_of(partition)
+        if self.partition is not None and self.resource is None:
+            raise errors.InvalidOption(
+                "partition says which part of a resource: pass resource as well", field="partition"
+            )
         self.redact = _keys(redact)
         self.version = options.whole("version", version, least=1, most=MOST)
         self.upcasts: dict[int, Upcast] = {}
@@ -308,5 +318,6 @@ def default_terms(definition: Definition) -> dict[str, Any]:
         "metadata": definition.metadata,
         "expires": definition.expires,
         "tags": definition.tags,
+        "resource": definition.resource,
         "payload_version": stored_version(definition.version),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sloppyjobs.domain import options, payload
+from sloppyjobs.domain import limits, options, payload
 from sloppyjobs.domain.business_keys import ON_CONFLICT, UNIQUE
 from sloppyjobs.domain.dependencies import dependencies
 from sloppyjobs.domain.retry import Retry
@@ -83,6 +83,10 @@ def _tags_of_many(values: Sequence[Any], _fields: Fields) -> Sequence[str | None
     return [known[tags] for tags in given]
 
 
+def _partition(value: object, _fields: Fields) -> Fields:
+    return {"partition_key": limits.partition("partition", value)}
+
+
 def _version(value: object, fields: Fields) -> Fields:
     """The version of this payload, up to that of the definition."""
     newest = version_of(fields["payload_version"])
@@ -128,4 +132,6 @@ OPTIONS: dict[str, Option] = {
     "on_conflict": _checked("on_conflict", lambda option, value: options.one_of(option, value, ON_CONFLICT)),
     "unique": _checked("unique", lambda option, value: options.one_of(option, value, UNIQUE)),
     "unique_for": _checked("unique_for", lambda option, value: options.seconds(option, value, zero=False)),
+    "resource": _checked("resource", limits.resource),
+    "partition": Option(_partition),
 }

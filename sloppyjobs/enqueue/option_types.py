@@ -37,6 +37,8 @@ class _Own(TypedDict, total=False):
     on_conflict: Literal["return", "reject", "replace"] | None
     unique: Literal["live", "pending"] | None
     unique_for: Duration | None
+    resource: str | None
+    partition: str | int | None
 
 
 class _Terms(_Own, total=False):

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from sloppyjobs import errors
-from sloppyjobs.domain import options, payload
+from sloppyjobs.domain import limits, options, payload
 from sloppyjobs.domain.model import Job, NewJob, Terms
 from sloppyjobs.enqueue import bulk_terms, typed_payloads
 from sloppyjobs.enqueue.definitions import Definition, Definitions, default_terms
@@ -44,7 +44,7 @@ class NewJobs:
             return None
         definitions = {name: self._definitions.get(name) for name in set(names)}
         known = {name: found for name, found in definitions.items() if found is not None}
-        if len(known) < len(definitions):
+        if len(known) < len(definitions) or any(one.partition is not None for one in known.values()):
             return None
         try:
             texts = self._texts(known, names, [item[1] if len(item) > 1 else None for item in items])
@@ -93,6 +93,12 @@ class NewJobs:
             return NewJob(id, self._older(value, fields["payload_version"], definition), Terms(**fields))
         if definition.input is not None:
             value = payload.validate_input(value, definition.input, limit=self._limit)
+        if definition.partition is not None and fields.get("partition_key") is None:
+            fields["partition_key"] = limits.partition_of(definition.partition, value)
+        if fields.get("partition_key") is not None and fields["resource"] is None:
+            raise errors.InvalidOption(
+                "partition says which part of a resource: pass resource as well", field="partition"
+            )
         return NewJob(id, payload.encode(value, limit=self._limit), Terms(**fields))
 
     def _older(self, value: Any, version: int | None, definition: Definition) -> str:
@@ -135,6 +141,8 @@ def inherited_options(old: Job, given: Mapping[str, Any]) -> dict[str, Any]:
         "metadata": old.metadata or None,
         "tags": old.tags or None,
         "business_key": old.business_key,
+        "resource": old.resource,
+        "partition": old.partition_key,
     }
     if given.get("delay") is None and given.get("run_at") is None:
         kept["run_at"] = old.run_at

@@ -9,8 +9,8 @@ from uuid import uuid4
 from sloppyjobs.domain import options
 from sloppyjobs.domain import payload as payloads
 from sloppyjobs.domain.model import Job
-from sloppyjobs.domain.steps import name_of
-from sloppyjobs.encryption import SIGNAL, Sealing
+from sloppyjobs.domain.steps import StepKind, name_of
+from sloppyjobs.encryption import Sealing, sealed_as
 from sloppyjobs.enqueue.waiting import id_of
 from sloppyjobs.storage.ports import Store, on_behalf_of_task
 from sloppyjobs.storage.ports.steps import SentSignal
@@ -43,7 +43,8 @@ class Signalling:
         sent = sent_signal(name, payload, self._payload_limit)
         store: Store = self.storage
         target = signalled_job(store, job_id, business_key)
-        return store.signals.send(target, sent._replace(value=self._sealing.seal(target, SIGNAL, sent.value)))
+        sealed = self._sealing.seal(target, sealed_as(StepKind.SIGNAL, sent.name), sent.value)
+        return store.signals.send(target, sent._replace(value=sealed))
 
     async def signal_async(
         self,

@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from sloppyjobs import errors, ids
+from sloppyjobs.domain.limits import partition_of
 from sloppyjobs.domain.model import NewJob, Terms
 from sloppyjobs.domain.options import KEY_LENGTH
-from sloppyjobs.domain.payload import decode, encode
+from sloppyjobs.domain.payload import decode, encode, validate_input
 from sloppyjobs.domain.redaction.redactor import Preview, Redactor
 from sloppyjobs.enqueue.definitions import Definition, default_terms
 from sloppyjobs.schedules.timetable import MAX_PREVIEW, Misfire, Plan, after, plan
@@ -64,6 +65,7 @@ class JobDefaults(msgspec.Struct, frozen=True, kw_only=True):
     metadata: str | None = None
     expires: float | None = None
     tags: str | None = None
+    resource: str | None = None
     payload_version: int | None = None
 
     @classmethod
@@ -123,15 +125,27 @@ def manual_job(
 
 
 def _terms(stored: StoredSchedule, definition: Definition | None, **fields: Any) -> Terms:
-    decode(stored.payload)
+    payload = decode(stored.payload)
     defaults = _defaults(stored.job_defaults, definition)
     given = {"queue": stored.queue, "priority": stored.priority}
     chosen = {name: value for name, value in given.items() if value is not None}
+    if definition is not None and definition.partition is not None:
+        fields["partition_key"] = _partition(payload, definition)
     return Terms(
         name=stored.job_name,
         schedule_id=stored.id,
         **{**msgspec.structs.asdict(defaults), **chosen, **fields},
     )
+
+
+def _partition(payload: Any, definition: Definition) -> str | None:
+    """The partition that the definition makes of the payload; none where it makes none, as of one that is encrypted."""
+    assert definition.partition is not None
+    try:
+        typed = payload if definition.input is None else validate_input(payload, definition.input)
+        return partition_of(definition.partition, typed)
+    except Exception:
+        return None
 
 
 def _defaults(job_defaults: str | None, definition: Definition | None) -> JobDefaults:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from functools import wraps
@@ -33,6 +33,9 @@ from sloppyjobs.storage.watcher import Watcher
 T = TypeVar("T")
 
 RETRY_SECONDS = 30.0
+
+Later = dict[Callable[[Collection[str]], None], set[str]]
+_AFTER_COMMIT = "sloppyjobs after commit"
 
 
 class Database:
@@ -175,13 +178,26 @@ class Database:
         committing = False
         try:
             with self.writing() as connection, self._leaving_read_only(connection), self.translating(connection):
-                answer, committing = work(connection), True
+                connection.info.pop(_AFTER_COMMIT, None)
+                answer = work(connection)
+                later: Later = connection.info.pop(_AFTER_COMMIT, {})
+                committing = True
         except DBAPIError as error:
             # Whatever happens before COMMIT is sent ends in a rollback, also when the connection is lost.
             if committing and self.dialect.is_lost(error):
                 raise StorageUnavailable.of(error, maybe_done=True) from error
             raise
+        for call, names in later.items():
+            call(names)
         return answer
+
+    def after_commit(self, connection: Connection, call: Callable[[Collection[str]], None], names: set[str]) -> None:
+        """Call with these names once the transaction is committed, if it is one of ours; a caller's is not waited for.
+
+        What is called must not raise, and nothing may depend on it: the process may end before.
+        """
+        later: Later = connection.info.setdefault(_AFTER_COMMIT, {})
+        later.setdefault(call, set()).update(names)
 
     def read_once(self, work: Callable[[Connection], T]) -> T:
         """Run ``work``, which writes nothing, on a connection of its own, without a retry."""

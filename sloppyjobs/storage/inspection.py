@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -9,11 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from sqlalchemy import Column, Table, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from sloppyjobs.domain.batches import MemberState, Tally
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.ports.inspection import RowRefused
 from sloppyjobs.storage.ports.records import (
     ArchiveRecord,
     AttemptRecord,
+    BatchRecord,
     CounterRecord,
     EventRecord,
     JobRecord,
@@ -61,6 +64,29 @@ class SqlInspection:
         table = self._tables.events
         where = None if job_id is None else table.c.job_id == job_id
         return self._read(EventRecord, table, table.c.id, where=where)
+
+    def batches(self) -> list[BatchRecord]:
+        """Every batch, by id."""
+        batches, members, counts = self._tables.batches, self._tables.batch_members, self._tables.batch_counts
+        columns = [batches.c[name] for name in BatchRecord._fields[: -len(Tally._fields) - 2]]
+        sums = [func.sum(counts.c[name]) for name in Tally._fields]
+        rows: dict[tuple[str, int], list[str]] = defaultdict(list)
+        with self._storage.engine.connect() as connection:
+            found = connection.execute(select(*columns).order_by(batches.c.id)).all()
+            of_members = connection.execute(select(members.c.batch_id, members.c.state, members.c.job_id))
+            for batch_id, state, job_id in of_members:
+                rows[batch_id, state].append(job_id)
+            numbers = connection.execute(select(counts.c.batch_id, *sums).group_by(counts.c.batch_id))
+            tallies = {row[0]: tuple(map(int, row[1:])) for row in numbers}
+        zero = (0,) * len(Tally._fields)
+        return [
+            BatchRecord(
+                *row,
+                *tallies.get(row.id, zero),
+                *(tuple(sorted(rows[row.id, int(state)])) for state in (MemberState.OUTSTANDING, MemberState.DEAD)),
+            )
+            for row in found
+        ]
 
     def queues(self) -> list[QueueRecord]:
         """Every queue, by name."""

@@ -11,6 +11,7 @@ from sloppyjobs.storage.jobs.followups import Followups
 from sloppyjobs.storage.jobs.held_rows import HeldRows
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.lanes import Lanes
+from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
 
@@ -23,5 +24,5 @@ class Operations:
     """Writes new jobs."""
     settle: Callable[[Database, HeldRows, Followups, Unanswered], Settle] = Settle
     """Settles attempts."""
-    claims: Callable[[Database, Lanes, Settle, Unanswered], Claims] = Claims
+    claims: Callable[[Database, Lanes, Settle, Unanswered, Permits], Claims] = Claims
     """Claims, and the turns of a worker, each of which settles and claims."""

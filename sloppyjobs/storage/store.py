@@ -16,6 +16,10 @@ from sloppyjobs.storage.admin.payloads import Payloads
 from sloppyjobs.storage.admin.retry_run_rows import RetryRunRows
 from sloppyjobs.storage.admin.retry_runs import RetryRuns
 from sloppyjobs.storage.admin.throttles import Throttles
+from sloppyjobs.storage.batches.batches import Batches
+from sloppyjobs.storage.batches.commands import BatchCommands
+from sloppyjobs.storage.batches.members import BatchMembers
+from sloppyjobs.storage.batches.rows import BatchRows
 from sloppyjobs.storage.caller_transactions import Callers
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.database import Database
@@ -33,12 +37,16 @@ from sloppyjobs.storage.jobs.leases import Leases
 from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
 from sloppyjobs.storage.jobs.logs import JobLogs
 from sloppyjobs.storage.jobs.lookup import JobLookup
+from sloppyjobs.storage.jobs.permit_line import PermitLine
+from sloppyjobs.storage.jobs.permit_sweep import PermitSweep
+from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.signals import Signals
 from sloppyjobs.storage.jobs.steps import Steps
 from sloppyjobs.storage.jobs.suspended import Suspended
 from sloppyjobs.storage.jobs.sweep import Sweeper
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.jobs.unanswered import Unanswered
+from sloppyjobs.storage.limits import Limits
 from sloppyjobs.storage.location import Location
 from sloppyjobs.storage.locks import Locks
 from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, ClaimRequest, Fence, Sweep, Turns
@@ -58,6 +66,7 @@ from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.upkeep.cleanup import Cleanup
 from sloppyjobs.storage.upkeep.deaths import Deaths
 from sloppyjobs.storage.upkeep.retention import Retention
+from sloppyjobs.storage.upkeep.sealed_texts import SealedTexts
 from sloppyjobs.storage.watcher import Watcher
 from sloppyjobs.storage.workers import WorkerRows
 from sloppyjobs.storage.workflows.workflows import Workflows
@@ -92,16 +101,20 @@ class SqlStore:
         self.migrations = Migrations(database)
         self.inserts = hot.insert(database)
         self.settlement = hot.settle(database, held_rows, followups, self.unanswered)
-        self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered)
-        self.leases = Leases(database, held_rows)
-        self.lookup = JobLookup(database)
         self.deaths = Deaths(database)
         self.transitions = Transitions(database, self.deaths, followups)
-        self.steps = Steps(database)
-        self.suspended = Suspended(database, self.transitions)
-        self.suspended.note_first(followups)
-        expiries = Expiries(database, self.transitions)
-        self.sweeper = Sweeper(database, self.settlement, self.claims.promotion, expiries, self.suspended)
+        self._compose_waits(database, followups)
+        self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered, self.permits)
+        self.leases = Leases(database, held_rows)
+        self.lookup = JobLookup(database)
+        self.sweeper = Sweeper(
+            database,
+            self.settlement,
+            self.claims.promotion,
+            Expiries(database, self.transitions),
+            self.suspended,
+            self.permit_sweep,
+        )
         self.keys = Keys(database)
         self.keys.follow(followups)
         self.dependencies = Dependencies(database, self.transitions, keyset, self.opener)
@@ -123,9 +136,11 @@ class SqlStore:
         self.signals = Signals(database, self.suspended, self.keys, self.audit)
         self.payloads = Payloads(database, self.audit)
         self.archive = Archive(database, keyset, self.audit, self.inserts, self.linked_inserts)
+        self._compose_batches(keyset, followups)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
-        self.cleanup = Cleanup(database, self.retention, self.dependencies, self.suspended)
+        self.limits = Limits(database, self.permits, self.permit_sweep, self.audit, self.retention)
+        self.cleanup = Cleanup(database, self.retention, self.dependencies, self.suspended, self.limits)
         self.workflows = Workflows(database, keyset, self.linked_inserts, self.commands, self.audit, self.retention)
         self.retry_run_rows = RetryRunRows(database, keyset)
         self.retry_runs = RetryRuns(
@@ -139,9 +154,29 @@ class SqlStore:
             self.dead_groups,
         )
         self.overview = Overview(database, counts, keyset)
+        self._compose_schedules(keyset)
+
+    def _compose_batches(self, keyset: Keyset, followups: Followups) -> None:
+        database = self.database
+        self.batch_rows = BatchRows(database, keyset)
+        self.batches = Batches(database, self.batch_rows, self.inserts)
+        self.batch_commands = BatchCommands(database, self.batches, self.batch_rows, self.commands, self.audit)
+        BatchMembers(database, self.batches.end_over).follow(followups)
+
+    def _compose_schedules(self, keyset: Keyset) -> None:
+        database = self.database
         self.recent_runs = RecentRuns(database, keyset)
         self.firing = ScheduleFiring(database, self.inserts)
         self.schedules = Schedules(database, self.firing, self.inserts, self.audit)
+
+    def _compose_waits(self, database: Database, followups: Followups) -> None:
+        """What jobs wait for besides each other: times, signals, permits."""
+        self.steps = Steps(database)
+        self.suspended = Suspended(database, self.transitions)
+        self.suspended.note_first(followups)
+        self.permits = Permits(database, self.transitions, PermitLine(database, self.transitions))
+        self.permits.follow(followups)
+        self.permit_sweep = PermitSweep(database, self.permits)
 
     # The database
 
@@ -169,6 +204,11 @@ class SqlStore:
     def inspection(self) -> SqlInspection:
         """What the conformance suite sees of the rows."""
         return SqlInspection(self)
+
+    @property
+    def sealed(self) -> SealedTexts:
+        """Every text that may be encrypted."""
+        return SealedTexts(self.database)
 
     @property
     def doctor(self) -> Doctor:
@@ -226,8 +266,12 @@ class SqlStore:
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
         # Jobs of one call mostly share their terms.
-        linked = any(terms.linked for terms in {id(job.terms): job.terms for job in new}.values())
-        return (self.linked_inserts if linked else self.inserts).insert_jobs(new, connection)
+        different = {id(job.terms): job.terms for job in new}.values()
+        if any(terms.linked for terms in different):
+            return self.linked_inserts.insert_jobs(new, connection)
+        if any(terms.batch_id is not None for terms in different):
+            return self.inserts.insert_members(new, connection)
+        return self.inserts.insert_jobs(new, connection)
 
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:
         """The job with this id, or ``UnknownJob``."""

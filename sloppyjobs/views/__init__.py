@@ -4,6 +4,7 @@ Pure: no I/O, no clock. No value here ever carries a raw payload.
 """
 
 from sloppyjobs.views.archive import ArchivedRow, ArchivedView
+from sloppyjobs.views.batches import BatchCallback, BatchView
 from sloppyjobs.views.cause import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
 from sloppyjobs.views.job import (
     AttemptView,
@@ -18,6 +19,7 @@ from sloppyjobs.views.job import (
     Reason,
     StepView,
 )
+from sloppyjobs.views.limits import LimitDetails, LimitView, PartitionView, PermitView
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
 from sloppyjobs.views.page import CappedCount, Page
@@ -29,6 +31,8 @@ __all__ = [
     "AttemptView",
     "Attention",
     "AuditEntry",
+    "BatchCallback",
+    "BatchView",
     "Blocker",
     "BulkResult",
     "CappedCount",
@@ -43,11 +47,15 @@ __all__ = [
     "HourOfDeaths",
     "JobRow",
     "JobView",
+    "LimitDetails",
+    "LimitView",
     "LockView",
     "LogView",
     "Occurrence",
     "Overview",
     "Page",
+    "PartitionView",
+    "PermitView",
     "QueueView",
     "Reason",
     "RetryRun",

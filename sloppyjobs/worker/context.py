@@ -18,7 +18,8 @@ from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.payload import clean_text
 from sloppyjobs.domain.states import Suspended
 from sloppyjobs.domain.steps import Answer, Kept, StepKind, decode_result
-from sloppyjobs.enqueue.option_types import CallOptions
+from sloppyjobs.enqueue.option_types import CallOptions, Item
+from sloppyjobs.worker.member_batch import MemberBatch
 from sloppyjobs.worker.steps import StepLog
 
 MESSAGE_LIMIT = 4_000
@@ -110,6 +111,14 @@ class Reports(Protocol):
         """The results of the jobs that this one has waited for."""
         ...
 
+    def add_member(self, claim: Claim, name: str, payload: Any, options: Mapping[str, Any]) -> Job:
+        """Enqueue a further job of the same batch."""
+        ...
+
+    def add_members(self, claim: Claim, items: Sequence[Item]) -> list[Job]:
+        """Enqueue further jobs of the same batch."""
+        ...
+
     def known_steps(self, claim: Claim) -> Sequence[Kept]:
         """What earlier attempts have kept."""
         ...
@@ -178,6 +187,13 @@ class JobContext(msgspec.Struct, eq=False, gc=False):
         None for a parent that has no result. A name that several parents have is a ``KeyError``.
         """
         return self._reports.parents(self._claim)
+
+    @property
+    def batch(self) -> MemberBatch:
+        """The batch that the job belongs to, to add further jobs to it; ``UnknownBatch`` where it belongs to none."""
+        if self._claim.job.batch_id is None:
+            raise errors.UnknownBatch(f"job {self.job_id} is not a member of a batch")
+        return MemberBatch(self._claim, self._reports)
 
     @property
     def suspended(self) -> Suspended | None:

@@ -34,6 +34,7 @@ class PeriodicWork:
         self._storage = storage
         self._advance_retry_runs = advance_retry_runs
         self._schedules_synced = False
+        self._limits_synced = False
         self._retry_runs_at = -RETRY_RUNS_SECONDS
 
     def tick(self) -> float:
@@ -64,9 +65,16 @@ class PeriodicWork:
     def run_all_due(self, *, recurring: bool) -> None:
         """Advance every retry that is due now and, where asked for, fire every schedule."""
         self._advance_retry_runs()
+        self.sync_limits()
         if recurring:
             self.sync_schedules()
             self.fire_schedules()
+
+    def sync_limits(self) -> None:
+        """Write the limits that the code declares, once in the worker's life."""
+        if not self._limits_synced:
+            self._jobs.declared_limits.sync()
+            self._limits_synced = True
 
     def sync_schedules(self) -> None:
         """Write the schedules that the code declares, once in the worker's life."""

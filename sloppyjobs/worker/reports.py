@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.parents import Parents
 from sloppyjobs.domain.steps import Answer, Kept, StepKind
-from sloppyjobs.encryption import PLAIN, RESULT, STEP, Sealing, sealed_as
+from sloppyjobs.encryption import PLAIN, RESULT, Sealing, sealed_as
+from sloppyjobs.enqueue.batches import Batch
+from sloppyjobs.enqueue.option_types import Item
 from sloppyjobs.logs import json_fields
 from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.worker.storage import ReportStorage
+
+if TYPE_CHECKING:
+    from sloppyjobs.jobs import Jobs
 
 LOG_LINES = 1_000
 """Lines that are stored of one job; what comes after is only counted."""
@@ -36,17 +41,12 @@ class WorkerReports:
     """Progress and log lines wait here until the next flush; leases are extended at once."""
 
     def __init__(
-        self,
-        storage: ReportStorage,
-        worker_id: str,
-        lease: float,
-        enqueue: Callable[..., Job],
-        sealing: Sealing = PLAIN,
+        self, storage: ReportStorage, worker_id: str, lease: float, jobs: Jobs, sealing: Sealing = PLAIN
     ) -> None:
         self._storage = storage
         self._worker_id = worker_id
         self._lease = lease
-        self._enqueue = enqueue
+        self._jobs = jobs
         self._sealing = sealing
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
@@ -91,7 +91,19 @@ class WorkerReports:
 
     def enqueue(self, name: str, payload: Any, **options: Any) -> Job:
         """Enqueue a further job."""
-        return self._enqueue(name, payload, **options)
+        return self._jobs.enqueue(name, payload, **options)
+
+    def add_member(self, claim: Claim, name: str, payload: Any, options: Mapping[str, Any]) -> Job:
+        """Enqueue a further job of the same batch."""
+        return self._batch(claim).enqueue(name, payload, **options)
+
+    def add_members(self, claim: Claim, items: Sequence[Item]) -> list[Job]:
+        """Enqueue further jobs of the same batch."""
+        return self._batch(claim).enqueue_many(items)
+
+    def _batch(self, claim: Claim) -> Batch:
+        assert claim.job.batch_id is not None
+        return Batch(self._jobs, claim.job.batch_id, "", adder=claim.job.id)
 
     def parents(self, claim: Claim) -> Parents:
         """Read the results of the jobs that this one has waited for."""
@@ -102,22 +114,22 @@ class WorkerReports:
     def known_steps(self, claim: Claim) -> list[Kept]:
         """Read what earlier attempts have kept."""
         found = self._storage.steps.known(claim.job.id)
-        return [one._replace(result=self._opened(claim, one.kind, one.result)) for one in found]
+        return [one._replace(result=self._opened(claim, one.kind, one.name, one.result)) for one in found]
 
     def keep_step(self, claim: Claim, name: str, result: str, seconds: float, place: int) -> bool:
         """Write the result of a step."""
         fence = claim.job.id, claim.attempt
-        sealed = self._sealing.seal(claim.job.id, STEP, result)
+        sealed = self._sealing.seal(claim.job.id, sealed_as(StepKind.STEP, name), result)
         return self._storage.steps.keep(self._worker_id, fence, name, sealed, seconds, place)
 
     def ask_step(self, claim: Claim, kind: StepKind, name: str, seconds: float | None, place: int) -> Answer | None:
         """Begin a sleep or a wait for a signal, or see what has become of it."""
         fence = claim.job.id, claim.attempt
         answer = self._storage.steps.ask(self._worker_id, fence, kind, name, seconds, place)
-        return answer and answer._replace(result=self._opened(claim, kind, answer.result))
+        return answer and answer._replace(result=self._opened(claim, kind, name, answer.result))
 
-    def _opened(self, claim: Claim, kind: StepKind, result: str | None) -> str | None:
-        return None if result is None else self._sealing.open(claim.job.id, sealed_as(kind), result)
+    def _opened(self, claim: Claim, kind: StepKind, name: str, result: str | None) -> str | None:
+        return None if result is None else self._sealing.open(claim.job.id, sealed_as(kind, name), result)
 
     def end_attempt(self, fence: Fence) -> None:
         """The attempt has ended, and so has its right to report; the next flush records what was omitted."""

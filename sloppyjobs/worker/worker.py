@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from sloppyjobs import errors
-from sloppyjobs.admin.dead_groups import advance_retry_runs
+from sloppyjobs.admin.begun_commands import advance_commands
 from sloppyjobs.domain import options
 from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import WorkerInfo
@@ -91,16 +91,14 @@ class Worker:
         storage = jobs.storage.with_own_connections()
         self.storage: WorkerStorage = storage
         sealing = internals(jobs).sealing
-        self.reports = WorkerReports(self.storage, self.id, self.settings.lease, jobs.enqueue, sealing)
+        self.reports = WorkerReports(self.storage, self.id, self.settings.lease, jobs, sealing)
         self.observation = Observation(
             jobs, self.id, capture_logs=capture_logs, metrics_port=metrics_port, metrics_host=metrics_host
         )
         self._loop = self._new_loop()
         self._thread: threading.Thread | None = None
         self._starting = False
-        self._periodic = PeriodicWork(
-            jobs, self.id, storage, lambda: advance_retry_runs(storage, self.jobs.definitions)
-        )
+        self._periodic = PeriodicWork(jobs, self.id, storage, lambda: advance_commands(storage, self.jobs.definitions))
 
     def run(self) -> None:
         """Work until SIGTERM or SIGINT, then drain: finish what runs, release what does not finish in time.
@@ -214,6 +212,8 @@ class Worker:
         self.storage.ensure_schema()
         self.storage.workers.register(self.info())
         self.storage.redactions.write(self.jobs.definitions.redactions)
+        # Before the first claim, which must know them.
+        self._periodic.sync_limits()
 
     def _registered(self, loop: WorkerLoop) -> bool:
         """Whether the worker is known to the database; False when it was told to stop before."""

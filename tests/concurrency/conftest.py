@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import warm_start
 
 from sloppyjobs import Jobs
 from sloppyjobs.testing import history
@@ -22,7 +22,7 @@ def crowd(request: pytest.FixtureRequest) -> Crowd:
 
     def run(name: str, url: str, size: int = 8) -> list[Any]:
         command = [sys.executable, str(request.path), name, url, str(size)]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+        ran = warm_start.run(command, capture_output=True, text=True, timeout=250, check=False)
         assert ran.returncode == 0, ran.stderr
         results: list[Any] = json.loads(ran.stdout)
         return results

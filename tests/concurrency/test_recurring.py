@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -129,8 +128,10 @@ def run_scheduler(url: str, modes: list[str], begin: Callable[[], object]) -> li
 
 def run_together(url: str, *each: tuple[str, ...]) -> list[list[str] | None]:
     """Start one process for each list of modes, let them go at once; what each fired, None for one that died."""
+    import warm_start  # not for the processes, which run this file too
+
     command = [sys.executable, __file__, url, *map(" ".join, each)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    ran = warm_start.run(command, capture_output=True, text=True, timeout=250, check=False)
     assert ran.returncode == 0, ran.stderr
     fired: list[list[str] | None] = json.loads(ran.stdout)
     return fired

@@ -253,7 +253,7 @@ class MemoryLocks:
 
 
 class NothingDue:
-    """What a worker looks for and never finds here: schedules, and retries of causes of death."""
+    """What a worker looks for and never finds here: schedules, retries of causes of death, batches."""
 
     def due(self, limit: int | None = None) -> list[str]:
         """Nothing."""
@@ -262,6 +262,14 @@ class NothingDue:
     def next_in(self) -> float | None:
         """Never."""
         return None
+
+    def due_actions(self) -> list[str]:
+        """Nothing."""
+        return []
+
+    def sweep(self, limit: int) -> int:
+        """Nothing."""
+        return 0
 
 
 class MemoryStore:
@@ -281,7 +289,7 @@ class MemoryStore:
         self.workers = MemoryWorkers(state)
         self.logs = MemoryLogs(state)
         self.redactions = MemoryRedactions()
-        self.firing = self.retry_run_rows = NothingDue()
+        self.firing = self.retry_run_rows = self.batches = self.batch_rows = NothingDue()
         self.inspection = MemoryInspection(state)
 
     def __getattr__(self, name: str) -> Any:

@@ -26,7 +26,7 @@ PARTS = {
     "settle": "Settlements and the fence",
     "leases": "Leases and what is reported under them",
     "run": "Workers and handlers",
-    "control": "Business keys, expiry, tags, dependencies",
+    "control": "Business keys, expiry, tags, dependencies, batches",
     "locks": "Named locks",
     "schedules": "Schedules",
     "admin": "What operators see and do",

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import warm_start
 from free_ports import free_port
 from pages import Block, Command, Page, Step, commands, matches
+from plain_commands import plain_command
 
 SECONDS = 90
 """How long one command may take, and how long a command in the background may take to print what is expected."""
@@ -119,10 +121,11 @@ class Run:
             self._begin(command)
             return
         state = self._home / ".state"
+        text = self._with_ports(command.text)
         # What the command exports, and where it goes, is there for the next one.
-        script = f'{self._with_ports(command.text)}\ncode=$?; {{ pwd; env -0; }} > "{state}"; exit $code'
+        script = f'{text}\ncode=$?; {{ pwd; env -0; }} > "{state}"; exit $code'
         with tempfile.TemporaryFile("w+") as output:
-            process = self._spawn(["sh", "-c", script], stdout=output)
+            process = self._spawn(plain_command(text, self.environment) or ["sh", "-c", script], stdout=output)
             try:
                 code = process.wait(SECONDS)
             except subprocess.TimeoutExpired:
@@ -147,8 +150,9 @@ class Run:
         """Start it, and wait until it has printed what the page says."""
         log = self._home / f".background-{len(self.started)}"
         with log.open("w") as output:
-            script = f"exec env {self._with_ports(command.text.removesuffix(' &'))}"
-            process = self._spawn(["sh", "-c", script], stdout=output)
+            text = self._with_ports(command.text.removesuffix(" &"))
+            plain = plain_command(text, self.environment)
+            process = self._spawn(plain or ["sh", "-c", f"exec env {text}"], stdout=output)
         self.started.append(process)
         deadline = time.monotonic() + SECONDS
         expected = self._with_ports(command.expected or "…")
@@ -167,7 +171,7 @@ class Run:
         stderr: int | None = subprocess.STDOUT,
     ) -> subprocess.Popen[str]:
         """Start a process in a group of its own, so that it can be ended with all of its children."""
-        return subprocess.Popen(
+        return warm_start.Popen(
             command,
             cwd=self.folder,
             env=self.environment,

@@ -67,7 +67,9 @@ def test_every_option_of_a_definition_and_of_the_worker_command_is_described() -
 
 
 def test_every_public_name_is_in_the_reference() -> None:
-    views = {f"sloppyjobs.views.{name}" for name in ("page", "job", "workflow", "cause", "operations", "overview")}
+    views = {
+        f"sloppyjobs.views.{name}" for name in ("page", "job", "workflow", "batches", "cause", "operations", "overview")
+    }
     whole = {"sloppyjobs.errors", "sloppyjobs.storage", *views}
     shown = set(re.findall(r"^::: (\S+)$", API, re.MULTILINE))
     assert whole <= shown

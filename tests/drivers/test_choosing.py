@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_start
 from kept_database import url_by
 from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -66,7 +66,7 @@ def test_a_url_that_cannot_work_is_refused_at_binding_and_by_the_commands(url: s
     while told is not None:
         assert SECRET not in f"{told!r}{told}"
         told = None if told.__suppress_context__ else told.__cause__ or told.__context__
-    done = subprocess.run(
+    done = warm_start.run(
         [sys.executable, "-m", "sloppyjobs.cli", "--database", url, "status"],
         capture_output=True,
         text=True,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import warm_start
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -21,7 +21,7 @@ def shown_by(request: pytest.FixtureRequest) -> Callable[[str], str]:
     url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "empty_postgres_url")
 
     def run(name: str) -> str:
-        shown = subprocess.run(
+        shown = warm_start.run(
             [sys.executable, str(EXAMPLES / name)],
             env={**os.environ, "DATABASE_URL": url},
             capture_output=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import urllib.error
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import warm_start
 from browsing import SECONDS, Browser, wait_for
 from free_ports import free_port
 from kept_database import Server, url_by
@@ -47,7 +47,7 @@ def flask(environment: dict[str, str]) -> Flask:
 
     def run(*arguments: str) -> str:
         command = [sys.executable, "-m", "flask", *arguments]
-        ran = subprocess.run(command, cwd=BLOG, env=environment, capture_output=True, text=True, check=False)
+        ran = warm_start.run(command, cwd=BLOG, env=environment, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
         return ran.stdout + ran.stderr
 
@@ -72,8 +72,8 @@ def address(environment: dict[str, str], migrations: Path, folder: Path) -> Iter
     command = [sys.executable, "-m", "flask"]
     with (folder / "worker.log").open("w") as log:
         processes = [
-            subprocess.Popen([*command, "run", "--port", str(port)], cwd=BLOG, env=environment),
-            subprocess.Popen([*command, "jobs", "worker"], cwd=BLOG, env=environment, stderr=log),
+            warm_start.Popen([*command, "run", "--port", str(port)], cwd=BLOG, env=environment),
+            warm_start.Popen([*command, "jobs", "worker"], cwd=BLOG, env=environment, stderr=log),
         ]
     found = f"http://127.0.0.1:{port}"
 

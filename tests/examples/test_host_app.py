@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import warm_start
 from browsing import SECONDS, Browser, wait_for
 from free_ports import free_port
 
@@ -21,7 +21,7 @@ def browser(sqlite_url: str) -> Iterator[Browser]:
     port = free_port()
     flask = [sys.executable, "-m", "flask", "--app", str(APP)]
     environment = {**os.environ, "DATABASE_URL": sqlite_url}
-    processes = [subprocess.Popen([*flask, "run", "--port", str(port)], env=environment)]
+    processes = [warm_start.Popen([*flask, "run", "--port", str(port)], env=environment)]
     browser = Browser(f"http://127.0.0.1:{port}")
 
     def served() -> str | None:
@@ -33,7 +33,7 @@ def browser(sqlite_url: str) -> Iterator[Browser]:
     try:
         # One after the other: both fill the empty database with people.
         wait_for(served)
-        processes.append(subprocess.Popen([*flask, "jobs", "worker"], env=environment))
+        processes.append(warm_start.Popen([*flask, "jobs", "worker"], env=environment))
         yield browser
     finally:
         for process in processes:

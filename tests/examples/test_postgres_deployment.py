@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm_start
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "postgres_deployment" / "run.py"
 
 
 @pytest.mark.slow
 def test_nothing_is_lost_when_a_worker_is_killed(empty_postgres_url: str) -> None:
-    shown = subprocess.run(
+    shown = warm_start.run(
         [sys.executable, str(EXAMPLE)],
         env={**os.environ, "DATABASE_URL": empty_postgres_url},
         capture_output=True,

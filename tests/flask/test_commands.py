@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_start
 from flask import Flask
 
 from sloppyjobs import Jobs
@@ -90,11 +90,11 @@ def test_a_worker_of_the_flask_command_runs_jobs_in_the_application(tmp_path: Pa
     (tmp_path / "shop_web.py").write_text(APPLICATION.replace("FILE", str(database)))
     flask = [sys.executable, "-m", "flask", "--app", "shop_web", "jobs"]
     settings: dict[str, Any] = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": str(tmp_path)}}
-    subprocess.run([*flask, "init"], check=True, capture_output=True, **settings)
+    warm_start.run([*flask, "init"], check=True, capture_output=True, **settings)
     producer = Jobs(f"sqlite:///{database}")
     producer.declare("say")
     job = producer.enqueue("say", "hello")
-    worker = subprocess.Popen([*flask, "worker", "--processes", str(processes)], **settings)
+    worker = warm_start.Popen([*flask, "worker", "--processes", str(processes)], **settings)
     try:
         assert producer.wait(job.id, timeout=60).result == "hello from shop"
     finally:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_start
 from flask import Flask
 
 from sloppyjobs import InvalidOption, Jobs
@@ -91,7 +92,7 @@ def served(folder: Path, command: list[str], **environment: str) -> Iterator[Ser
     server.jobs.storage.init()
     server.notes.touch()
     variables = {"URL": f"sqlite:///{folder / 'shop.db'}", "NOTES": str(server.notes), "PYTHONPATH": str(folder)}
-    server.process = subprocess.Popen(
+    server.process = warm_start.Popen(
         [sys.executable, "-m", *(part.replace("PORT", str(port)) for part in command)],
         cwd=folder,
         env={**os.environ, **variables, **environment},

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_start
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from flask import Flask
@@ -103,7 +103,7 @@ def test_flask_migrate_leaves_our_tables_without_being_told(tmp_path: Path, orde
     (tmp_path / "shop_db.py").write_text(text)
 
     def flask(*arguments: str) -> str:
-        ran = subprocess.run(
+        ran = warm_start.run(
             [sys.executable, "-m", "flask", "--app", "shop_db", *arguments],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(tmp_path)},
@@ -149,7 +149,7 @@ with create_engine("URL").connect() as connection:
 def test_plain_alembic_leaves_our_tables_after_one_line(tmp_path: Path, database_url: str) -> None:
     def alembic(*arguments: str) -> None:
         command = [sys.executable, "-m", "alembic", *arguments]
-        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        ran = warm_start.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
 
     alembic("init", "migrations")

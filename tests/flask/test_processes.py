@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_start
 from flask import Flask
 
 from sloppyjobs import Jobs
@@ -90,14 +90,19 @@ def create_app():
 
 
 @contextmanager
-def working(folder: Path, database_url: str, *options: str, **environment: str) -> Iterator[Path]:
-    """``flask jobs worker`` on the application, until the end; yields its log."""
+def working(folder: Path, database_url: str, *options: str, concurrency: int = 1, **environment: str) -> Iterator[Path]:
+    """``flask jobs worker`` on the application, until the end; yields its log.
+
+    It starts as many processes for handlers as it may run at once, and each imports everything.
+    """
     (folder / "shop_app.py").write_text(APPLICATION)
-    command = [sys.executable, "-m", "flask", "--app", "shop_app", "jobs", "worker", "--concurrency", "2", *options]
+    command = [sys.executable, "-m", "flask", "--app", "shop_app", "jobs", "worker", f"--concurrency={concurrency}"]
     log = folder / "log"
     url = database_url.replace("postgresql://", "postgresql+psycopg://")
     with log.open("w") as stderr:
-        worker = subprocess.Popen(command, cwd=folder, env={**os.environ, "URL": url, **environment}, stderr=stderr)
+        worker = warm_start.Popen(
+            [*command, *options], cwd=folder, env={**os.environ, "URL": url, **environment}, stderr=stderr
+        )
     try:
         yield log
     finally:
@@ -173,7 +178,7 @@ def test_outcomes_come_back_whatever_they_hold(shop: Jobs, tmp_path: Path, datab
 
 
 def test_a_handler_that_is_killed_while_it_logs_silences_nobody(shop: Jobs, tmp_path: Path, database_url: str) -> None:
-    with working(tmp_path, database_url, "--log-level", "debug", "--capture-logs", "info"):
+    with working(tmp_path, database_url, "--log-level", "debug", "--capture-logs", "info", concurrency=2):
         spinning = [shop.enqueue("spin", {}, max_attempts=1) for _ in range(3)]
         for job in spinning:
             assert shop.wait(job.id, timeout=60).error_code == "SLOPPY_E_JOBS_TIMEOUT"

@@ -6,7 +6,6 @@ What is broken here is the library itself, on SQLite, where its statements are t
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import warm_start
 
 from sloppyjobs import FakeClock, Jobs, ids
 from sloppyjobs.domain.model import Claim, NewJob, Settlement
@@ -205,7 +205,7 @@ def test_a_cursor_that_is_moved_before_the_job_is_inserted(
     client: Client, jobs: Jobs, log: Log, database_url: str
 ) -> None:
     client.recurring("often", "greet", every=1)
-    killed = subprocess.run([sys.executable, str(KILLED_BETWEEN), database_url], timeout=120, check=False)
+    killed = warm_start.run([sys.executable, str(KILLED_BETWEEN), database_url], timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert broken(jobs, log) == {"I7"}
 

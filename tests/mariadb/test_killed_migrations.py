@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 
 import pytest
+import warm_start
 
 from sloppyjobs import Jobs, storage
 from sloppyjobs.storage.schema import migration_lease
@@ -38,7 +38,7 @@ def test_a_migration_that_was_killed_at_several_steps_is_finished(
 ) -> None:
     monkeypatch.setattr(migration_lease, "SECONDS", 1.0)
     for steps in (4, 30):
-        ran = subprocess.run([sys.executable, "-c", KILLED, empty_mariadb_url, str(steps)], check=False, timeout=120)
+        ran = warm_start.run([sys.executable, "-c", KILLED, empty_mariadb_url, str(steps)], check=False, timeout=120)
         assert ran.returncode == -signal.SIGKILL
     made = storage.from_url(empty_mariadb_url)
     assert made.schema_version() != VERSION

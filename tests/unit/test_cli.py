@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import pytest
+import warm_start
 from click.testing import CliRunner, Result
 
 from sloppyjobs import storage
@@ -443,7 +444,7 @@ def test_a_terminal_gets_colour_and_short_ids_in_eighty_columns(jobs: Jobs) -> N
     command = [sys.executable, "-m", "sloppyjobs.cli", "--database", url, "list"]
     env = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color"}
     env.pop("NO_COLOR", None)
-    done = subprocess.run(command, check=False, stdout=follower, stdin=follower, stderr=subprocess.PIPE, env=env)
+    done = warm_start.run(command, check=False, stdout=follower, stdin=follower, stderr=subprocess.PIPE, env=env)
     os.close(follower)
     printed = os.read(leader, 65_536).decode()
     os.close(leader)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+import warm_start
 from click.testing import CliRunner, Result
 
 from sloppyjobs.cli import main
@@ -145,7 +146,7 @@ def test_a_worker_runs_jobs_until_it_is_told_to_stop(application: str, processes
     jobs = sys.modules["shop_app"].jobs
     made = [jobs.enqueue("greet", {"iban": "x"}).id for _ in range(3)]
     command = [sys.executable, "-m", "sloppyjobs.cli", "--app", "shop_app:jobs", "worker", "--processes", processes]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
+    with warm_start.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
         try:
             assert {jobs.wait(id, 30).status for id in made} == {"succeeded"}
         finally:
@@ -181,7 +182,7 @@ def test_a_worker_until_idle_sums_up_how_the_attempts_ended(tmp_path: Path) -> N
         "jobs.enqueue_many([('well', 2), ('later', None), ('dies', None), ('fails', None)])\n"
     )
     command = [sys.executable, "-m", "sloppyjobs.cli", "--app", "sums_app:jobs", "worker", "--until-idle"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    ran = warm_start.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout == "attempts made: 6 (3 succeeded, 1 retrying, 1 dead, 1 snoozed); nothing else is due\n"
     assert "WARNING sloppyjobs.attempts: job job_" in ran.stderr
     assert "(fails) failed in attempt 1 of 2, next try in" in ran.stderr

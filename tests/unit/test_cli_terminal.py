@@ -9,7 +9,6 @@ import re
 import select
 import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_start
 from click.testing import CliRunner
 
 from sloppyjobs import Jobs, UnknownJob
@@ -73,7 +73,7 @@ def at_terminal(folder: Path, *arguments: str, columns: int = 80) -> list[str]:
     ours, theirs = pty.openpty()
     ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns)}
-    running = subprocess.Popen(command(*arguments), cwd=folder, stdout=theirs, stderr=theirs, env=environment)
+    running = warm_start.Popen(command(*arguments), cwd=folder, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     drawn = b""
     while select.select([ours], [], [], 60)[0]:
@@ -165,7 +165,7 @@ def test_a_worker_that_reloads_runs_the_code_as_it_is_now(
     folder: Path, sloppyjobs: Run, eventually: Callable[..., Any]
 ) -> None:
     with (folder / "worker.log").open("wb") as log:
-        worker = subprocess.Popen(
+        worker = warm_start.Popen(
             command("worker", "--reload", "--no-recurring", "--no-maintenance"), cwd=folder, stderr=log
         )
     try:
@@ -195,7 +195,7 @@ def answer(folder: Path) -> str:
     (folder / "other").mkdir(exist_ok=True)
     (folder / "other" / "asks.py").write_text(APPLICATION.replace("jobs.db", str(folder / "jobs.db")))
     ask = "import asks; job = asks.send.enqueue(); print(asks.jobs.wait(job.id, 60).result)"
-    asked = subprocess.run(
+    asked = warm_start.run(
         [sys.executable, "-c", ask], cwd=folder / "other", capture_output=True, text=True, check=False
     )
     assert asked.returncode == 0, asked.stderr

@@ -40,6 +40,7 @@ def test_every_column_has_its_field_and_every_field_its_column() -> None:
     assert {column.field for column in told(EVENT_COLUMNS, Event)} == set(Event.__struct_fields__)
     of_terms = {column.new for column in inserted(JOB_COLUMNS) if isinstance(column.new, str)}
     of_key = {"on_conflict", "unique", "unique_for", "expires", "depends_on", "depends_on_any", "waits", "awaited"}
+    of_key.add("batch_adder")
     assert of_terms - {"followups", "waiting_for"} | {"run_at", "delay"} | of_key == set(Terms.__struct_fields__)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import warm_start
 from click.testing import CliRunner
 
 from sloppyjobs import demo
@@ -138,7 +139,7 @@ def test_serving_stops_cleanly_when_it_is_told_to(tmp_path: Path, eventually: Ca
         "--port",
         "18400",
     ]
-    with subprocess.Popen(
+    with warm_start.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as serving:
         assert serving.stdout is not None

@@ -20,7 +20,9 @@ from sloppyjobs.storage.ports.operators import Command
 MakeStorage = Callable[..., SqlStore]
 Edges = tuple[tuple[str, str | None], ...]
 DAY = 86_400.0
-FLAGS = Followup.BATCH | Followup(1 << 20)
+HANGS = Followup(1 << 21)
+"""A bit that no part of the library sees to."""
+FLAGS = HANGS | Followup(1 << 20)
 """Bits for which the store itself has no step."""
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 FAILURE = Failure("CODE", "what happened", "SomeError", "module:function", "the traceback")
@@ -222,7 +224,7 @@ def test_every_edge_of_a_flagged_job_is_seen_once_and_before_the_commit(world: W
         inside.append(rows_of_flagged(world, connection))
 
     outside = world.storage.database.read(lambda connection: rows_of_flagged(world, connection))
-    world.storage.followups.add(Followup.BATCH, record)
+    world.storage.followups.add(HANGS, record)
     world.storage.followups.add(Followup.PERMIT, lambda *_: pytest.fail("no job has this bit"))
     act(world)
     assert seen == [Edge(world.flagged, source, target, FLAGS) for source, target in expected]  # type: ignore[arg-type]

@@ -11,7 +11,10 @@ JOBS = {
     *("admin", "definitions", "init", "retention", "schedules", "storage"),
     *("declare", "define", "middleware", "on_dead", "on_retry", "upcast"),
     *("chain", "enqueue", "enqueue_at", "enqueue_delayed", "enqueue_many", "get", "replace", "wait", "workflow"),
+    *("batch", "get_batch", "open_batch", "open_batch_async"),
     *("enqueue_async", "enqueue_many_async", "wait_async"),
+    *("declare_limit", "declared_limits", "limit"),
+    *("signal", "signal_async"),
     *("declare_recurring", "fires", "recurring", "tick_recurring"),
     *("claim", "complete", "create_worker", "extend", "fail", "heartbeat", "lock", "locks"),
 }

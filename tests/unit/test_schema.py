@@ -29,6 +29,7 @@ SEEDED = ("job_schema", "jobs", "job_attempts", "recurring_jobs", "job_workers",
 OF_LATER_VERSIONS = (
     *("business_key", "superseded_by", "supersedes", "expires_at", "tags"),
     *("waiting_for", "workflow_id", "batch_id", "resource", "partition_key", "payload_version"),
+    "base_priority",
 )
 
 EMPTY = {"sqlite": "sqlite_url", "postgres": "empty_postgres_url", "mariadb": "empty_mariadb_url"}
@@ -125,6 +126,12 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
                 f"ALTER TABLE sloppy_job_archive DROP COLUMN {column}"
                 for column in ("ended_as", "restored_as", "restored_at")
             ),
+            *(f"DROP TABLE sloppy_job_{name}" for name in ("limits", "permits", "parked", "buckets")),
+            *(f"ALTER TABLE sloppy_job_queues DROP COLUMN {name}" for name in ("ageing_seconds", "ageing_most")),
+            "DROP TABLE sloppy_job_batch_counts",
+            "DROP TABLE sloppy_job_batch_members",
+            "DROP TABLE sloppy_job_batches",
+            f"DROP INDEX ix_sloppy_jobs_batch{of_jobs}",
             "DROP TABLE sloppy_job_dependencies",
             "DROP TABLE sloppy_job_tags",
             "DROP TABLE sloppy_job_expiries",

@@ -31,7 +31,7 @@ from sloppyjobs.domain.states import (
 
 TABLE = """
 | scheduled | queued, cancelled, paused |
-| queued | processing, cancelled, deleted, paused |
+| queued | processing, cancelled, deleted, paused, waiting |
 | processing | succeeded, failed, cancelled, waiting |
 | failed | retrying, dead, queued |
 | retrying | queued, cancelled, paused |

@@ -119,8 +119,33 @@ def play(jobs: Jobs, *, many: int = 1) -> Mailer:
         worker.run_once()
     _waiting(jobs, many)
     _schedules(jobs)
+    batches(jobs)
     archive(jobs)
     return mailer
+
+
+def batches(jobs: Jobs) -> None:
+    """Batches of some weeks ago, whose jobs were purged: nothing of them counts among the jobs of the day."""
+    clock = FakeClock(jobs.storage.clock.now() - timedelta(days=50))
+    past = Jobs(storage.from_url(jobs.storage.engine, clock=clock))
+    past.declare("refund-order", queue="refunds", retry=Retry(max_attempts=1))
+    for name, bad in (("week-end refunds", 0), ("month-end refunds", 2)):
+        with past.batch(
+            name, on_success=("refund-order", {}), on_failure=("refund-order", {"failed": True}), success_rate=0.95,
+            metadata={"requested_by": "grace", "token": SECRET},
+        ) as batch:  # fmt: skip
+            batch.enqueue_many([("refund-order", {"order": 32000 + number}) for number in range(12)])
+        for number, claim in enumerate(past.claim("app-1:1877", queues=("refunds",), limit=100)):
+            clock.advance(1)
+            past.fail(claim, LookupError("no order")) if number < bad else past.complete(claim)
+        for claim in past.claim("app-1:1877", queues=("refunds",), limit=100):
+            past.complete(claim)
+    clock.advance(86_400)
+    for status in (Status.SUCCEEDED, Status.DEAD):
+        past.storage.retention.soft_delete(status, clock.now(), 100, Command("cleanup"))
+    clock.advance(3_600)
+    past.storage.retention.purge(clock.now(), 100, archive=False)
+    jobs.open_batch("nightly stream", on_complete=("rollup-daily-metrics", {}))
 
 
 def archive(jobs: Jobs) -> None:

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import warm_start
+
 _LISTENING = re.compile(r"Listening at: (\S+)")
 
 
@@ -17,7 +19,7 @@ def gunicorn(bind: str, environ: dict[str, str], workers: int = 1) -> Iterator[s
     """A server; where it listens."""
     command = [sys.executable, "-m", "gunicorn", "--bind", bind, "--workers", str(workers), "--threads", "4"]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SLOPPYJOBS")}
-    server = subprocess.Popen(
+    server = warm_start.Popen(
         [*command, "webui:create_app()"], env={**kept, **environ}, stderr=subprocess.PIPE, text=True
     )
     try:

@@ -49,7 +49,8 @@ class Site:
         running = self.jobs.admin.list_jobs("processing")[0].id
         cause = self.jobs.admin.dead_groups()[0].cause
         archived = self.jobs.admin.search_archive()[0].id
-        return self.url(path.format(dead=dead, running=running, cause=cause, archived=archived))
+        batch = self.jobs.admin.list_batches(status="failed")[0].id
+        return self.url(path.format(dead=dead, running=running, cause=cause, archived=archived, batch=batch))
 
 
 @contextmanager

@@ -25,6 +25,8 @@ PAGES = {
     "workers": "/workers",
     "locks": "/locks",
     "audit": "/audit",
+    "batches": "/batches",
+    "batch": "/batches/{batch}",
     "archive": "/archive",
     "archived": "/archive/{archived}",
 }

@@ -47,7 +47,8 @@ def test_reads_answer_and_show_no_secret(api: Api, played: Jobs) -> None:
     paths = ["/overview", "/stats", "/jobs", f"/jobs/{dead}", f"/jobs/{dead}/attempts", f"/jobs/{dead}/events",
              f"/jobs/{dead}/logs", f"/jobs/{dead}/explain", "/dead", "/queues", "/queues/emails", "/recurring",
              "/recurring/nightly-rollup", "/workers", "/locks", "/audit", "/archive",
-             f"/archive/{played.admin.search_archive()[0].id}"]  # fmt: skip
+             f"/archive/{played.admin.search_archive()[0].id}", "/batches",
+             f"/batches/{played.admin.list_batches()[0].id}"]  # fmt: skip
     for path in paths:
         response = api.get(path)
         assert response.status_code == 200, path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_start
 
 from sloppyjobs import InvalidOption, Job, Jobs, Retry, Snooze, Worker
 from sloppyjobs.domain.states import Status
@@ -324,7 +324,7 @@ def test_middleware_surrounds_a_handler_in_its_process(jobs: Jobs, tmp_path: Pat
     script.write_text(SCRIPT)
     jobs.declare("say")
     job = jobs.enqueue("say")
-    worker = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "URL": database_url})
+    worker = warm_start.Popen([sys.executable, str(script)], env={**os.environ, "URL": database_url})
     try:
         around, inside, parent = jobs.wait(job.id, timeout=60).result
     finally:

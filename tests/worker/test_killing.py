@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_start
 from sqlalchemy import create_engine, select
 from sqlalchemy.exc import OperationalError
 
@@ -56,7 +57,7 @@ def launch(database_url: str, notes: Path, tmp_path: Path) -> Iterator[Launch]:
     def start(**options: float) -> subprocess.Popen[bytes]:
         arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
         command = [sys.executable, str(SERVICE), database_url, str(notes), *arguments]
-        children.append(subprocess.Popen(command, stderr=log))
+        children.append(warm_start.Popen(command, stderr=log))
         return children[-1]
 
     yield start

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_start
 from free_ports import free_port, free_ports
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
@@ -220,7 +221,7 @@ def test_the_command_serves_each_process_on_a_port_of_its_own_and_logs_json(
     first = free_ports(2)
     options = ["--processes", "2", "--metrics-port", str(first), "--log-format", "json", "--capture-logs", "info"]
     with (tmp_path / "log").open("w") as log:
-        worker = subprocess.Popen(
+        worker = warm_start.Popen(
             [sys.executable, "-m", "sloppyjobs.cli", "--app", "shop_app:jobs", "worker", *options],
             cwd=tmp_path,
             env={**os.environ, "URL": sqlite_url},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_start
 
 from sloppyjobs import Jobs, Worker
 from sloppyjobs.logs import FIELDS_LIMIT
@@ -123,11 +123,11 @@ def test_the_command_line_shows_progress_and_extras(jobs: Jobs, database_url: st
     job = jobs.enqueue("export")
     drain(jobs)
     command = [sys.executable, "-m", "sloppyjobs.cli", "--database", database_url, "show", job.id]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60).stdout
+    shown = warm_start.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60).stdout
     assert '50 % half rows=12 files=["a.csv"] token=[redacted]' in shown
     assert 'half done logger=shop.exports rows=12 rate=0.5 level=high order={"lines":[1,2]}' in shown
     assert CANARY not in shown
-    document = json.loads(subprocess.run([*command, "--json"], capture_output=True, check=True, timeout=60).stdout)
+    document = json.loads(warm_start.run([*command, "--json"], capture_output=True, check=True, timeout=60).stdout)
     assert document["progress_fields"] == {"rows": 12, "files": ["a.csv"], "token": "[redacted]"}
 
 

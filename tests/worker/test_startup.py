@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_start
 from sqlalchemy import create_engine, event
 from sqlalchemy.exc import OperationalError
 
@@ -47,7 +47,7 @@ class Service:
         self.said = folder / "said.txt"
         command = [sys.executable, "-m", "sloppyjobs.cli", "--app", "shop_that_starts:jobs", "worker", *options]
         with self.said.open("w") as output:
-            self.process = subprocess.Popen(
+            self.process = warm_start.Popen(
                 command, cwd=folder, env={**os.environ, "JOBS_URL": url}, stdout=output, stderr=output
             )
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import warm_start
+
 SUPERVISOR = """
 import os, signal, sys, time
 from pathlib import Path
@@ -40,7 +42,7 @@ sys.exit(supervise(work, 1, shutdown_timeout=30.0))
 
 def test_a_signal_in_the_moment_of_the_fork_ends_the_child(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    supervisor = subprocess.Popen([sys.executable, "-c", SUPERVISOR, str(log)], stderr=subprocess.PIPE, text=True)
+    supervisor = warm_start.Popen([sys.executable, "-c", SUPERVISOR, str(log)], stderr=subprocess.PIPE, text=True)
     try:
         _, said = supervisor.communicate(timeout=60)
     finally:

@@ -13,6 +13,7 @@ from webui.views.frame import nowhere
 
 _JOB = "any(" + ", ".join(COMMANDS) + ")"
 _QUEUE = "any(pause, resume)"
+_BATCH = "any(seal, cancel, retry)"
 _SCHEDULE = "any(pause, resume, trigger, delete)"
 
 
@@ -56,6 +57,9 @@ ROUTES = (
     _read("/archive", "archive", reads.search_archive, "archive.view"),
     _read("/archive/<path:id>", "archived", reads.get_archived, "archive.view"),
     _write("/archive/<path:id>/restore", "restore", commands.restore, "archive.restore"),
+    _read("/batches", "batches", reads.list_batches, "batch.view"),
+    _read("/batches/<path:id>", "batch", reads.get_batch, "batch.view"),
+    _write(f"/batches/<path:id>/<{_BATCH}:command>", "batch_act", commands.batch, "batch.{command}"),
     _read("/workers", "workers", reads.list_workers, "worker.view"),
     _read("/locks", "locks", reads.list_locks, "lock.view"),
     _read("/audit", "audit", reads.audit, "audit.view"),

@@ -67,6 +67,14 @@ def restore(ui: Ui, id: str) -> Response:
     return answer(hidden_details.commanded(done))
 
 
+def batch(ui: Ui, id: str, command: str) -> Response:
+    """Seal a batch, cancel its jobs that have not ended, or retry its dead ones; 409 where that cannot be done."""
+    method: Any = getattr(ui.admin, f"{command}_batch")
+    done = method(id, **_by(body()), scope=visit().scope)
+    ui.snapshots.clear()
+    return answer(done)
+
+
 def bulk(ui: Ui, command: str) -> Response:
     """Command every job that a filter finds; ``dry_run`` shows what would happen.
 

@@ -15,6 +15,7 @@ from sloppyjobs.views import (
     ArchivedView,
     AttemptView,
     AuditEntry,
+    BatchView,
     BulkResult,
     DeadGroup,
     DependenciesView,
@@ -32,7 +33,7 @@ from sloppyjobs.views import (
     WorkerView,
 )
 from webui.api.commands import SignalAnswer
-from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, LIST_OPTIONS
+from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, BATCH_OPTIONS, LIST_OPTIONS
 from webui.policy import COMMANDS
 from webui.routes import Route
 
@@ -57,6 +58,9 @@ _ANSWERS: Mapping[str, Any] = {
     "api_patch": JobView,
     "api_steps": Page[StepView],
     "api_signal": SignalAnswer,
+    "api_batches": Page[BatchView],
+    "api_batch": BatchView,
+    "api_batch_act": BatchView,
     "api_workers": Page[WorkerView],
     "api_locks": Page[LockView],
     "api_audit": Page[AuditEntry],
@@ -70,6 +74,7 @@ _QUERY: Mapping[str, Sequence[str]] = {
     "api_dead": ("limit",),
     "api_audit": (*AUDIT_OPTIONS, "cursor", "page_size"),
     "api_archive": (*ARCHIVE_OPTIONS, "cursor", "page_size"),
+    "api_batches": (*BATCH_OPTIONS, "cursor", "page_size"),
     "api_stats": ("minutes", "queue", "name"),
     **dict.fromkeys(
         (
@@ -101,6 +106,7 @@ _COMMANDS: Mapping[str, Sequence[str]] = {
     "api_job_act": COMMANDS,
     "api_bulk": COMMANDS,
     "api_queue_act": ("pause", "resume"),
+    "api_batch_act": ("seal", "cancel", "retry"),
     "api_schedule_act": ("pause", "resume", "trigger", "delete"),
 }
 _ERROR = {

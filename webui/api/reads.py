@@ -20,6 +20,7 @@ LIST_OPTIONS = (
     "tag",
     "worker",
     "schedule",
+    "batch",
     "correlation_id",
     "idempotency_key",
     "business_key",
@@ -30,6 +31,7 @@ LIST_OPTIONS = (
     "run_to",
     "order",
 )
+BATCH_OPTIONS = ("status", "name")
 ARCHIVE_OPTIONS = ("id", "key", "business_key", "idempotency_key", "name", "queue", "created_from", "created_to")
 _PAGING = ("cursor", "page_size")
 
@@ -138,6 +140,16 @@ def search_archive(ui: Ui) -> Response:
 def get_archived(ui: Ui, id: str) -> Response:
     """One archived job, with its attempts, events and logs."""
     return answer(archived(ui, id))
+
+
+def list_batches(ui: Ui) -> Response:
+    """Batches, latest first."""
+    return answer(ui.admin.list_batches(**_options(BATCH_OPTIONS), **paging(), scope=visit().scope))
+
+
+def get_batch(ui: Ui, id: str) -> Response:
+    """One batch, with its numbers and callbacks."""
+    return answer(ui.admin.get_batch(id, scope=visit().scope))
 
 
 def list_workers(ui: Ui) -> Response:

@@ -36,6 +36,7 @@ PAGES = {
     "dead": "Dead",
     "queues": "Queues",
     "recurring": "Recurring",
+    "batches": "Batches",
     "workers": "Workers",
     "locks": "Locks",
     "archive": "Archive",

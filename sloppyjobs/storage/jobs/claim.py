@@ -8,9 +8,10 @@ this worker lacks cost anything. Inside and across lanes the order is priority, 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     Connection,
@@ -24,11 +25,13 @@ from sqlalchemy import (
 )
 
 from sloppyjobs.domain.model import Claim, Settlement
+from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_claims
 from sloppyjobs.storage.jobs.lanes import Lane, Lanes, status_in
+from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
@@ -39,17 +42,40 @@ LEASE_LENGTHS = 10_000
 FOUND_AGAIN = 1000
 """Running jobs of a worker that are looked through for those of a claim whose answer was lost."""
 
+PARKED_AT_ONCE = 500
+"""Queued jobs that a claim reads once it has met some that must wait for permits, to get past all of them."""
+PARKING_SECONDS = 0.5
+"""For how long one claim goes on to park jobs, while there may be others behind them that could start."""
+
+
+class Taken(NamedTuple):
+    """What a transaction claimed, and whether it left jobs that it might have claimed."""
+
+    claims: list[Claim]
+    again: bool = False
+    parked: bool = False
+    """Whether it met jobs for which there was no permit."""
+
+
+SeenRows = Mapping[str, Sequence[Any]]
+"""Rows of ``CLAIM_FIELDS`` by the ids of their jobs."""
+
+_ATTEMPT, _UPDATED, _LEASE = map(rows.CLAIM_FIELDS.index, ("attempt_count", "updated_at", "locked_until"))
+
 
 class Claims:
     """The claim, and the turns of workers: settle what has finished, and claim anew."""
 
-    def __init__(self, database: Database, lanes: Lanes, settlement: Settle, unanswered: Unanswered) -> None:
+    def __init__(
+        self, database: Database, lanes: Lanes, settlement: Settle, unanswered: Unanswered, permits: Permits
+    ) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.lanes = lanes
         self.settlement = settlement
         self.unanswered = unanswered
+        self.permits = permits
         self.promotion = Promotion(database, settlement.followups)
 
     def turns(self) -> Turns:
@@ -69,29 +95,47 @@ class Claims:
         return self._turn(settlements, request)
 
     def _turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], list[Claim]]:
-        accepted, claims = self._turn_once(settlements, request)
-        while claims is None:
-            # An empty answer would say that nothing is due, and there may be jobs behind those that others took.
-            claims = self._turn_once((), request)[1]
-        return accepted, claims
-
-    def _turn_once(
-        self, settlements: Sequence[Settlement], request: ClaimRequest | None
-    ) -> tuple[set[str], list[Claim] | None]:
-        """As ``_turn``; None where others were faster with every job that this claim had found."""
         lost = None if request is None else self.unanswered.take_claim(request.worker_id)
         asked = lost or (None if request is None else self.with_distinct_lease(request))
-        lanes = self.database.read(lambda c: self._lanes_for(c, asked)) if asked else []
-        if not lanes and not settlements and lost is None:
-            return set(), []
+        accepted, taken = self._turn_once(settlements, asked, lost=lost is not None)
+        return accepted, self.claim_more(asked, taken) if asked is not None else []
 
-        def work(connection: Connection, rerun: bool) -> tuple[set[str], list[Claim] | None]:
+    def claim_more(self, asked: ClaimRequest, taken: Taken) -> list[Claim]:
+        """What was claimed, and more where a transaction could not go as far as was asked for.
+
+        An empty answer would say that nothing is due, and there may be jobs behind those that others took, or that
+        must wait for permits.
+        """
+        claims = {claim.id: claim for claim in taken.claims}
+        until = time.monotonic() + PARKING_SECONDS
+        while taken.again and len(claims) < asked.limit and time.monotonic() < until:
+            left = asked._replace(limit=asked.limit - len(claims))
+            taken = self._turn_once((), left, depth=max(PARKED_AT_ONCE if taken.parked else 0, left.limit))[1]
+            claims |= {claim.id: claim for claim in taken.claims}
+        return list(claims.values())
+
+    def _turn_once(
+        self,
+        settlements: Sequence[Settlement],
+        asked: ClaimRequest | None,
+        *,
+        lost: bool = False,
+        depth: int = 0,
+    ) -> tuple[set[str], Taken]:
+        """One transaction; ``depth`` is how many queued jobs it looks at, if not as many as are asked for."""
+        lanes = self.database.read(lambda c: self._lanes_for(c, asked)) if asked else []
+        if not lanes and not settlements and not lost:
+            return set(), Taken([])
+
+        def work(connection: Connection, rerun: bool) -> tuple[set[str], Taken]:
             accepted = self.settlement.settle_in(connection, settlements) if settlements else set()
-            claims = self.claimed_before(connection, asked) if asked and (lost or rerun) else []
+            before = self.claimed_before(connection, asked) if asked and (lost or rerun) else []
             found = lanes
             if asked and settlements and self.promote_due(connection):
                 found = self._lanes_for(connection, asked)
-            return accepted, claims or (self._claim(connection, asked, found) if asked and found else [])
+            if before or not asked or not found:
+                return accepted, Taken(before)
+            return accepted, self._claim(connection, asked, found, depth or asked.limit)
 
         return self.settlement.settling(settlements, work, asked)
 
@@ -124,13 +168,20 @@ class Claims:
         queues = None if ALL_QUEUES in request.queues else request.queues
         return self.lanes.open_lanes(connection, queues, request.names)
 
-    def _claim(self, connection: Connection, request: ClaimRequest, lanes: Sequence[Lane]) -> list[Claim] | None:
-        """Take the heads of these lanes; None where others have taken all of them since they were read."""
+    def _claim(self, connection: Connection, request: ClaimRequest, lanes: Sequence[Lane], depth: int) -> Taken:
+        """Take the heads of these lanes that may start; the others are parked."""
         now = self.database.now(connection)
         cursor, moment = cursor_of(connection), self.database.to_driver(now)
-        chosen = self.lanes.heads_of(cursor, lanes, moment, request.limit)
+        heads = self.lanes.heads_of(cursor, lanes, moment, depth)
+        if not heads:
+            return Taken([])
+        limited = {head.id for head in heads if head.limited}
+        chosen, parked = [head.id for head in heads[: request.limit]], 0
+        if limited:
+            chosen, parked = self.permits.admit(connection, heads, request.limit, now)
+            limited.intersection_update(chosen)
         if not chosen:
-            return []
+            return Taken([], again=True, parked=parked > 0)
         until = self.database.to_driver(now + timedelta(seconds=request.lease))
         values = {"ids": self.dialect.list_param(chosen), "worker": request.worker_id, "now": moment, "until": until}
         # Only the update decides: where rows are not locked when they are read, others may take them meanwhile.
@@ -138,24 +189,34 @@ class Claims:
             unopened = {
                 row[0] for row in self.database.prepared("unopened jobs", self._unopened_jobs).rows(cursor, values)
             }
+            if not limited <= unopened:
+                raise Conflict("others have taken a job that has a permit now")
             chosen = [id for id in chosen if id in unopened]
             if not chosen:
-                return None
-        claims = self._taken(connection, request.worker_id, chosen)
+                return Taken([], again=True)
+        seen = {head.id: head.row for head in heads if head.row is not None}
+        claims = self._taken(connection, chosen, seen, values)
         self.open_attempts(cursor, request.worker_id, [(claim.id, claim.attempt) for claim in claims], moment)
-        return claims
+        return Taken(claims, again=parked > 0, parked=parked > 0)
 
     def take(self, cursor: Any, values: Mapping[str, Any]) -> int:
         """Take those of the jobs that are still queued; the number of them."""
         return self.database.prepared("take jobs", self._take_jobs).run(cursor, values)
 
-    def _taken(self, connection: Connection, worker_id: str, ids: Sequence[str]) -> list[Claim]:
+    def _taken(
+        self, connection: Connection, ids: Sequence[str], seen: SeenRows, values: Mapping[str, Any]
+    ) -> list[Claim]:
         """The claims of jobs that have just become ours, in this order."""
-        query = self.database.prepared("claimed rows", self._claimed_rows)
+        worker_id, query = values["worker"], self.database.prepared("claimed rows", self._claimed_rows)
 
         def read() -> list[Claim]:
-            by_id = {row[0]: row for row in query.rows(cursor_of(connection), {"ids": self.dialect.list_param(ids)})}
-            return rows.claims([by_id[id] for id in ids], worker_id, self.database.from_driver)
+            if seen:
+                found = [_as_taken(seen[id], values) for id in ids]
+            else:
+                rows_found = query.rows(cursor_of(connection), {"ids": self.dialect.list_param(ids)})
+                by_id = {row[0]: row for row in rows_found}
+                found = [by_id[id] for id in ids]
+            return rows.claims(found, worker_id, self.database.from_driver)
 
         return read_claims(self.dialect, connection, ids, worker_id, read)
 
@@ -226,3 +287,11 @@ class Claims:
             worker_id=bindparam("worker"),
             created_at=bindparam("now"),
         )
+
+
+def _as_taken(row: Sequence[Any], values: Mapping[str, Any]) -> Sequence[Any]:
+    """The row of a queued job as it stands when it has been taken."""
+    taken = list(row)
+    taken[_ATTEMPT] += 1
+    taken[_UPDATED], taken[_LEASE] = values["now"], values["until"]
+    return taken

@@ -7,7 +7,7 @@ promotion. Only its creation and its claim do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -41,6 +41,8 @@ class Followups:
         self._also = also
         self._steps: list[tuple[Followup, Step]] = []
         self._refusing: list[tuple[Followup, Refuse]] = []
+        self.members_ended: Callable[[Collection[str]], None] = _nothing
+        """Told of batches whose members have ended, after the commit: their last ones may be among them."""
 
     def add(self, bit: Followup, step: Step) -> None:
         """Call ``step`` with every edge of jobs that have the bit; steps are called in the order of their adding."""
@@ -67,6 +69,10 @@ class Followups:
                 step(connection, concerned)
         if self._also is not None:
             self._also.after(connection, edges)
+
+
+def _nothing(_batch_ids: Collection[str]) -> None:
+    """There are no batches."""
 
 
 def bits_of(value: object) -> Followup:

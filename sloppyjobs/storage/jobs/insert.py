@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from itertools import count
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sloppyjobs import errors
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.states import Status
+from sloppyjobs.storage.batches.members import admit, batch_terms, write_members
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows
@@ -50,6 +52,27 @@ class Insert:
         runs = count()
         return self.database.write(lambda c: self.insert_all(c, new, rerun=next(runs) > 0), connection)
 
+    def insert_members(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
+        """The same for jobs of which some belong to batches, which must take them."""
+        if connection is not None:
+            self.dialect.refuse_caller(connection)
+        self.database.ensure_schema(connection)
+        runs = count()
+
+        def work(c: Connection) -> list[Job]:
+            rerun = next(runs) > 0
+            found = self.holders(c, new, ids=True) if rerun else []
+            if {job.id for job in found} & {job.id for job in new}:
+                # An earlier run of this transaction was committed; the batches may have been sealed since.
+                return Written([], found).answers(new)
+            self.dialect.ensure_begun(c)
+            # A caller may go on after a refusal.
+            with nullcontext() if connection is None else c.begin_nested():
+                admit(self.database, c, batch_terms(new))
+                return self.insert_all(c, new, rerun=False)
+
+        return self.database.write(work, connection)
+
     def insert_all(self, connection: Connection, new: Sequence[NewJob], *, rerun: bool) -> list[Job]:
         """``rerun``: an earlier run of this transaction may have been committed, although nobody was told."""
         now = self.database.now(connection)
@@ -69,6 +92,7 @@ class Insert:
         if placed is not new:
             write_expiries(self.database, connection, placed)
         write_tags(self.database, connection, written)
+        write_members(self.database, connection, placed)
         return written
 
     def insert_or_find(

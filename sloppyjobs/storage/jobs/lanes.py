@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, literal_column, select
 
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import Prepared, cursor_of
 from sloppyjobs.storage.schema.tables import Tables
 
 Lane = tuple[str, str]
 """A queue and a name."""
+
+
+class Head(NamedTuple):
+    """A job that a claim may take."""
+
+    id: str
+    limited: bool
+    """Whether it needs a permit."""
+    row: Sequence[Any] | None = None
+    """Its columns that a claim reads, where it is locked and they were read with it."""
 
 
 class Lanes:
@@ -34,15 +45,15 @@ class Lanes:
         lanes = [(queue, name) for queue in wanted for name in self._names_with_jobs(cursor, queue)]
         return [(queue, name) for queue, name in lanes if queue not in paused and (names is None or name in names)]
 
-    def heads_of(self, cursor: Any, lanes: Sequence[Lane], moment: Any, most: int) -> list[str]:
-        """The ids of the first jobs of these lanes that are due, in the order of the claim."""
+    def heads_of(self, cursor: Any, lanes: Sequence[Lane], moment: Any, most: int) -> list[Head]:
+        """The first jobs of these lanes that are due, in the order of the claim."""
         heads = self.heads_statement()
         found = [
             head
             for queue, name in lanes
             for head in heads.rows(cursor, {"of_queue": queue, "of_name": name, "now": moment, "most": most})
         ]
-        return [head[3] for head in _in_order(found)[:most]]
+        return [Head(id, is_limited(bits)) for *_, id, bits in _in_order(found)[:most]]
 
     def heads_statement(self) -> Prepared:
         """The statement that finds the first jobs of a lane, in the order of the claim."""
@@ -90,7 +101,12 @@ class Lanes:
     def heads_query(self) -> Select[Any]:
         """The same as a query, which locks what it finds."""
         c = self.tables.jobs.c
-        query = select(-c.priority, c.run_at, c.created_at, c.id).where(
+        return self.heads(-c.priority, c.run_at, c.created_at, c.id, c.followups)
+
+    def heads(self, *columns: ColumnElement[Any]) -> Select[Any]:
+        """These columns of the first jobs of a lane."""
+        c = self.tables.jobs.c
+        query = select(*columns).where(
             self._queued,
             c.queue == bindparam("of_queue"),
             c.name == bindparam("of_name"),
@@ -105,8 +121,12 @@ def status_in(tables: Tables, *statuses: str) -> ColumnElement[bool]:
     return literal_column(tables.style.status_in(*statuses))
 
 
+def is_limited(bits: Any) -> bool:
+    return isinstance(bits, int) and bool(bits & Followup.PERMIT)
+
+
 def _in_order(heads: list[Any]) -> list[Any]:
-    """Heads of lanes, (-priority, run_at, created_at, id), in the order of the claim."""
+    """Heads of lanes, (-priority, run_at, created_at, id, followups), in the order of the claim."""
     try:
         return sorted(heads)
     except TypeError:

@@ -21,6 +21,7 @@ from sloppyjobs.domain.dependencies import Readiness
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.domain.workflows import check_order
+from sloppyjobs.storage.batches.members import admit, batch_terms
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
@@ -83,6 +84,7 @@ class LinkedInsert:
             ours = {job.id for job in new}
             answers = {job.id: job for job in self.inserts.holders(connection, new, ids=True) if job.id in ours}
         left = [job for job in new if job.id not in answers]
+        admit(self.database, connection, batch_terms(left))
         if left and whole is not None:
             whole(connection, now)
             answers |= self._insert_part(connection, left, now, refuse=_refuse_existing)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, Select, literal_column, select
 
 from sloppyjobs import errors
 from sloppyjobs.domain.model import Ended, Job, Settlement
@@ -16,6 +17,7 @@ from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
 from sloppyjobs.storage.jobs.expiries import Expiries
 from sloppyjobs.storage.jobs.lanes import status_in
+from sloppyjobs.storage.jobs.permit_sweep import Due, PermitSweep
 from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.suspended import Suspended
@@ -29,7 +31,13 @@ class Sweeper:
     """Expired leases and due times, a bounded number at a time."""
 
     def __init__(
-        self, database: Database, settlement: Settle, promotion: Promotion, expiries: Expiries, suspended: Suspended
+        self,
+        database: Database,
+        settlement: Settle,
+        promotion: Promotion,
+        expiries: Expiries,
+        suspended: Suspended,
+        permits: PermitSweep,
     ) -> None:
         self.database = database
         self.dialect = database.dialect
@@ -37,16 +45,19 @@ class Sweeper:
         self.settlement = settlement
         self.promotion = promotion
         self.expiries = expiries
+        self.permits = permits
         self.suspended = suspended
 
     def sweep(self, limit: int = SWEEP_LIMIT) -> Sweep:
         """Return jobs with expired leases to the queue, cancel what has expired, promote what has become due, wake
         what has slept long enough.
 
+        Jobs that wait for permits go on where there are some; ``promoted`` counts them too.
+
         Looks before it writes.
         """
         self.database.ensure_schema()
-        lease_ends, due, expires, wakes, now = self.database.read(self._soonest)
+        (lease_ends, due, expires, wakes), limited, now = self.database.read(self._soonest)
         lost: Sequence[Ended] = ()
         promoted = 0
         if lease_ends is not None and lease_ends < now:
@@ -57,17 +68,20 @@ class Sweeper:
             promoted = self.promotion.promote(limit)
         if wakes is not None and wakes <= now:
             promoted += self.suspended.wake_due(limit)
+        permits = self.permits.sweep(now) if limited and self.permits.due(now) else Due()
+        promoted += permits.released
         upcoming = [moment for moment in (lease_ends, due, expires, wakes) if moment is not None]
         soonest = min(upcoming, default=None)
-        next_in = None if soonest is None else max(0.0, (soonest - now).total_seconds())
+        waits = [] if soonest is None else [max(0.0, (soonest - now).total_seconds())]
+        next_in = min([*waits, *([] if permits.next_in is None else [permits.next_in])], default=None)
         return Sweep(len(lost), promoted, next_in, lost)
 
-    def _soonest(self, connection: Connection) -> tuple[Any, ...]:
+    def _soonest(self, connection: Connection) -> tuple[list[datetime | None], bool, datetime]:
         query = self.database.prepared("soonest", self._soonest_statement)
-        *heads, now = query.rows(cursor_of(connection), {})[0]
+        *heads, parked, permit, now = query.rows(cursor_of(connection), {})[0]
         # The head of an index may be a damaged row, which must not stop the sweep of all others.
-        instants = (_INSTANT.process_result_value(head, self.database.engine.dialect) for head in heads)
-        return *instants, self.database.by_clock(now)
+        moments = [_INSTANT.process_result_value(head, self.database.engine.dialect) for head in heads]
+        return moments, parked is not None or permit is not None, self.database.by_clock(now)
 
     def _expire_leases(self, limit: int) -> list[Ended]:
         """Settle the attempts whose leases have expired; also those of a run that was committed unheard."""
@@ -99,17 +113,20 @@ class Sweeper:
         return [one for one in lost if one.job.id in accepted]
 
     def _soonest_statement(self) -> Select[Any]:
-        """The first of each: lease that ends, due time, expiry, wake-up; the heads of indexes. And the clock."""
+        """The first of each: lease that ends, due time, expiry, wake-up, job in a line, permit. And the clock."""
         c, rows = self.tables.jobs.c, self.tables.expiries.c
         leases = select(as_stored(c.locked_until)).where(status_in(self.tables, "processing")).order_by(c.locked_until)
         due = (
             select(as_stored(c.run_at)).where(status_in(self.tables, "scheduled", "retrying")).order_by(c.run_at, c.id)
         )
         expires = select(as_stored(rows.expires_at)).order_by(rows.expires_at, rows.job_id)
-        steps = self.tables.steps.c
+        line, held, steps = self.tables.parked.c, self.tables.permits.c, self.tables.steps.c
         wakes = select(as_stored(steps.wake_at)).where(steps.wake_at.is_not(None))
         wakes = wakes.order_by(steps.wake_at, steps.job_id)
-        heads = [self.dialect.first(query).scalar_subquery() for query in (leases, due, expires, wakes)]
+        parked = select(line.job_id).where(line.released == literal_column("0")).order_by(line.released, line.resource)
+        permits = select(held.job_id).order_by(held.resource, held.partition_key, held.slot)
+        queries = (leases, due, expires, wakes, parked, permits)
+        heads = [self.dialect.first(query).scalar_subquery() for query in queries]
         return select(*heads, self.database.clock_column())
 
 

@@ -60,13 +60,16 @@ class Transitions:
         self.deaths = deaths
         self.followups = followups
 
-    def lock_states(self, connection: Connection, ids: Sequence[str]) -> dict[str, JobState]:
-        """The states of these jobs, locked in id order, so that two commands never wait for each other in a ring."""
+    def lock_states(self, connection: Connection, ids: Sequence[str], *, skip: bool = False) -> dict[str, JobState]:
+        """The states of these jobs, locked in id order, so that two commands never wait for each other in a ring.
+
+        ``skip`` leaves out those that others have locked.
+        """
         jobs = self.tables.jobs
         query = (
             select(*rows.columns(jobs, _STATE_FIELDS)).where(self.dialect.any_of(jobs.c.id, "ids")).order_by(jobs.c.id)
         )
-        found = connection.execute(self.dialect.locked(query), {"ids": self.dialect.list_param(sorted(ids))})
+        found = connection.execute(self.dialect.locked(query, skip=skip), {"ids": self.dialect.list_param(sorted(ids))})
         return {row.id: _state(row) for row in found}
 
     def write_moves(

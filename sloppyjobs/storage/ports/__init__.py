@@ -9,6 +9,7 @@ Code above ``sloppyjobs.storage`` names nothing else of it. A new store is judge
 | jobs that wait for others | ``dependencies.py`` |
 | steps, sleeps and signals of handlers | ``steps.py`` |
 | named graphs of jobs | ``workflows.py`` |
+| jobs that are counted together | ``batches.py`` |
 | the scheduler | ``scheduling.py``, values in ``schedules.py`` |
 | pages | ``pages.py``, values in ``reads.py`` |
 | operators, and upkeep | ``commands.py``, values in ``operators.py`` |
@@ -25,6 +26,7 @@ from sloppyjobs.storage.acting_task import on_behalf_of_task
 from sloppyjobs.storage.answer_timeout import MAINTENANCE, answer_timeout
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.ports.archive import ArchivePort
+from sloppyjobs.storage.ports.batches import BatchCommandPort, BatchPort, BatchReadPort
 from sloppyjobs.storage.ports.claims import Turns
 from sloppyjobs.storage.ports.commands import (
     AuditPort,
@@ -74,6 +76,9 @@ __all__ = [
     "MAINTENANCE",
     "ArchivePort",
     "AuditPort",
+    "BatchCommandPort",
+    "BatchPort",
+    "BatchReadPort",
     "CallerConnection",
     "CallerPort",
     "CallerStore",

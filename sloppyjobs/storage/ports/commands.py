@@ -191,6 +191,14 @@ class CleanupPort(Protocol):
         """Look again at jobs that wait for others, and let those go on that need not; how many it was."""
         ...
 
+    def mend_batches(self, limit: int) -> int:
+        """Look again at jobs that batches wait for, and remove the rows of those that have ended; how many it was."""
+        ...
+
+    def remove_batches(self, before: datetime, limit: int) -> int:
+        """Remove batches that ended before an instant."""
+        ...
+
     def remove_keys(self, before: datetime, limit: int) -> int:
         """Remove business keys from before an instant whose jobs have ended and whose windows are over."""
         ...

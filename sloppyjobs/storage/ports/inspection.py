@@ -10,6 +10,7 @@ from sloppyjobs.storage.ports.findings import Finding
 from sloppyjobs.storage.ports.records import (
     ArchiveRecord,
     AttemptRecord,
+    BatchRecord,
     CounterRecord,
     EventRecord,
     JobRecord,
@@ -76,6 +77,10 @@ class Inspection(Protocol):
 
     def events(self, job_id: str | None = None) -> list[EventRecord]:
         """The events of a job, or of all, oldest first."""
+        ...
+
+    def batches(self) -> list[BatchRecord]:
+        """Every batch, by id."""
         ...
 
     def queues(self) -> list[QueueRecord]:

@@ -43,6 +43,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     tag: str | None = None
     worker: str | None = None
     schedule: str | None = None
+    batch: str | None = None
     correlation_id: str | None = None
     idempotency_key: str | None = None
     business_key: str | None = None

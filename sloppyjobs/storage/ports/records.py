@@ -49,6 +49,28 @@ class JobRecord(NamedTuple):
     expires_at: datetime | None = None
     tags: str | None = None
     waiting_for: str | None = None
+    batch_id: str | None = None
+
+
+class BatchRecord(NamedTuple):
+    """A batch, its numbers, and the members that have a row."""
+
+    id: str
+    status: str
+    success_rate: float
+    callbacks: str | None
+    sealed_at: datetime | None
+    finished_at: datetime | None
+    first_ended_at: datetime | None
+    first_status: str | None
+    succeeded_at: datetime | None
+    action: str | None
+    total: int = 0
+    succeeded: int = 0
+    dead: int = 0
+    cancelled: int = 0
+    outstanding_ids: tuple[str, ...] = ()
+    dead_ids: tuple[str, ...] = ()
 
 
 class AttemptRecord(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sloppyjobs.storage.ports.archive import ArchivePort
+from sloppyjobs.storage.ports.batches import BatchCommandPort, BatchPort, BatchReadPort
 from sloppyjobs.storage.ports.commands import (
     AuditPort,
     CleanupPort,
@@ -30,6 +31,7 @@ from sloppyjobs.storage.ports.jobs import (
     SettlePort,
     WorkerPort,
 )
+from sloppyjobs.storage.ports.limits import LimitPort
 from sloppyjobs.storage.ports.pages import (
     DeadGroupPort,
     DeathPort,
@@ -41,6 +43,7 @@ from sloppyjobs.storage.ports.pages import (
 )
 from sloppyjobs.storage.ports.patches import PayloadPort
 from sloppyjobs.storage.ports.scheduling import FiringPort, SchedulePort
+from sloppyjobs.storage.ports.sealed import SealedPort
 from sloppyjobs.storage.ports.steps import SignalPort, StepPort
 from sloppyjobs.storage.ports.workflows import WorkflowPort
 
@@ -68,11 +71,15 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     @property
     def dependencies(self) -> DependencyPort: ...
     @property
+    def limits(self) -> LimitPort: ...
+    @property
     def steps(self) -> StepPort: ...
     @property
     def signals(self) -> SignalPort: ...
     @property
     def workflows(self) -> WorkflowPort: ...
+    @property
+    def batches(self) -> BatchPort: ...
 
     # Schedules
 
@@ -97,6 +104,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def dead_groups(self) -> DeadGroupPort: ...
     @property
     def deaths(self) -> DeathPort: ...
+    @property
+    def batch_rows(self) -> BatchReadPort: ...
 
     # Commands
 
@@ -114,6 +123,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def form_keys(self) -> FormKeyPort: ...
     @property
     def throttles(self) -> ThrottlePort: ...
+    @property
+    def batch_commands(self) -> BatchCommandPort: ...
 
     # Upkeep
 
@@ -121,6 +132,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def retention(self) -> RetentionPort: ...
     @property
     def cleanup(self) -> CleanupPort: ...
+    @property
+    def sealed(self) -> SealedPort: ...
     @property
     def inspection(self) -> Inspection: ...
     @property

@@ -159,6 +159,8 @@ class JobLists:
         if wanted.schedule is not None:
             fired = (c.schedule_id == wanted.schedule, c.occurrence_at.is_not(None))
             return [self._scan(wanted, fired, (c.occurrence_at, c.id))]
+        if wanted.batch is not None:
+            return [self._scan(wanted, (c.batch_id == wanted.batch,), by_creation)]
         if wanted.tag is not None:
             return [self._tag_scan(wanted)]
         if order.endswith("run_at"):
@@ -272,6 +274,7 @@ def _filters(wanted: JobQuery, c: Any) -> list[Filter]:
         c.business_key: wanted.business_key,
         c.correlation_id: wanted.correlation_id,
         c.schedule_id: wanted.schedule,
+        c.batch_id: wanted.batch,
     }
     if wanted.ids is None:
         # The first that is given narrows the scan itself.

@@ -21,6 +21,9 @@ def queues(prefix: str, metadata: MetaData) -> None:
         Column("paused_until", Instant),
         Column("paused_by", KeyText),
         Column("pause_reason", LongText),
+        # Each so many seconds of waiting raise the priority of a job by one, and by so much at most.
+        Column("ageing_seconds", Number),
+        Column("ageing_most", Integer),
     )
 
 

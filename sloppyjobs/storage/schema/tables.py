@@ -9,7 +9,7 @@ from functools import lru_cache
 from sqlalchemy import MetaData, Table
 
 from sloppyjobs.domain.options import refuse
-from sloppyjobs.storage.schema import job_tables, operator_tables, service_tables
+from sloppyjobs.storage.schema import batch_tables, job_tables, limit_tables, operator_tables, service_tables
 from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
 
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
@@ -24,7 +24,14 @@ _BUILDERS = (
     job_tables.expiries,
     job_tables.tags,
     job_tables.dependencies,
+    limit_tables.limits,
+    limit_tables.permits,
+    limit_tables.parked,
+    limit_tables.buckets,
     job_tables.workflows,
+    batch_tables.batches,
+    batch_tables.batch_members,
+    batch_tables.batch_counts,
     job_tables.logs,
     service_tables.throttles,
     operator_tables.deaths,
@@ -143,6 +150,26 @@ class Tables:
         return self._table("job_dependencies")
 
     @property
+    def limits(self) -> Table:
+        """What each resource allows."""
+        return self._table("job_limits")
+
+    @property
+    def permits(self) -> Table:
+        """Permits that are held."""
+        return self._table("job_permits")
+
+    @property
+    def parked(self) -> Table:
+        """Jobs that wait for a permit."""
+        return self._table("job_parked")
+
+    @property
+    def buckets(self) -> Table:
+        """When the buckets of rates are full again."""
+        return self._table("job_buckets")
+
+    @property
     def steps(self) -> Table:
         """Steps, sleeps and signals of jobs, by name."""
         return self._table("job_steps")
@@ -151,6 +178,21 @@ class Tables:
     def workflows(self) -> Table:
         """Named graphs of jobs."""
         return self._table("job_workflows")
+
+    @property
+    def batches(self) -> Table:
+        """Jobs that are counted together."""
+        return self._table("job_batches")
+
+    @property
+    def batch_members(self) -> Table:
+        """Members of batches that have not ended, and those that are dead."""
+        return self._table("job_batch_members")
+
+    @property
+    def batch_counts(self) -> Table:
+        """How many members batches have, and how they ended."""
+        return self._table("job_batch_counts")
 
     @property
     def logs(self) -> Table:

@@ -12,11 +12,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, literal_column, not_, or_, select
 
+from sloppyjobs.domain.batches import MemberState
 from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.storage.batches.mending import mend
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.dependencies import Dependencies
 from sloppyjobs.storage.jobs.suspended import Suspended
+from sloppyjobs.storage.limits import Limits
 from sloppyjobs.storage.reads.keyset import Scan
 from sloppyjobs.storage.upkeep.retention import Retention
 
@@ -33,13 +36,19 @@ class Cleanup:
     _rolled_until: datetime | None = None
 
     def __init__(
-        self, database: Database, retention: Retention, dependencies: Dependencies, suspended: Suspended
+        self,
+        database: Database,
+        retention: Retention,
+        dependencies: Dependencies,
+        suspended: Suspended,
+        limits: Limits,
     ) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.retention = retention
         self.dependencies = dependencies
+        self.limits = limits
         self.suspended = suspended
 
     def remove_stats(self, before: datetime, limit: int) -> int:
@@ -122,10 +131,10 @@ class Cleanup:
         return self.database.write(work) if keys else 0
 
     def release_waiting(self, limit: int) -> int:
-        """Look again at jobs that wait for others or are suspended, and let those go on that need not; how many.
+        """Look again at jobs that wait for others, for permits, or are suspended, and let those go on that need not.
 
-        The step that ends a parent does it, and so does whoever sends a signal. This is for what somebody has changed
-        by hand, and for clusters whose servers do not see each other's locks.
+        How many it was. The step that ends a parent or gives a permit back does it, and so does whoever sends a signal.
+        This is for what somebody has changed by hand, and for clusters whose servers do not see each other's locks.
         """
         c = self.tables.jobs.c
         scan = Scan((literal_column(self.tables.style.in_list(Status.WAITING)),), (c.created_at, c.id))
@@ -134,6 +143,47 @@ class Cleanup:
 
         def work(connection: Connection) -> int:
             return self.dependencies.release(connection, ids) + self.suspended.release(connection, ids)
+
+        released = self.database.write(work) + self.limits.enter_lines(ids) if ids else 0
+        return released + self.limits.repair(limit)
+
+    def mend_batches(self, limit: int) -> int:
+        """Look again at jobs that batches wait for, and remove the rows of those that have ended; how many it was.
+
+        The step that ends a job does it. This is for what somebody has changed by hand.
+        """
+        rows, jobs = self.tables.batch_members, self.tables.jobs
+        scan = Scan((rows.c.state == int(MemberState.OUTSTANDING),), (rows.c.batch_id, rows.c.job_id))
+        keys, _ = self.retention.continue_scan("batch members", scan, limit)
+        by_batch: dict[str, list[str]] = defaultdict(list)
+        for batch_id, job_id in keys:
+            by_batch[batch_id].append(job_id)
+        mended = 0
+        for batch_id, ids in by_batch.items():
+            live = jobs.c.status.not_in([status.value for status in FINISHED])
+            query = select(jobs.c.id).where(jobs.c.id.in_(ids), live)
+            there = set(self.database.read(lambda c, query=query: list(c.execute(query).scalars())))  # type: ignore[misc]
+            ended = [job_id for job_id in ids if job_id not in there]
+            if ended:
+                mended += self.database.write(
+                    lambda c, batch_id=batch_id, ended=ended: mend(self.database, c, batch_id, ended)  # type: ignore[misc]
+                )
+        return mended
+
+    def remove_batches(self, before: datetime, limit: int) -> int:
+        """Remove batches that ended before an instant, with their numbers."""
+        batches = self.tables.batches
+        scan = Scan((), (batches.c.id,), ((batches.c.finished_at, lambda at: at < before),))
+        keys, _ = self.retention.continue_scan("batches", scan, limit)
+        ids = [key[0] for key in keys]
+
+        def work(connection: Connection) -> int:
+            # Of one that was reopened meanwhile nothing is removed.
+            gone = (batches.c.id.in_(ids), batches.c.finished_at < before)
+            over = list(connection.execute(self.dialect.locked(select(batches.c.id).where(*gone))).scalars())
+            for table in (self.tables.batch_members, self.tables.batch_counts):
+                connection.execute(delete(table).where(table.c.batch_id.in_(over)))
+            return connection.execute(delete(batches).where(batches.c.id.in_(over))).rowcount
 
         return self.database.write(work) if ids else 0
 

@@ -1,11 +1,13 @@
-"""What stores promise of keys, replaced jobs, expiry, tags, graphs, steps, patches and payload versions."""
+"""What stores promise of keys, replaced jobs, expiry, tags, graphs, batches, steps, limits, patches and versions."""
 
+from sloppyjobs.testing.conformance.batching import *  # noqa: F403
 from sloppyjobs.testing.conformance.business_keys import *  # noqa: F403
 from sloppyjobs.testing.conformance.depending import *  # noqa: F403
 from sloppyjobs.testing.conformance.encrypting import *  # noqa: F403
 from sloppyjobs.testing.conformance.expiring import *  # noqa: F403
 from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
 from sloppyjobs.testing.conformance.flowing import *  # noqa: F403
+from sloppyjobs.testing.conformance.limiting import *  # noqa: F403
 from sloppyjobs.testing.conformance.patching import *  # noqa: F403
 from sloppyjobs.testing.conformance.stepping import *  # noqa: F403
 from sloppyjobs.testing.conformance.suspending import *  # noqa: F403

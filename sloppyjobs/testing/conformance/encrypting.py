@@ -211,3 +211,139 @@ def test_an_archived_job_is_shown_and_restored(jobs: Jobs, clock: FakeClock) -> 
     again = secret.admin.restore(job.id)
     drain(secret)
     assert secret.get(again.id).result == {"said": {"name": CANARY}}
+
+
+def _stepped(ctx: Any, payload: Any) -> Any:
+    first = ctx.step("look", lambda: f"{CANARY} looked")
+    return [first, ctx.wait_for("approved")]
+
+
+def test_steps_and_signals_are_encrypted_each_for_its_name(jobs: Jobs, clock: FakeClock) -> None:
+    old = _encrypted(jobs, OLD)
+    old.define("stepped", _stepped)
+    job = old.enqueue("stepped", CANARY)
+    drain(old)
+    assert old.signal(job.id, "approved", {"by": CANARY})
+    assert CANARY not in repr(jobs.storage.steps.known(job.id))
+    assert CANARY not in repr(jobs.admin.steps(job.id))
+    shown = {one.name: one.result_preview for one in old.admin.steps(job.id)}
+    assert CANARY in repr(shown["look"])
+    assert CANARY in repr(shown["approved"])
+    both = _encrypted(jobs, NEW, OLD)
+    both.define("stepped", _stepped)
+    assert _rekeyed(both) == (3, 0)
+    new = _encrypted(jobs, NEW)
+    new.define("stepped", _stepped)
+    clock.advance(1)
+    drain(new)
+    assert new.get(job.id).result == [f"{CANARY} looked", {"by": CANARY}]
+
+
+def test_a_step_whose_key_is_missing_is_dead_at_once(jobs: Jobs) -> None:
+    secret = _encrypted(jobs, OLD)
+    secret.define("stepped", _stepped)
+    jobs.define("stepped", _stepped)
+    job = jobs.enqueue("stepped", 1, max_attempts=5)
+    drain(jobs)
+    assert secret.signal(job.id, "approved", CANARY)
+    drain(jobs)
+    dead = jobs.get(job.id)
+    assert (dead.status, dead.error_code) == ("dead", errors.DecryptionFailed.code)
+    secret.admin.retry(job.id)
+    drain(secret)
+    assert secret.get(job.id).result == [f"{CANARY} looked", CANARY]
+
+
+# Keys that are changed
+
+
+def _rekeyed(jobs: Jobs, limit: int = 2) -> tuple[int, int]:
+    """Every step; how many rows were rewritten, and how many could not be read."""
+    rewritten = unreadable = 0
+    cursor = None
+    while True:
+        step = jobs.admin.rekey(limit, cursor, actor="ada")
+        rewritten, unreadable = rewritten + step.rewritten, unreadable + step.unreadable
+        cursor = step.cursor
+        if cursor is None:
+            return rewritten, unreadable
+
+
+def _everything(jobs: Jobs, clock: FakeClock) -> tuple[str, str, str]:
+    """A job that ended, an archived one and one that waits, with a schedule and log lines."""
+    jobs.recurring("often", "echo", {"name": CANARY}, every=600_000)
+    archived, ended = jobs.enqueue("echo", {"a": CANARY}), jobs.enqueue("echo", {"e": CANARY})
+    drain(jobs)
+    jobs.admin.delete(archived.id)
+    clock.advance(timedelta(days=2))
+    jobs.admin.purge(archive=True)
+    waiting = jobs.enqueue("echo", {"w": CANARY}, queue="later")
+    return archived.id, ended.id, waiting.id
+
+
+@pytest.mark.parametrize("before", ["an old key", "the clear"])
+def test_a_rotation_leaves_nothing_under_the_old_key(jobs: Jobs, clock: FakeClock, before: str) -> None:
+    old = _encrypted(jobs, OLD) if before == "an old key" else jobs
+    if old is jobs:
+        jobs.define("echo", _echo)
+    archived, ended, waiting = _everything(old, clock)
+    both = _encrypted(jobs, NEW, OLD)
+    seen = both.admin.encryption()
+    assert (seen.outdated if old is not jobs else seen.in_the_clear) >= 6
+    assert _rekeyed(both) == (5, 0)
+    assert _rekeyed(both) == (0, 0)
+    seen = both.admin.encryption()
+    assert (seen.outdated, seen.in_the_clear, seen.missing, set(seen.needed)) == (0, 0, (), set(seen.keys[:1]))
+    new = _encrypted(jobs, NEW)
+    drain(new)
+    assert [new.get(id).result for id in (ended, waiting)] == [{"said": {"e": CANARY}}, {"said": {"w": CANARY}}]
+    assert [line.message for line in new.admin.logs(ended)] == [f"{CANARY} line"]
+    assert [line.message for line in new.admin.get_archived(archived).logs] == [f"{CANARY} line"]
+    assert new.admin.get_archived(archived).payload_preview.value == {"a": CANARY}
+    assert new.admin.get_recurring("often").payload_preview.value == {"name": CANARY}
+    inspection = jobs.storage.inspection
+    assert CANARY not in repr((inspection.jobs(), inspection.logs(), inspection.archive()))
+    assert {one.actor for one in jobs.admin.audit(action="rekey")} == {"ada"}
+
+
+def test_rows_whose_key_is_missing_are_counted_and_left(jobs: Jobs) -> None:
+    job = _encrypted(jobs, OLD).enqueue("echo", CANARY)
+    new = _encrypted(jobs, NEW)
+    new.enqueue("echo", 1)
+    text = row(jobs, job.id).payload
+    assert _rekeyed(new) == (0, 1)
+    assert row(jobs, job.id).payload == text
+    assert new.admin.encryption().missing == Keyring([OLD]).ids
+    assert jobs.admin.encryption().missing == tuple(sorted(Keyring([NEW, OLD]).ids))
+
+
+def test_a_row_that_changes_meanwhile_is_left_as_it_is(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = _encrypted(jobs, OLD).enqueue("echo", CANARY)
+    both = _encrypted(jobs, NEW, OLD)
+    kind = type(jobs.storage.sealed)
+    read = kind.texts
+
+    def texts(sealed: Any, area: str, keys: Any) -> Any:
+        found = read(sealed, area, keys)
+        jobs.storage.inspection.set_job(job.id, payload='"somebody else"')
+        return found
+
+    monkeypatch.setattr(kind, "texts", texts)
+    step = both.admin.rekey()
+    assert (step.rewritten, step.changed) == (0, 1)
+    monkeypatch.undo()
+    assert row(jobs, job.id).payload == '"somebody else"'
+    assert _rekeyed(both) == (1, 0)
+    drain(both)
+    assert both.get(job.id).result == {"said": "somebody else"}
+
+
+def test_a_rotation_needs_keys_and_its_own_cursor(jobs: Jobs) -> None:
+    with pytest.raises(errors.InvalidOption, match="no keys"):
+        jobs.admin.rekey()
+    for cursor in ("nonsense", '["users"]', "{}", "[]"):
+        with pytest.raises(errors.InvalidOption, match="cursor"):
+            _encrypted(jobs).admin.rekey(cursor=cursor)
+    for limit in (0, -1, 10_001, True):
+        with pytest.raises(errors.InvalidOption, match="limit"):
+            _encrypted(jobs).admin.rekey(limit)

@@ -13,7 +13,7 @@ from sloppyjobs.storage.ports.inspection import RowRefused
 from sloppyjobs.storage.ports.records import AttemptRecord, EventRecord, JobRecord
 from sloppyjobs.testing import history
 
-ALWAYS = ("I3", "I4", "I5", "I6")
+ALWAYS = ("I3", "I4", "I5", "I6", "I14")
 """The invariants that hold at any time and by any clock, also one that a test sets back."""
 
 

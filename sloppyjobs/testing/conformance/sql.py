@@ -4,6 +4,7 @@ These tests use SQLAlchemy, and the engine and the tables of the store.
 """
 
 from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
+from sloppyjobs.testing.conformance.sql_batches import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_bounds import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_damage import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_enqueueing import *  # noqa: F403

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.testing.history import entries
+from sloppyjobs.testing.history.batches import batches_count_their_jobs, is_over
 from sloppyjobs.testing.history.enqueues import (
     acknowledged_jobs_are_there,
     keys_are_taken_once,
@@ -46,6 +47,7 @@ INVARIANTS: dict[str, Find] = {
     "I11": lock_holders_are_disjoint,
     "I12": rolled_back_jobs_are_not_seen,
     "I13": steps_are_done_once,
+    "I14": batches_count_their_jobs,
 }
 """Each invariant by its number; the first line of its docstring is the promise."""
 
@@ -59,7 +61,7 @@ _BEFORE_THE_SECOND_READ = 0.2
 def check(
     jobs: Jobs, log: Log | None = None, *, within: float | None = None, clock_skew: float = 0.0
 ) -> list[Violation]:
-    """Check I1 to I13; an empty list where all of them hold.
+    """Check every invariant; an empty list where all of them hold.
 
     Stop producers and workers first, unless they are at rest. With ``within``, every job that is due must end in that
     many seconds from now (I2), so workers go on until then; without it, jobs may be unfinished. ``clock_skew`` is by
@@ -118,6 +120,7 @@ def _when_ended(jobs: Jobs, seconds: float) -> Tables:
     while True:
         tables, now = Tables.of(jobs.storage), jobs.storage.clock.now()
         ended = not any(is_unfinished(job, tables, now) for job in tables.jobs.values())
+        ended = ended and not any(map(is_over, tables.batches))
         if ended or time.monotonic() >= deadline:
             return tables
         time.sleep(pause)

@@ -16,7 +16,7 @@ import msgspec
 
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.inspection import Inspection
-from sloppyjobs.storage.ports.records import AttemptRecord, EventRecord, JobRecord, StepRecord
+from sloppyjobs.storage.ports.records import AttemptRecord, BatchRecord, EventRecord, JobRecord, StepRecord
 from sloppyjobs.storage.ports.schedules import StoredSchedule
 from sloppyjobs.testing.history.entries import Ended, Entry, Started
 from sloppyjobs.testing.history.log import METADATA_KEY
@@ -42,6 +42,7 @@ class Tables:
     archived: Mapping[str, JobRecord] = field(default_factory=dict)
     schedules: Sequence[StoredSchedule] = ()
     paused_queues: frozenset[str] = frozenset()
+    batches: Sequence[BatchRecord] = ()
     steps: Mapping[str, Sequence[StepRecord]] = field(default_factory=dict)
     """By job."""
 
@@ -52,6 +53,8 @@ class Tables:
             {job.id: job for job in inspection.jobs()},
             _by_job(inspection.attempts()),
             _by_job(inspection.events()),
+            # A store need not have them.
+            batches=inspection.batches() if hasattr(inspection, "batches") else (),
         )
 
     @classmethod
@@ -61,8 +64,16 @@ class Tables:
         read = cls.of_jobs(inspection)
         archived = {one.job.id: one.job for one in inspection.archive()}
         paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
-        steps = _by_job(inspection.steps())
-        return cls(read.jobs, read.attempts, read.events, archived, list(_schedules(store)), paused, steps)
+        return cls(
+            read.jobs,
+            read.attempts,
+            read.events,
+            archived,
+            list(_schedules(store)),
+            paused,
+            read.batches,
+            _by_job(inspection.steps()),
+        )
 
     def known(self) -> Iterator[JobRecord]:
         """Every job, archived ones too."""

@@ -9,7 +9,7 @@ class Violation(NamedTuple):
     """A promise that was broken: which one, of what, and what was seen."""
 
     invariant: str
-    """``I1`` to ``I12``."""
+    """``I1``, ``I2`` …."""
     subject: str
     """The id of a job, or the name of a schedule, a key or a lock."""
     seen: str

@@ -173,6 +173,18 @@ class _MessageReports:
         job: Job = self._client.call(task.fence, "enqueue", name, payload, options)
         return job
 
+    def add_member(self, claim: Claim, name: str, payload: Any, options: Mapping[str, Any]) -> Job:
+        """In the worker, as ``enqueue``."""
+        if options.get("session") is not None or options.get("connection") is not None:
+            raise errors.InvalidOption("session and connection do not reach out of a process")
+        job: Job = self._client.call((claim.id, claim.attempt), "add_member", name, payload, dict(options))
+        return job
+
+    def add_members(self, claim: Claim, items: Sequence[Any]) -> list[Job]:
+        """In the worker, as ``enqueue``."""
+        jobs: list[Job] = self._client.call((claim.id, claim.attempt), "add_members", list(items))
+        return jobs
+
     def parents(self, claim: Claim) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self._client.call((claim.id, claim.attempt), "parents")
         return found

@@ -180,6 +180,11 @@ class ProcessRunner:
                 return context.parents
             case "known_steps" | "keep_step" | "ask_step":
                 return context.report_step(verb, *arguments)
+            case "add_member":
+                name, value, options = arguments
+                return context.batch.enqueue(name, value, **options)
+            case "add_members":
+                return context.batch.enqueue_many(*arguments)
             case "extend_lease":
                 return context.extend_lease(*arguments)
             case "enqueue":

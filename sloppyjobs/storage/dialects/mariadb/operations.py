@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Select
+from sqlalchemy import ColumnElement, Connection, Select
 
 from sloppyjobs.domain.model import Job, NewJob, Settlement
 from sloppyjobs.domain.states import Status
@@ -19,10 +19,12 @@ from sloppyjobs.storage.dialects.mariadb import statements
 from sloppyjobs.storage.dialects.mariadb.prepared import with_list
 from sloppyjobs.storage.dialects.mariadb.turns import SideBySideTurns
 from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.insert import Insert
-from sloppyjobs.storage.jobs.lanes import Lanes
+from sloppyjobs.storage.jobs.lanes import Head, Lane, Lanes, is_limited
 from sloppyjobs.storage.jobs.new_rows import NewRows
+from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.settlement_sql import as_json
 from sloppyjobs.storage.jobs.unanswered import Unanswered
@@ -32,6 +34,9 @@ from sloppyjobs.storage.ports.claims import Fence, Turns
 LONGEST = 2_000_000
 """Characters of payloads in one statement. Written as JSON and then as SQL a character takes up to eight bytes, and a
 server's default for a statement is 16 MiB."""
+
+WHOLE_HEADS = 1000
+"""Jobs of a lane that are read whole when they are locked."""
 
 ALIKE = 4
 """Successes of one owner, number and result that are worth statements of their own."""
@@ -95,17 +100,41 @@ class MariaDbSettle(Settle):
 class MariaDbLanes(Lanes):
     """Lanes whose heads are found, and locked, along the claim index whatever the statistics say."""
 
-    def heads_query(self) -> Select[Any]:
+    def heads(self, *columns: ColumnElement[Any]) -> Select[Any]:
         """With a hint."""
         jobs = self.tables.jobs
-        return super().heads_query().with_hint(jobs, f"FORCE INDEX (ix_{jobs.name}_claim)")
+        return super().heads(*columns).with_hint(jobs, f"FORCE INDEX (ix_{jobs.name}_claim)")
+
+    def heads_of(self, cursor: Any, lanes: Sequence[Lane], moment: Any, most: int) -> list[Head]:
+        """Of a single lane the rows are read as they are locked: InnoDB keeps others from them until we commit.
+
+        Of several lanes, or in search of jobs for which there is room, more would be read than is taken. A damaged row
+        has to be read by itself, so by its id.
+        """
+        if len(lanes) == 1 and most <= WHOLE_HEADS:
+            try:
+                return self._whole_heads(cursor, lanes[0], moment, most)
+            except Exception as error:
+                if not self.dialect.is_unreadable(error):
+                    raise
+        return super().heads_of(cursor, lanes, moment, most)
+
+    def _whole_heads(self, cursor: Any, lane: Lane, moment: Any, most: int) -> list[Head]:
+        jobs = self.tables.jobs
+        query = self.database.prepared(
+            "whole heads of lane", lambda: self.heads(*rows.columns(jobs, rows.CLAIM_FIELDS), jobs.c.followups)
+        )
+        found = query.rows(cursor, {"of_queue": lane[0], "of_name": lane[1], "now": moment, "most": most})
+        return [Head(row[0], is_limited(row[-1]), row[:-1]) for row in found]
 
 
 class MariaDbClaims(Claims):
     """Jobs are taken by primary key, and attempts and events inserted from the rows of the jobs themselves."""
 
-    def __init__(self, database: Database, _lanes: Lanes, settlement: Settle, unanswered: Unanswered) -> None:
-        super().__init__(database, MariaDbLanes(database), settlement, unanswered)
+    def __init__(
+        self, database: Database, _lanes: Lanes, settlement: Settle, unanswered: Unanswered, permits: Permits
+    ) -> None:
+        super().__init__(database, MariaDbLanes(database), settlement, unanswered, permits)
 
     def turns(self) -> Turns:
         """Side by side."""

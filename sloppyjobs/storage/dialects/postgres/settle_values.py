@@ -21,12 +21,18 @@ def is_success(settlement: Settlement) -> bool:
 
 
 def parts(settlements: Sequence[Settlement]) -> list[Sequence[Settlement]]:
-    """The successes and all others, as far as there are any."""
-    others = [one for one in settlements if one.decision.path != SUCCEEDED]
-    if not others:
+    """The successes and all others, those of batches apart, as far as there are any."""
+    if all(one.decision.path == SUCCEEDED and one.batch_id is None for one in settlements):
         return [settlements]
-    successes = [one for one in settlements if one.decision.path == SUCCEEDED]
-    return [successes, others] if successes else [others]
+    found: dict[tuple[bool, bool], list[Settlement]] = {}
+    for one in settlements:
+        found.setdefault((one.batch_id is not None, one.decision.path != SUCCEEDED), []).append(one)
+    return [found[kind] for kind in sorted(found)]
+
+
+def batches(settlements: Sequence[Settlement]) -> list[str]:
+    """The batches that the jobs belong to."""
+    return sorted({one.batch_id for one in settlements if one.batch_id is not None})
 
 
 def successes(ordered: Sequence[Settlement]) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 from sqlalchemy.dialects import postgresql
 
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.states import FINISHED
 from sloppyjobs.storage.dialects.postgres.arrays import array_of
+from sloppyjobs.storage.dialects.postgres.batch_statements import OVER_BATCHES, of_members
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS, JobColumn, Kind, New, inserted
@@ -44,6 +46,10 @@ class Statements(NamedTuple):
     after_copy: str
     settle_successes: str
     settle_others: str
+    settle_member_successes: str
+    """The same for jobs of batches."""
+    settle_member_others: str
+    over_batches: str
     promote: str
     claim: str
 
@@ -57,6 +63,12 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         "events": format_table(tables.events),
         "queues": format_table(tables.queues),
         "stats": format_table(tables.stats),
+        "permit": str(int(Followup.PERMIT)),
+        "no_claim": ", ".join("NULL" for _ in rows.CLAIM_FIELDS),
+        "batches": format_table(tables.batches),
+        "members": format_table(tables.batch_members),
+        "batch_counts": format_table(tables.batch_counts),
+        "finished": ", ".join(f"'{one.value}'" for one in sorted(FINISHED)),
         "claim_fields": ", ".join(rows.CLAIM_FIELDS),
         "j_claim_fields": ", ".join(f"j.{name}" for name in rows.CLAIM_FIELDS),
         "job_insert": ", ".join(JOB_INSERT),
@@ -76,7 +88,10 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         copy_events=copy_into(names["events"], CREATED_EVENT),
         after_copy=_AFTER_COPY.format(announce=announce_many, **names),
         settle_successes=_SETTLE_SUCCESSES.format(**names),
-        settle_others=_SETTLE_OTHERS.format(finished=", ".join(f"'{one.value}'" for one in sorted(FINISHED)), **names),
+        settle_others=_SETTLE_OTHERS.format(**names),
+        settle_member_successes=of_members(_SETTLE_SUCCESSES, successes=True).format(**names),
+        settle_member_others=of_members(_SETTLE_OTHERS, successes=False).format(**names),
+        over_batches=OVER_BATCHES.format(**names),
         promote=_PROMOTE.format(**names),
         claim=_CLAIM.format(**names),
     )
@@ -278,7 +293,7 @@ SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_ag
 """
 )
 
-# Jobs on which something hangs are left, and counted.
+# Jobs on which something hangs are left, and counted; a batch does not mind.
 _PROMOTE = (
     "WITH "
     + _CLOCK
@@ -290,17 +305,18 @@ due AS MATERIALIZED (
 ),
 queued AS (
   UPDATE {jobs} j SET status = 'queued', updated_at = clock.now
-  FROM due, clock WHERE j.id = ANY (ARRAY[due.id]) AND due.followups IS NULL
+  FROM due, clock WHERE j.id = ANY (ARRAY[due.id]) AND coalesce(due.followups, 4) = 4
   RETURNING j.id, due.status AS source
 ),
 history AS (
   INSERT INTO {events} (job_id, event_type, from_status, to_status, created_at)
   SELECT id, 'due', source, 'queued', clock.now FROM queued, clock
 )
-SELECT (SELECT count(*) FROM queued), (SELECT count(*) FROM due WHERE followups IS NOT NULL)
+SELECT (SELECT count(*) FROM queued), (SELECT count(*) FROM due WHERE followups <> 4)
 """
 )
 
+# Jobs that need permits are passed over; that there were some is told by a last row, which is empty.
 _CLAIM = (
     "WITH RECURSIVE "
     + _CLOCK
@@ -339,8 +355,8 @@ shares AS MATERIALIZED (
   SELECT queue, name, %(most)s FROM open WHERE (SELECT count(*) FROM open) = 1
 ),
 picked AS MATERIALIZED (
-  SELECT job.place FROM shares CROSS JOIN LATERAL (
-    SELECT j.ctid AS place FROM {jobs} j
+  SELECT job.place, job.limited FROM shares CROSS JOIN LATERAL (
+    SELECT j.ctid AS place, coalesce(j.followups & {permit}, 0) <> 0 AS limited FROM {jobs} j
     WHERE j.status = 'queued' AND j.queue = shares.queue AND j.name = shares.name
       AND j.run_at <= (SELECT now FROM clock)
     ORDER BY j.priority DESC, j.run_at, j.created_at LIMIT shares.share
@@ -352,7 +368,7 @@ claimed AS (
   SET status = 'processing', attempt_count = j.attempt_count + 1, locked_by = %(worker)s, updated_at = clock.now,
       locked_until = clock.now + make_interval(secs => %(lease)s::float8),
       progress_percent = NULL, progress_message = NULL, progress_fields = NULL
-  FROM clock WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked))
+  FROM clock WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked WHERE NOT limited))
   RETURNING {j_claim_fields}
 ),
 opened AS (
@@ -363,7 +379,10 @@ history AS (
   INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
   SELECT id, 'claimed', 'queued', 'processing', attempt_count, %(worker)s, updated_at FROM claimed
 )
-SELECT {claim_fields} FROM claimed ORDER BY priority DESC, run_at, created_at, id
+SELECT {claim_fields} FROM claimed
+UNION ALL
+SELECT {no_claim} FROM (SELECT FROM picked WHERE limited LIMIT 1) met
+ORDER BY priority DESC NULLS LAST, run_at, created_at, id
 """
 )
 

@@ -15,10 +15,12 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import settle_values, statements
 from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
+from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.claim import Claims
+from sloppyjobs.storage.jobs.claim import Claims, Taken
 from sloppyjobs.storage.jobs.damaged_rows import salvage_claims
 from sloppyjobs.storage.jobs.lanes import Lanes
+from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
@@ -38,11 +40,12 @@ class PostgresClaims(Claims):
         lanes: Lanes,
         settlement: Settle,
         unanswered: Unanswered,
+        permits: Permits,
         *,
         pool: AutocommitPool,
         sql: statements.Statements,
     ) -> None:
-        super().__init__(database, lanes, settlement, unanswered)
+        super().__init__(database, lanes, settlement, unanswered, permits)
         self._pool = pool
         self._sql = sql
         self.promotion = PostgresPromotion(self, sql.promote)
@@ -92,13 +95,15 @@ class PostgresClaims(Claims):
             if answers is None:
                 self.unanswered.add(settlements)
                 answers = self.database.retry(lambda: self.send(*self.settle_calls(settlements)).answers())
-            numbered = [answer.fetchone() for answer in answers]
+            parts = settle_values.parts(settlements)
+            numbered = [answer.fetchone() for answer in answers[: len(parts)]]
+            over = [batch_id for answer in answers[len(parts) :] for (batch_id,) in answer.fetchall()]
             # Mostly all of them, and then nobody needs to say which.
             if sum(number for number, _ in numbered) == len(settlements):
                 accepted = {s.job_id for s in settlements}
             else:
                 accepted = set()
-                for (number, ids), part in zip(numbered, settle_values.parts(settlements), strict=True):
+                for (number, ids), part in zip(numbered, parts, strict=True):
                     accepted.update([s.job_id for s in part] if number == len(part) else ids or ())
                 # Something hangs on these, or they are stale, or an earlier answer was lost.
                 if rest := [s for s in settlements if s.job_id not in accepted]:
@@ -107,6 +112,8 @@ class PostgresClaims(Claims):
             self.unanswered.add(settlements)
             raise
         self.unanswered.forget(settlements)
+        if over:
+            self.settlement.followups.members_ended(over)
         return accepted
 
     def claimed(self, sent: SentTransactions | None, request: ClaimRequest) -> Sequence[Claim]:
@@ -125,7 +132,11 @@ class PostgresClaims(Claims):
         self.unanswered.forget_claim(request)
         if isinstance(answer, list):
             return answer
-        return _Claims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
+        if not _met_limited(answer):
+            return _Claims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
+        # Of jobs that need permits the common way takes as many as there is room for, and parks the others.
+        plain = self.read_claims(request.worker_id, answer, rows=answer.rowcount - 1) if answer.rowcount > 1 else []
+        return self.claim_more(request, Taken(plain, again=True))
 
     def _answered(self, sent: SentTransactions | None) -> list[Any] | None:
         """The cursors with the answers; None where they were lost."""
@@ -141,6 +152,8 @@ class PostgresClaims(Claims):
     def settle_calls(self, settlements: Sequence[Settlement]) -> list[Call]:
         """The statements for this mixture of outcomes, and their values: one for successes, one for all others.
 
+        Jobs of batches have two of their own, and then the question which of the batches are over.
+
         Each is a transaction. In one for both, rows would be locked in id order twice, and not in id order as a
         whole: others who lock several rows, as commands and heartbeats do, could then wait for it in a ring. One
         statement for both costs each success a fifth more.
@@ -149,10 +162,16 @@ class PostgresClaims(Claims):
         calls = []
         for part in settle_values.parts(settlements):
             ordered = sorted(part, key=lambda s: s.job_id)
+            member = ordered[0].batch_id is not None
             if settle_values.is_success(ordered[0]):
-                calls.append((self._sql.settle_successes, settle_values.successes(ordered) | now))
+                statement = self._sql.settle_member_successes if member else self._sql.settle_successes
+                calls.append((statement, settle_values.successes(ordered) | now))
             else:
-                calls.append((self._sql.settle_others, settle_values.others(ordered) | now))
+                statement = self._sql.settle_member_others if member else self._sql.settle_others
+                calls.append((statement, settle_values.others(ordered) | now))
+        if batches := settle_values.batches(settlements):
+            # After the commits: of two workers that settle the last members, the later one sees none.
+            calls.append((self._sql.over_batches, {"batches": array_text(batches)}))
         return calls
 
     def claim_call(self, request: ClaimRequest) -> Call:
@@ -167,17 +186,20 @@ class PostgresClaims(Claims):
             "now": self.database.injected_now(),
         }
 
-    def read_claims(self, worker_id: str, answer: Any) -> list[Claim]:
-        """The claims in an answer that has some. A damaged row among them costs a second look, at all of them."""
+    def read_claims(self, worker_id: str, answer: Any, rows: int | None = None) -> list[Claim]:
+        """The claims in an answer that has some, or in its first ``rows``.
+
+        A damaged row among them costs a second look, at all of them.
+        """
         try:
-            return self.as_claims(worker_id, answer.fetchall())
+            return self.as_claims(worker_id, answer.fetchall()[:rows])
         except Exception as error:
             unreadable = error
             if not self.dialect.is_unreadable(error):
                 raise
         # The ids as they came, because no row of this answer can be had from the driver while one cannot.
         result = answer.pgresult
-        ids = [bytes(result.get_value(number, 0)).decode() for number in range(result.ntuples)]
+        ids = [bytes(result.get_value(number, 0)).decode() for number in range(rows or result.ntuples)]
         return self.database.read(
             lambda connection: salvage_claims(self.dialect, connection, ids, worker_id, unreadable)
         )
@@ -203,6 +225,12 @@ class PostgresPromotion(Promotion):
         [answer] = self.database.retry(lambda: self._claims.send((self._statement, values)).answers())
         promoted, left = answer.fetchone()
         return int(promoted) + (super().promote(limit) if left else 0)
+
+
+def _met_limited(answer: Any) -> bool:
+    """Whether the claim passed over jobs that need permits."""
+    result = answer.pgresult
+    return bool(result.ntuples) and result.get_value(result.ntuples - 1, 0) is None
 
 
 class SentTransactions:

@@ -1,0 +1,63 @@
+"""Settlement of jobs that belong to batches and have nothing else hanging on them: in the same statement, its rows.
+
+Derived from the statements for plain jobs, which are left as they are: what members need would cost every job.
+"""
+
+from __future__ import annotations
+
+from sloppyjobs.domain.followups import Followup
+
+_END = ")\nSELECT count(*), CASE"
+
+_SUCCEEDED = """),
+removed AS (
+  DELETE FROM {members} m USING settled
+  WHERE m.batch_id = settled.batch_id AND m.state = 0 AND m.job_id = ANY (ARRAY[settled.id])
+),
+tallied AS (
+  INSERT INTO {batch_counts} AS c (batch_id, queue, shard, total, succeeded, dead, cancelled, first_at, last_at)
+  SELECT batch_id, queue, %(shard)s, 0, count(*), 0, 0, clock.now, clock.now
+  FROM settled, clock GROUP BY clock.now, batch_id, queue ORDER BY batch_id, queue
+  ON CONFLICT (batch_id, queue, shard) DO UPDATE
+  SET succeeded = c.succeeded + excluded.succeeded, first_at = coalesce(c.first_at, excluded.first_at),
+      last_at = excluded.last_at
+)
+SELECT count(*), CASE"""
+
+_OTHERS = """),
+removed AS (
+  DELETE FROM {members} m USING settled
+  WHERE settled.target IN ({finished}) AND m.batch_id = settled.batch_id AND m.state = 0
+    AND m.job_id = ANY (ARRAY[settled.id])
+),
+died AS (
+  INSERT INTO {members} (batch_id, state, job_id) SELECT batch_id, 1, id FROM settled WHERE target = 'dead'
+),
+tallied AS (
+  INSERT INTO {batch_counts} AS c (batch_id, queue, shard, total, succeeded, dead, cancelled, first_at, last_at)
+  SELECT batch_id, queue, %(shard)s, 0, 0, count(*) FILTER (WHERE target = 'dead'),
+         count(*) FILTER (WHERE target <> 'dead'), clock.now, clock.now
+  FROM settled, clock WHERE target IN ({finished}) GROUP BY clock.now, batch_id, queue ORDER BY batch_id, queue
+  ON CONFLICT (batch_id, queue, shard) DO UPDATE
+  SET dead = c.dead + excluded.dead, cancelled = c.cancelled + excluded.cancelled,
+      first_at = coalesce(c.first_at, excluded.first_at), last_at = excluded.last_at
+)
+SELECT count(*), CASE"""
+
+OVER_BATCHES = """
+SELECT b.id FROM unnest(%(batches)s::text[]) AS given(id) CROSS JOIN LATERAL (
+  SELECT id FROM {batches} WHERE id = ANY (ARRAY[given.id]) AND status = 'running'
+) b
+-- From the end: members are claimed in the order of their ids, and rows that were removed are still in the way.
+WHERE (SELECT m.job_id FROM {members} m WHERE m.batch_id = b.id AND m.state = 0 ORDER BY m.job_id DESC LIMIT 1) IS NULL
+"""
+"""Which of these batches are sealed and have nothing outstanding."""
+
+
+def of_members(template: str, *, successes: bool) -> str:
+    """The statement for jobs of batches, as a template, from that for plain jobs."""
+    made = template.replace("j.followups IS NULL", f"j.followups = {int(Followup.BATCH)}")
+    made = made.replace("RETURNING j.id, j.queue", "RETURNING j.id, j.batch_id, j.queue")
+    made = made.replace(_END, _SUCCEEDED if successes else _OTHERS)
+    assert "batch_id" in made and "tallied" in made
+    return made

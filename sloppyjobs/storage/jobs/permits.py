@@ -1,0 +1,326 @@
+"""Permits: taken by a claim in its transaction, given back with the edge that ends the attempt.
+
+A permit is a row whose key is the resource, the partition and a slot below the limit, so that never more are held than
+the limit allows, whoever takes them at once and whether rows are locked or not. A claim that finds no permit for a job
+parks it: the job waits, out of the way of every claim, and has a row in the line of its partition. Who gives permits
+back releases the first of that line in the same transaction. Of two who miss each other there, one giving back and one
+parking, the sweep makes up.
+
+Rows of a line are written by those who hold the job. Jobs of a line are locked without waiting: whoever has locked one
+sees to it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import (
+    Connection,
+    Integer,
+    Select,
+    Text,
+    and_,
+    delete,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.types import TypeEngine
+
+from sloppyjobs.domain import limits
+from sloppyjobs.domain.followups import Followup
+from sloppyjobs.domain.limits import NO_PARTITION, Limit, Partition
+from sloppyjobs.domain.states import Status, WaitingFor
+from sloppyjobs.storage.conflicts import Conflict
+from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.jobs.followups import Edge, Followups
+from sloppyjobs.storage.jobs.lanes import Head
+from sloppyjobs.storage.jobs.permit_line import PermitLine
+from sloppyjobs.storage.jobs.transitions import Transitions
+from sloppyjobs.storage.ports.operators import Move, Step
+from sloppyjobs.storage.schema.instants import Instant
+
+TRIES = 5
+"""How often a claim looks for other slots when somebody was faster with one, before it begins anew."""
+
+_PERMIT: Mapping[str, TypeEngine[Any]] = {
+    "resource": Text(),
+    "partition_key": Text(),
+    "slot": Integer(),
+    "job_id": Text(),
+    "taken_at": Instant(),
+}
+
+
+class Admission(NamedTuple):
+    """What a claim may take, in its order, and how many jobs it parked."""
+
+    ids: list[str]
+    parked: int = 0
+
+
+class _Wanted(NamedTuple):
+    """A job that needs a permit."""
+
+    id: str
+    partition: Partition
+    place: int
+
+
+class _Held(NamedTuple):
+    """The permits of a partition that are taken."""
+
+    slots: set[int]
+    by_job: dict[str, int]
+
+
+class Permits:
+    """Who may start, and who waits for it."""
+
+    def __init__(self, database: Database, transitions: Transitions, line: PermitLine) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.tables = database.tables
+        self.transitions = transitions
+        self.line = line
+
+    def follow(self, followups: Followups) -> None:
+        """Give permits back when attempts end, and see to the line when jobs leave it or come to it."""
+        followups.add(Followup.PERMIT, self._moved)
+
+    # Claims
+
+    def admit(self, connection: Connection, heads: Sequence[Head], most: int, now: datetime) -> Admission:
+        """Which of these queued jobs, held by this transaction, may start: up to ``most``, in their order.
+
+        Those have their permits then, and jobs for which there are none wait.
+        """
+        wanted = self._wanted(connection, [head.id for head in heads if head.limited])
+        known = self.line.limits_of(connection, {one.partition[0] for one in wanted.values()})
+        bound = {id: one for id, one in wanted.items() if one.partition[0] in known}
+        if not bound:
+            return Admission([head.id for head in heads[:most]])
+        partitions = sorted({one.partition for one in bound.values()})
+        released = self.line.released_among(connection, list(bound))
+        first_places = self.line.first_places(connection, partitions)
+        full_at = self.line.full_at(connection, partitions)
+        for _ in range(TRIES):
+            held = self._held(connection, partitions)
+            choice = _Choice(known, held, full_at, first_places, released, now)
+            chosen = choice.choose(heads, bound, most)
+            if self._take(connection, choice, now):
+                break
+        else:
+            raise Conflict("others were faster with every permit")
+        self._take_tokens(connection, choice, full_at, now)
+        self.line.leave(connection, [id for id in chosen if id in released])
+        if choice.parked:
+            self._park(connection, choice.parked, now)
+            self.line.release(connection, [part for part in partitions if choice.refused[part]], now)
+        return Admission(chosen, len(choice.parked))
+
+    def _wanted(self, connection: Connection, ids: Sequence[str]) -> dict[str, _Wanted]:
+        query = self.database.prepared("limited jobs", self._limited_jobs)
+        found = query.rows(cursor_of(connection), {"ids": self.dialect.list_param(ids)}) if ids else []
+        return {
+            id: _Wanted(id, (resource, partition or NO_PARTITION), -priority)
+            for id, resource, partition, priority in found
+            if resource is not None
+        }
+
+    def _held(self, connection: Connection, partitions: Sequence[Partition]) -> dict[Partition, _Held]:
+        query = self.database.prepared("held permits", self._held_permits)
+        held = {partition: _Held(set(), {}) for partition in partitions}
+        for resource, partition, slot, job_id in query.rows(cursor_of(connection), {"given": as_json(partitions)}):
+            of_partition = held[resource, partition]
+            of_partition.slots.add(slot)
+            of_partition.by_job[job_id] = slot
+        return held
+
+    def _take(self, connection: Connection, choice: _Choice, now: datetime) -> bool:
+        """Write the rows of permits; False where somebody was faster with one of them.
+
+        In the order of their keys, so that two who take the same wait for each other in one direction.
+        """
+        moment = self.database.to_driver(now)
+        for (resource, partition, slot), job_id in sorted(choice.kept.items()):
+            # A permit that its job has left over from before: written to, so that whoever removes it sees that.
+            c = self.tables.permits.c
+            same = (c.resource == resource, c.partition_key == partition, c.slot == slot, c.job_id == job_id)
+            if connection.execute(update(self.tables.permits).where(*same).values(taken_at=now)).rowcount != 1:
+                return False
+        if not choice.taken:
+            return True
+        given = [(*key, job_id, moment) for key, job_id in sorted(choice.taken.items())]
+        self.dialect.ensure_begun(connection)
+        try:
+            with connection.begin_nested(), self.database.translating(connection):
+                self.database.prepared("take permits", self._take_permits).run(
+                    cursor_of(connection), {"given": as_json(given)}
+                )
+        except DBAPIError as error:
+            if not self.dialect.is_duplicate(error):
+                raise
+            return False
+        return True
+
+    def _take_tokens(
+        self, connection: Connection, choice: _Choice, full_at: Mapping[Partition, datetime], now: datetime
+    ) -> None:
+        for partition, number in sorted(choice.tokens_taken.items()):
+            limit, before = choice.limits[partition[0]], full_at.get(partition)
+            self.line.set_full_at(connection, partition, before, limits.after_taking(limit, before, now, number))
+
+    def _park(self, connection: Connection, ids: Sequence[str], now: datetime) -> None:
+        states = self.transitions.lock_states(connection, ids)
+        step = Step(Status.WAITING, "parked", waiting_for=WaitingFor.PERMIT)
+        moves: list[Move] = [(state, step) for state in states.values() if state.status is Status.QUEUED]
+        if moves:
+            self.transitions.write_moves(connection, moves, now, actor=None, message=None)
+
+    # Edges
+
+    def _moved(self, connection: Connection, edges: Sequence[Edge]) -> None:
+        now = self.database.now(connection)
+        ended = [edge.job_id for edge in edges if edge.source is Status.PROCESSING]
+        if ended:
+            self.give_back(connection, ended, now)
+        gone = [edge.job_id for edge in edges if _leaves_line(edge)]
+        if gone:
+            self.line.leave(connection, gone)
+        waits = [edge for edge in edges if edge.target is Status.WAITING]
+        if waits:
+            partitions = self.line.enter(connection, [edge.job_id for edge in waits])
+            if any(edge.source is Status.PAUSED for edge in waits):
+                self.line.release(connection, partitions, now)
+
+    def give_back(self, connection: Connection, job_ids: Sequence[str], now: datetime) -> int:
+        """Remove the permits of these jobs, and let as many of those go on that wait for one; how many it was."""
+        cursor, values = cursor_of(connection), {"ids": self.dialect.list_param(sorted(job_ids))}
+        freed = self.database.prepared("permits of jobs", self._permits_of_jobs).rows(cursor, values)
+        if not freed:
+            return 0
+        self.database.prepared("return permits", self._return_permits).run(cursor, values)
+        partitions = sorted({(resource, partition) for resource, partition in freed})
+        self.line.release(connection, partitions, now)
+        return len(freed)
+
+    # Statements
+
+    def _limited_jobs(self) -> Select[Any]:
+        c = self.tables.jobs.c
+        return select(c.id, c.resource, c.partition_key, c.priority).where(self.dialect.any_of(c.id, "ids"))
+
+    def _held_permits(self) -> Select[Any]:
+        c, given = self.tables.permits.c, self.line.given_partitions()
+        same = and_(self.dialect.same_key(c.resource, given.c.resource), c.partition_key == given.c.partition_key)
+        columns = (c.resource, c.partition_key, c.slot, c.job_id)
+        return select(*columns).select_from(given.join(self.tables.permits, same))
+
+    def _permits_of_jobs(self) -> Select[Any]:
+        c = self.tables.permits.c
+        return select(c.resource, c.partition_key).where(self.dialect.any_of(c.job_id, "ids"))
+
+    def _return_permits(self) -> Any:
+        return delete(self.tables.permits).where(self.dialect.any_of(self.tables.permits.c.job_id, "ids"))
+
+    def _take_permits(self) -> Any:
+        given = self.dialect.given_rows("given", _PERMIT)
+        return insert(self.tables.permits).from_select(list(_PERMIT), select(*(given.c[name] for name in _PERMIT)))
+
+
+class _Choice:
+    """Which jobs may start, with which slots; and which must wait."""
+
+    def __init__(
+        self,
+        known: Mapping[str, Limit],
+        held: Mapping[Partition, _Held],
+        full_at: Mapping[Partition, datetime],
+        first_places: Mapping[Partition, int],
+        released: set[str],
+        now: datetime,
+    ) -> None:
+        self.limits = known
+        self.taken: dict[tuple[str, str, int], str] = {}
+        self.kept: dict[tuple[str, str, int], str] = {}
+        self.tokens_taken: dict[Partition, int] = defaultdict(int)
+        self.parked: list[str] = []
+        self.refused: dict[Partition, bool] = defaultdict(bool)
+        self._held = held
+        self._first_places = first_places
+        self._released = released
+        self._free: dict[Partition, list[int] | None] = {}
+        self._tokens: dict[Partition, int | None] = {}
+        for partition, of_partition in held.items():
+            limit = known[partition[0]]
+            self._free[partition] = _free_slots(limit.concurrency, of_partition.slots)
+            self._tokens[partition] = limits.tokens(limit, full_at.get(partition), now)
+
+    def choose(self, heads: Sequence[Head], bound: Mapping[str, _Wanted], most: int) -> list[str]:
+        """The jobs that may start; whatever else has no permit is parked."""
+        chosen: list[str] = []
+        for head in heads:
+            one = bound.get(head.id)
+            if one is not None and not self._may_start(one):
+                self.parked.append(head.id)
+                self.refused[one.partition] = True
+            elif len(chosen) < most:
+                if one is not None:
+                    self._give(one)
+                chosen.append(head.id)
+        return chosen
+
+    def _may_start(self, one: _Wanted) -> bool:
+        partition = one.partition
+        if self.refused[partition]:
+            return False
+        first = self._first_places.get(partition)
+        if first is not None and first <= one.place and one.id not in self._released:
+            # Others wait already, and come first.
+            return False
+        free, tokens = self._free[partition], self._tokens[partition]
+        has_slot = free is None or bool(free) or one.id in self._held[partition].by_job
+        return has_slot and (tokens is None or tokens > 0)
+
+    def _give(self, one: _Wanted) -> None:
+        partition = one.partition
+        tokens = self._tokens[partition]
+        if tokens is not None:
+            self._tokens[partition] = tokens - 1
+            self.tokens_taken[partition] += 1
+        free, left_over = self._free[partition], self._held[partition].by_job.get(one.id)
+        if left_over is not None:
+            self.kept[*partition, left_over] = one.id
+        elif free is not None:
+            self.taken[*partition, free.pop()] = one.id
+
+
+def _free_slots(concurrency: int | None, taken: set[int]) -> list[int] | None:
+    """In any order: claims that take the lowest ones would all take the same."""
+    if concurrency is None:
+        return None
+    free = [slot for slot in range(concurrency) if slot not in taken]
+    # Of a lowered limit, slots above it are held still.
+    free = free[: max(0, concurrency - len(taken))]
+    random.shuffle(free)
+    return free
+
+
+def _leaves_line(edge: Edge) -> bool:
+    """Whether a job that may stand in a line does so no more."""
+    if edge.source not in (Status.WAITING, Status.QUEUED, Status.PAUSED):
+        return False
+    return edge.target not in (Status.WAITING, Status.QUEUED)
+
+
+def as_json(rows: Iterable[Sequence[Any]]) -> str:
+    """The rows as the single value that statements take as ``given``."""
+    return msgspec.json.encode([tuple(row) for row in rows]).decode()

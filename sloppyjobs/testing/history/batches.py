@@ -1,0 +1,108 @@
+"""Batches: their numbers are those of their jobs, each callback is there once and when due, and they end (I14)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from sloppyjobs.domain.batches import ENDED, BatchStatus, decode_callbacks
+from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.storage.ports.records import BatchRecord, EventRecord, JobRecord
+from sloppyjobs.testing.history.evidence import Evidence, Tables
+from sloppyjobs.testing.history.violations import Finding
+
+
+def is_over(batch: BatchRecord) -> bool:
+    """Whether the batch should have ended."""
+    return batch.status == BatchStatus.RUNNING and batch.action is None and not batch.outstanding_ids
+
+
+def batches_count_their_jobs(evidence: Evidence) -> Iterator[Finding]:
+    """I14: a batch's numbers are those of its jobs, its callbacks are written once and when due, and it ends."""
+    tables = evidence.tables
+    members: dict[str, list[JobRecord]] = {batch.id: [] for batch in tables.batches}
+    for job in tables.known():
+        if job.batch_id in members:
+            members[job.batch_id].append(job)
+    for batch in tables.batches:
+        own = members[batch.id]
+        # Of what was purged nothing is known.
+        if len(own) == batch.total:
+            yield from _numbers(batch, own, tables.events)
+        elif len(own) > batch.total:
+            yield Finding(batch.id, f"has {len(own)} jobs, and {batch.total} were counted")
+        yield from _rows(batch, own)
+        yield from _end(batch, evidence)
+        yield from _callbacks(batch, tables)
+
+
+def _numbers(
+    batch: BatchRecord, members: Sequence[JobRecord], events: Mapping[str, Sequence[EventRecord]]
+) -> Iterator[Finding]:
+    ends = Counter(_ended_as(job, events.get(job.id, ())) for job in members)
+    for name in ("succeeded", "dead", "cancelled"):
+        if ends[name] != getattr(batch, name):
+            yield Finding(batch.id, f"{getattr(batch, name)} {name} were counted, and it is {ends[name]}")
+
+
+def _ended_as(job: JobRecord, events: Sequence[EventRecord]) -> str | None:
+    """How the job ended; a deleted one, how it had ended before."""
+    if job.status not in FINISHED:
+        return None
+    ends = [event for event in events if event.to_status in FINISHED]
+    last = next((event.to_status for event in reversed(ends) if event.to_status != Status.DELETED), None)
+    if job.status != Status.DELETED:
+        return job.status
+    came_from = next((event.from_status for event in reversed(ends) if event.to_status == Status.DELETED), None)
+    return last if came_from in FINISHED else Status.CANCELLED.value
+
+
+def _rows(batch: BatchRecord, members: Sequence[JobRecord]) -> Iterator[Finding]:
+    live = {job.id for job in members if job.status not in FINISHED}
+    dead = {job.id for job in members if job.status == Status.DEAD}
+    for what, rows, jobs in (("outstanding", batch.outstanding_ids, live), ("dead", batch.dead_ids, dead)):
+        for job_id in sorted(set(rows) ^ jobs):
+            seen = "has" if job_id in rows else "has not"
+            yield Finding(batch.id, f"job {job_id} {seen} a row as {what}, and it is otherwise")
+
+
+def _end(batch: BatchRecord, evidence: Evidence) -> Iterator[Finding]:
+    if batch.status in ENDED and batch.outstanding_ids:
+        yield Finding(batch.id, f"is {batch.status}, and {len(batch.outstanding_ids)} jobs have not ended")
+    if evidence.now is not None and is_over(batch):
+        yield Finding(batch.id, "is sealed, and none of its jobs is left, but it has not ended")
+    if batch.status in ENDED and batch.sealed_at is None:
+        yield Finding(batch.id, f"is {batch.status}, and was not sealed")
+
+
+def _callbacks(batch: BatchRecord, tables: Tables) -> Iterator[Finding]:
+    for kind, callback in decode_callbacks(batch.callbacks).items():
+        called = tables.has(callback.id)
+        due = _is_due(batch, kind)
+        if called and not due:
+            yield Finding(batch.id, f"its callback on_{kind} was called, and is not due")
+        if due and not called:
+            yield Finding(batch.id, f"its callback on_{kind} is due, and was not called")
+        twins = [
+            job.id
+            for job in tables.known()
+            if (job.correlation_id, job.name, job.payload)
+            == (callback.terms.correlation_id, callback.terms.name, callback.payload)
+            and job.batch_id is None
+        ]
+        if len(twins) > _expected(batch, callback.id, twins):
+            yield Finding(batch.id, f"its callback on_{kind} was called {len(twins)} times")
+
+
+def _is_due(batch: BatchRecord, kind: str) -> bool:
+    if kind == "success":
+        return batch.succeeded_at is not None
+    if kind == "failure":
+        return batch.first_status not in (None, BatchStatus.SUCCEEDED.value)
+    return batch.first_ended_at is not None
+
+
+def _expected(batch: BatchRecord, job_id: str, twins: Sequence[str]) -> int:
+    """How many jobs like this callback there may be: others of the batch may be like it."""
+    callbacks = {one.id for one in decode_callbacks(batch.callbacks).values()}
+    return len([one for one in twins if one in callbacks]) if job_id in twins else 0

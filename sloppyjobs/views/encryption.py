@@ -1,0 +1,40 @@
+"""What is shown of encryption at rest. Ids of keys, never a key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+CLEAR = "clear"
+"""Where a key's id would be, of a text that is not encrypted."""
+
+
+class EncryptionView(msgspec.Struct, frozen=True, kw_only=True):
+    """Which keys are here, and which the stored texts need; counted among the oldest and latest rows."""
+
+    on: bool
+    keys: tuple[str, ...]
+    """The ids of the keys that are here; the first one writes."""
+    needed: Mapping[str, int]
+    """How many texts need which key."""
+    outdated: int
+    """Texts under a key that is not the first: ``rekey`` encrypts them anew."""
+    in_the_clear: int
+    missing: tuple[str, ...]
+    """Keys that texts need and that are not here."""
+    examined: int
+    """Rows that were looked at."""
+
+
+class RekeyStep(msgspec.Struct, frozen=True):
+    """What a step of ``rekey`` did."""
+
+    examined: int
+    rewritten: int
+    changed: int
+    """Rows that somebody else wrote meanwhile, and that were left as they are."""
+    unreadable: int
+    """Rows that cannot be decrypted: their key is not here, or they were changed."""
+    cursor: str | None
+    """Where to go on; None at the end."""

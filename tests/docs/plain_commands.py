@@ -1,0 +1,32 @@
+"""Commands of pages that need no shell: a program of this Python, and its arguments. They start fast."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+IMPORTS_ITSELF = {"pytest"}
+"""Programs that change what they import."""
+
+_QUOTED = re.compile(r"'[^']*'")
+_FOR_A_SHELL = re.compile(r"[][\\$`|&;<>(){}*?~#!\n]|^\w+=")
+
+
+def plain_command(text: str, environment: Mapping[str, str]) -> list[str] | None:
+    """The interpreter, and what it is given; None where a shell has something to do, or another program."""
+    if _FOR_A_SHELL.search(_QUOTED.sub("", text)):
+        return None
+    name, *arguments = shlex.split(text)
+    program = shutil.which(name, path=environment["PATH"])
+    if program is None or Path(program).parent != Path(sys.executable).parent or IMPORTS_ITSELF & {name, *arguments}:
+        return None
+    if os.path.samefile(program, sys.executable):  # noqa: PTH121
+        return [sys.executable, *arguments] if arguments else None
+    with Path(program).open("rb") as file:
+        ours = file.readline().strip() == f"#!{sys.executable}".encode()
+    return [sys.executable, program, *arguments] if ours else None
