@@ -29,6 +29,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "sloppyjobs.enqueue.defining",
         "sloppyjobs.enqueue.asynchronous",
         "sloppyjobs.enqueue.signalling",
+        "sloppyjobs.enqueue.batches",
         "sloppyjobs.enqueue.bulk_terms",
         "sloppyjobs.enqueue.typed_payloads",
         "sloppyjobs.enqueue.option_rules",
