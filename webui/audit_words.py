@@ -46,6 +46,8 @@ ACTIONS: Mapping[str, Words] = {
     "pause_recurring": Words("pause", "Paused a schedule", "Paused the schedule"),
     "resume_recurring": Words("play", "Resumed a schedule", "Resumed the schedule"),
     "delete_recurring": Words("deleted", "Deleted a schedule", "Deleted the schedule"),
+    "cancel_workflow": Words("cancelled", "Cancelled workflows", "Cancelled"),
+    "retry_workflow": Words("retrying", "Retried workflows", "Retried the dead jobs of"),
     "seal_batch": Words("locks", "Sealed a batch", "Sealed the batch"),
     "cancel_batch": Words("cancelled", "Cancelled a batch", "Cancelled the batch"),
     "retry_batch": Words("retrying", "Retried the dead of a batch", "Retried the dead jobs of the batch"),
@@ -107,6 +109,8 @@ def _unknown(action: str) -> Words:
 def _target(entry: AuditEntry, detail: dict[str, Any], link: Link) -> Markup:
     if entry.action == "restore":
         return Markup("the archived job {}").format(link("archived", entry.target))
+    if entry.target_type == "workflow":
+        return Markup("the workflow {}").format(link("workflow", entry.target))
     if entry.target_type == "job":
         return Markup("the job {}").format(link("job", entry.target))
     if entry.target_type == "cause" and "name" in detail:

@@ -29,6 +29,7 @@ from webui.views import (
     recurring,
     signalling,
     signing_out,
+    workflows,
 )
 
 ROUTES: tuple[Route, ...] = (
@@ -44,6 +45,7 @@ ROUTES: tuple[Route, ...] = (
     *queues.ROUTES,
     *recurring.ROUTES,
     *activity.ROUTES,
+    *workflows.ROUTES,
     *archive.ROUTES,
     *batches.ROUTES,
     *frame.ROUTES,

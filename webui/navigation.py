@@ -15,7 +15,12 @@ class Entry(NamedTuple):
 
 GROUPS: tuple[tuple[Entry, ...], ...] = (
     (Entry("overview", "Overview", "o"), Entry("jobs", "Jobs", "j"), Entry("dead", "Dead", "d")),
-    (Entry("queues", "Queues", "q"), Entry("recurring", "Recurring", "r"), Entry("batches", "Batches", "b")),
+    (
+        Entry("queues", "Queues", "q"),
+        Entry("recurring", "Recurring", "r"),
+        Entry("workflows", "Workflows", "f"),
+        Entry("batches", "Batches", "b"),
+    ),
     (Entry("workers", "Workers", "w"), Entry("locks", "Locks", "l")),
     (Entry("archive", "Archive", "v"), Entry("audit", "Audit", "a")),
 )

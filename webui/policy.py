@@ -28,7 +28,10 @@ _BROWSER = "_sloppyjobs_browser"
 """Where the session keeps the name of a browser that has signed in."""
 
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
-VIEWS = ("overview", "job", "dead", "queue", "recurring", "batch", "worker", "lock", "audit", "archive", "metrics")
+VIEWS = (
+    *("overview", "job", "dead", "queue", "recurring", "workflow", "batch"),
+    *("worker", "lock", "audit", "archive", "metrics"),
+)
 ACTIONS = (
     *(f"{page}.view" for page in VIEWS),
     *(f"job.{command}" for command in COMMANDS),
@@ -41,6 +44,8 @@ ACTIONS = (
     "recurring.resume",
     "recurring.trigger",
     "recurring.delete",
+    "workflow.cancel",
+    "workflow.retry",
     "archive.restore",
     "batch.seal",
     "batch.cancel",

@@ -28,6 +28,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "sloppyjobs.enqueue.request",
         "sloppyjobs.enqueue.defining",
         "sloppyjobs.enqueue.asynchronous",
+        "sloppyjobs.enqueue.batches",
         "sloppyjobs.enqueue.signalling",
         "sloppyjobs.enqueue.batches",
         "sloppyjobs.enqueue.bulk_terms",

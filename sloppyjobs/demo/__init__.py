@@ -20,6 +20,7 @@ from sqlalchemy import URL, Engine
 from sloppyjobs.demo import refunds
 from sloppyjobs.demo.archived import fill_archive
 from sloppyjobs.demo.batches import fill_batches, start_batch
+from sloppyjobs.demo.flows import fill_workflows
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.enqueue.option_types import EnqueueOptions
 from sloppyjobs.jobs import Jobs
@@ -210,6 +211,7 @@ def fill(
     clock = FakeClock(jobs.storage.clock.now() - timedelta(hours=HOURS))
     past = create_jobs(from_url(jobs.storage.engine, clock=clock))
     fill_archive(past, clock)
+    fill_workflows(past, clock)
     fill_batches(past, clock)
     worker = past.create_worker(recurring=False, maintenance=False)
     source = samples(chance, slow=False)

@@ -47,6 +47,7 @@ PATHS = (
     "/locks",
     "/audit",
     "/archive",
+    "/workflows",
     "/batches",
 )
 QUEUES = tuple(f"q{n}" for n in range(20))

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sloppyjobs import Jobs, Retry, storage
+from sloppyjobs import Jobs, Result, Retry, storage
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage import FakeClock
 from sloppyjobs.storage.ports.operators import Command
@@ -23,6 +23,10 @@ class SmtpTimeout(Exception):
 
 class TemplateError(Exception):
     """A template that asks for what is not there."""
+
+
+class WarehouseTimeout(Exception):
+    """A warehouse that does not answer."""
 
 
 class Mailer:
@@ -122,6 +126,29 @@ def play(jobs: Jobs, *, many: int = 1) -> Mailer:
     batches(jobs)
     archive(jobs)
     return mailer
+
+
+def workflow(jobs: Jobs) -> str:
+    """A graph that a dead job holds up, a wide one, and one that went well; the id of the first."""
+    for name in ("extract-orders", "transform", "merge", "load-warehouse", "page-on-call"):
+        jobs.declare(name, queue="warehouse", retry=Retry(max_attempts=1))
+    ids = []
+    for number, parts in enumerate((3, 8, 230)):
+        with jobs.workflow(("short", "warehouse-refresh", "wide")[number], correlation_id=f"wh-{number}",
+                           metadata={"region": "eu", "password": SECRET}) as flow:  # fmt: skip
+            first = flow.add("extract-orders", {"password": SECRET})
+            middle = [flow.add("transform", part, after=first) for part in range(parts)]
+            merge = flow.add("merge", after=middle)
+            flow.add("load-warehouse", after=merge, when=Result("/rows", ">", 0))
+            flow.add("page-on-call", after=middle, on="failure", any=True)
+        ids.append(flow.id)
+        while number < 2 and (claims := jobs.claim("app-1:4130", queues=("warehouse",), limit=10)):
+            for place, claim in enumerate(claims):
+                if number == 1 and claim.job.name == "transform" and place == 4:
+                    jobs.fail(claim, WarehouseTimeout(f"no answer; password={SECRET}"))
+                else:
+                    jobs.complete(claim, {"rows": 3})
+    return ids[1]
 
 
 def batches(jobs: Jobs) -> None:

@@ -22,6 +22,8 @@ PAGES = {
     "queue-paused": "/queues/search",
     "recurring": "/recurring",
     "schedule": "/recurring/nightly-rollup",
+    "workflows": "/workflows",
+    "workflow": "/workflows/{workflow}",
     "workers": "/workers",
     "locks": "/locks",
     "audit": "/audit",

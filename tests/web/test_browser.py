@@ -22,6 +22,7 @@ from sloppyjobs.admin import Admin
 
 PAGES = ("/", "/jobs", "/jobs?status=dead", "/jobs/{dead}", "/jobs/{running}", "/dead", "/queues", "/queues/emails",
          "/recurring", "/recurring/nightly-rollup", "/workers", "/locks", "/audit", "/archive", "/archive/{archived}",
+         "/workflows/{workflow}", "/workflows", "/workflows/{workflow}/cancel", "/workflows?name=none",
          "/batches", "/batches/{batch}", "/batches/{batch}/cancel", "/batches?status=running",
          "/archive/{archived}/restore", "/archive?key=none", "/jobs/{dead}/delete", "/dead/retry?cause=1",
          "/dead/{cause}", "/find?q=e", "/nope", "/jobs?name=nobody")  # fmt: skip
@@ -260,7 +261,7 @@ def test_long_names_do_not_make_a_page_wider(browser: Browser, site: Site, width
     for path in ("/", "/?range=7d", "/jobs", "/jobs?name={name}&queue={queue}&correlation_id={key}", "/jobs/{dead}",
                  "/jobs/{dead}/delete", "/dead", "/dead/{cause}", "/find?q=a-very", "/queues", "/queues/{queue}",
                  "/recurring", "/recurring/{schedule}",
-                 "/workers", "/locks", "/audit", "/archive", "/batches"):  # fmt: skip
+                 "/workers", "/locks", "/audit", "/archive", "/batches", "/workflows"):  # fmt: skip
         page.goto(site.url(path.format(**names)))
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
     context.close()

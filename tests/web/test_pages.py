@@ -36,6 +36,7 @@ PAGES = (
     "/locks",
     "/audit",
     "/archive",
+    "/workflows",
     "/batches",
 )
 

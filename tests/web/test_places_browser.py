@@ -23,6 +23,7 @@ PATHS = (
     "/recurring/nightly-rollup",
     "/locks",
     "/archive",
+    "/workflows",
     "/batches",
 )
 

@@ -7,12 +7,13 @@ from flask import Response, url_for
 from webui.api import commands, openapi, reads
 from webui.api.answers import answer
 from webui.policy import COMMANDS
-from webui.routes import ANY, SIGNED_IN, Route
+from webui.routes import ANY, SIGNED_IN, Route, View
 from webui.ui import Ui
 from webui.views.frame import nowhere
 
 _JOB = "any(" + ", ".join(COMMANDS) + ")"
 _QUEUE = "any(pause, resume)"
+_WORKFLOW = "any(cancel, retry)"
 _BATCH = "any(seal, cancel, retry)"
 _SCHEDULE = "any(pause, resume, trigger, delete)"
 
@@ -29,6 +30,12 @@ def _read(rule: str, endpoint: str, view: object, action: str) -> Route:
 
 def _write(rule: str, endpoint: str, view: object, action: str) -> Route:
     return Route(f"/api/v1{rule}", f"api_{endpoint}", view, action, "POST", api=True)  # type: ignore[arg-type]
+
+
+def _of_workflow(what: str, view: View) -> Route:
+    """What names the jobs of a workflow."""
+    rule, endpoint = f"/api/v1/workflows/<path:id>/{what}", f"api_workflow_{what}"
+    return Route(rule, endpoint, view, "workflow.view", api=True, also=("job.view",))
 
 
 ROUTES = (
@@ -54,6 +61,11 @@ ROUTES = (
     _read("/recurring", "recurring", reads.list_recurring, "recurring.view"),
     _read("/recurring/<path:name>", "schedule", reads.get_recurring, "recurring.view"),
     _write(f"/recurring/<path:name>/<{_SCHEDULE}:command>", "schedule_act", commands.recurring, "recurring.{command}"),
+    _read("/workflows", "workflows", reads.list_workflows, "workflow.view"),
+    _read("/workflows/<path:id>", "workflow", reads.get_workflow, "workflow.view"),
+    _of_workflow("jobs", reads.workflow_jobs),
+    _of_workflow("graph", reads.workflow_graph),
+    _write(f"/workflows/<path:id>/<{_WORKFLOW}:command>", "workflow_act", commands.workflow, "workflow.{command}"),
     _read("/archive", "archive", reads.search_archive, "archive.view"),
     _read("/archive/<path:id>", "archived", reads.get_archived, "archive.view"),
     _write("/archive/<path:id>/restore", "restore", commands.restore, "archive.restore"),

@@ -109,6 +109,14 @@ def queue(ui: Ui, name: str, command: str) -> Response:
     return answer(ui.admin.resume_queue(name, **_by(given)))
 
 
+def workflow(ui: Ui, id: str, command: str) -> Response:
+    """Cancel every job of a workflow that has not ended, or retry its dead ones; a tally."""
+    method: Any = getattr(ui.admin, f"{command}_workflow")
+    done = method(id, scope=visit().scope, **_by(body()))
+    ui.snapshots.clear()
+    return answer(hidden_details.bulk(done))
+
+
 def recurring(ui: Ui, name: str, command: str) -> Response:
     """Pause, resume, trigger or delete a schedule."""
     if visit().scope is not None:

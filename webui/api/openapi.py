@@ -31,9 +31,12 @@ from sloppyjobs.views import (
     Stats,
     StepView,
     WorkerView,
+    WorkflowGraphView,
+    WorkflowJobView,
+    WorkflowView,
 )
 from webui.api.commands import SignalAnswer
-from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, BATCH_OPTIONS, LIST_OPTIONS
+from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, BATCH_OPTIONS, LIST_OPTIONS, WORKFLOW_OPTIONS
 from webui.policy import COMMANDS
 from webui.routes import Route
 
@@ -52,6 +55,11 @@ _ANSWERS: Mapping[str, Any] = {
     "api_queue": QueueView,
     "api_recurring": Page[Recurring],
     "api_schedule": Recurring,
+    "api_workflows": Page[WorkflowView],
+    "api_workflow": WorkflowView,
+    "api_workflow_jobs": Page[WorkflowJobView],
+    "api_workflow_graph": WorkflowGraphView,
+    "api_workflow_act": BulkResult,
     "api_archive": Page[ArchivedRow],
     "api_archived": ArchivedView,
     "api_restore": JobView,
@@ -74,6 +82,8 @@ _QUERY: Mapping[str, Sequence[str]] = {
     "api_dead": ("limit",),
     "api_audit": (*AUDIT_OPTIONS, "cursor", "page_size"),
     "api_archive": (*ARCHIVE_OPTIONS, "cursor", "page_size"),
+    "api_workflows": ("status", *WORKFLOW_OPTIONS, "cursor", "page_size"),
+    "api_workflow_jobs": ("status", "cursor", "page_size"),
     "api_batches": (*BATCH_OPTIONS, "cursor", "page_size"),
     "api_stats": ("minutes", "queue", "name"),
     **dict.fromkeys(
@@ -106,6 +116,7 @@ _COMMANDS: Mapping[str, Sequence[str]] = {
     "api_job_act": COMMANDS,
     "api_bulk": COMMANDS,
     "api_queue_act": ("pause", "resume"),
+    "api_workflow_act": ("cancel", "retry"),
     "api_batch_act": ("seal", "cancel", "retry"),
     "api_schedule_act": ("pause", "resume", "trigger", "delete"),
 }

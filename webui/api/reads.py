@@ -33,6 +33,7 @@ LIST_OPTIONS = (
 )
 BATCH_OPTIONS = ("status", "name")
 ARCHIVE_OPTIONS = ("id", "key", "business_key", "idempotency_key", "name", "queue", "created_from", "created_to")
+WORKFLOW_OPTIONS = ("name", "correlation_id", "created_from", "created_to")
 _PAGING = ("cursor", "page_size")
 
 
@@ -130,6 +131,29 @@ def get_recurring(ui: Ui, name: str) -> Response:
     if not visit().sees(found.queue):
         raise errors.UnknownSchedule(name)
     return answer(hidden_details.schedule(found))
+
+
+def list_workflows(ui: Ui) -> Response:
+    """Workflows, newest first."""
+    given = _options(WORKFLOW_OPTIONS, "status")
+    status = request.args.getlist("status") or None
+    return answer(ui.admin.list_workflows(status, **given, **paging(), scope=visit().scope))
+
+
+def get_workflow(ui: Ui, id: str) -> Response:
+    """One workflow: how it stands, and how many of its jobs have which status."""
+    return answer(ui.admin.get_workflow(id, scope=visit().scope))
+
+
+def workflow_jobs(ui: Ui, id: str) -> Response:
+    """Its jobs in the order in which they were added, each with what it waits for."""
+    status = request.args.get("status") or None
+    return answer(ui.admin.workflow_jobs(id, status, **paging(), scope=visit().scope))
+
+
+def workflow_graph(ui: Ui, id: str) -> Response:
+    """Its first 2,000 jobs, and what leads to what."""
+    return answer(ui.admin.workflow_graph(id, scope=visit().scope))
 
 
 def search_archive(ui: Ui) -> Response:

@@ -36,6 +36,7 @@ PAGES = {
     "dead": "Dead",
     "queues": "Queues",
     "recurring": "Recurring",
+    "workflows": "Workflows",
     "batches": "Batches",
     "workers": "Workers",
     "locks": "Locks",
