@@ -14,6 +14,7 @@ from webui.routes import Route
 from webui.ui import JobsLike, Ui
 from webui.views import (
     activity,
+    alerts,
     archive,
     batches,
     bulk,
@@ -23,6 +24,7 @@ from webui.views import (
     frame,
     job,
     jobs,
+    limits,
     overview,
     patching,
     queues,
@@ -47,6 +49,8 @@ ROUTES: tuple[Route, ...] = (
     *activity.ROUTES,
     *workflows.ROUTES,
     *archive.ROUTES,
+    *alerts.ROUTES,
+    *limits.ROUTES,
     *batches.ROUTES,
     *frame.ROUTES,
     *metrics.ROUTES,

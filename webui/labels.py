@@ -49,6 +49,8 @@ REASON_ICONS: Mapping[str, str] = {
     "no_handler": "warn",
     "payload_newer": "warn",
     "jobs_ahead": "queued",
+    "permit": "waiting",
+    "not_limited": "queued",
     "attempts": "retrying",
     "next": "right",
 }

@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sloppyjobs.domain.batches import MemberState, Tally
 from sloppyjobs.domain.states import Status
+from sloppyjobs.storage.ports.alerts import AlertRecord
 from sloppyjobs.storage.ports.inspection import RowRefused
 from sloppyjobs.storage.ports.records import (
     ArchiveRecord,
@@ -121,6 +122,11 @@ class SqlInspection:
         with self._storage.engine.connect() as connection:
             found = connection.execute(select(*columns).order_by(table.c.id)).all()
         return [ArchiveRecord(JobRecord(*row[:-2]), *row[-2:]) for row in found]
+
+    def alerts(self) -> list[AlertRecord]:
+        """Every alert, by rule, cause and window."""
+        table = self._tables.alerts
+        return self._read(AlertRecord, table, table.c.rule, table.c.cause, table.c.window_start)
 
     def counts(self) -> dict[str, int]:
         """How many rows each table has."""

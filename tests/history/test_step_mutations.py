@@ -59,7 +59,7 @@ def test_steps_that_are_forgotten(
     monkeypatch.setattr(type(stepped.storage.steps), "known", lambda *_: [])
     monkeypatch.setattr(type(stepped.storage.steps), "keep", lambda *_: True)
     drain(stepped)
-    assert broken(stepped, log) == {"I13"}
+    assert broken(stepped, log) == {"I17"}
 
 
 def test_a_step_that_is_acknowledged_and_not_written(
@@ -68,7 +68,7 @@ def test_a_step_that_is_acknowledged_and_not_written(
     timed_client.enqueue("stepped")
     monkeypatch.setattr(type(stepped.storage.steps), "keep", lambda *_: True)
     stepped.create_worker().run_once()
-    assert broken(stepped, log) == {"I13"}
+    assert broken(stepped, log) == {"I17"}
 
 
 def test_a_fence_of_steps_that_is_dropped(
@@ -82,7 +82,7 @@ def test_a_fence_of_steps_that_is_dropped(
     steps: Any = timed_jobs.storage.steps
     monkeypatch.setattr(steps, "_fenced", lambda _worker, _fence, work: steps.database.write(lambda c: work(c, False)))
     assert steps.keep("w1", (zombie.id, 1), "charge", "1", 0.1, 1)
-    assert broken(timed_jobs, log) == {"I13"}
+    assert broken(timed_jobs, log) == {"I17"}
 
 
 def test_a_signal_that_is_lost_between_the_look_and_the_settlement(
@@ -95,7 +95,7 @@ def test_a_signal_that_is_lost_between_the_look_and_the_settlement(
     suspended: Any = timed_jobs.storage.suspended  # type: ignore[attr-defined]
     monkeypatch.setattr(suspended, "release", lambda *_: 0)
     timed_jobs.storage.settle([decided(claim, Suspended(0.0, "waits"))])
-    assert broken(timed_jobs, log) == {"I13"}
+    assert broken(timed_jobs, log) == {"I17"}
 
 
 def test_a_sleep_that_nobody_ends(
@@ -107,11 +107,11 @@ def test_a_sleep_that_nobody_ends(
     jobs_clock.advance(3600)
     drain(stepped)
     assert broken(stepped, log) == set()
-    assert broken(stepped, log, within=0) == {"I2", "I13"}
+    assert broken(stepped, log, within=0) == {"I2", "I17"}
 
 
 def test_a_job_that_waits_for_nothing(stepped: Jobs, timed_client: Client, log: Log) -> None:
     job = timed_client.enqueue("stepped")
     drain(stepped)
     stepped.storage.inspection.set_step(job.id, "cool-down", state="done", wake_at=None)
-    assert broken(stepped, log) == {"I13"}
+    assert broken(stepped, log) == {"I17"}

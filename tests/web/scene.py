@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from sloppyjobs import Jobs, Result, Retry, storage
+from sloppyjobs.alerting.evaluation import evaluate
 from sloppyjobs.domain.states import Status
+from sloppyjobs.internals import internals
 from sloppyjobs.storage import FakeClock
 from sloppyjobs.storage.ports.operators import Command
 
@@ -125,6 +127,8 @@ def play(jobs: Jobs, *, many: int = 1) -> Mailer:
     _schedules(jobs)
     batches(jobs)
     archive(jobs)
+    alerts(jobs)
+    jobs.limit("payments-api", concurrency=5, rate=100, per=60)
     return mailer
 
 
@@ -194,6 +198,25 @@ def archive(jobs: Jobs) -> None:
         past.storage.retention.soft_delete(status, clock.now(), 100, Command("cleanup"))
     clock.advance(3_600)
     past.storage.retention.purge(clock.now(), 100, archive=True)
+
+
+def tell_billing(alert: Any) -> None:
+    """A channel that everybody reads."""
+
+
+def alerts(jobs: Jobs) -> None:
+    """Rules by another process, one of which tells somebody and one cannot; nothing of it runs in this one."""
+    other = Jobs(jobs.storage, application="alarms")
+    other.declare_alert("dead-invoices", on="dead", queue="invoices", after=1, deliver=tell_billing)
+    other.declare_alert("dead-anything", on="dead", name="send-email", after=3, deliver="https://hooks.internal/x")
+    other.declare_alert("worker-gone", on="stale-worker", deliver=tell_billing)
+    evaluate(jobs.storage, other.alerts, other.definitions, internals(other).sealing)
+    claims = jobs.claim("app-1:4127", queues=("sloppyjobs.alerts",), limit=10)
+    for claim in claims:
+        if claim.payload["rule"] == "dead-invoices":
+            jobs.complete(claim, {"told": "tell_billing"})
+        else:
+            jobs.fail(claim, ConnectionError(f"hooks.internal answered HTTP 503; token={SECRET}"))
 
 
 def trouble(jobs: Jobs) -> None:

@@ -58,6 +58,11 @@ def signal(ui: Ui, id: str) -> Response:
     return answer(SignalAnswer(sent))
 
 
+def test_alert(ui: Ui, name: str) -> Response:
+    """Send a test to whom a rule for alerts tells."""
+    return answer(ui.admin.test_alert(name, **_by(body())))
+
+
 def restore(ui: Ui, id: str) -> Response:
     """Enqueue an archived job as a new one; 409 where its business key is taken, or where it was restored already."""
     if visit().scope is not None:

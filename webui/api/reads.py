@@ -133,6 +133,16 @@ def get_recurring(ui: Ui, name: str) -> Response:
     return answer(hidden_details.schedule(found))
 
 
+def list_alerts(ui: Ui) -> Response:
+    """What was told to whom and when, latest first."""
+    return answer(ui.admin.list_alerts(request.args.get("rule") or None, **paging()))
+
+
+def list_alert_rules(ui: Ui) -> Response:
+    """The rules for alerts, by name."""
+    return answer(ui.admin.list_alert_rules())
+
+
 def list_workflows(ui: Ui) -> Response:
     """Workflows, newest first."""
     given = _options(WORKFLOW_OPTIONS, "status")

@@ -14,8 +14,9 @@ processes and databases, ``check`` lists what was broken of these invariants, an
 - I9 leases of one job never overlap; handlers overlap only after a recorded expiry
 - I10 nothing starts before its run time or after a terminal state
 - I11 holders of a lock are disjoint; I12 a rolled-back enqueue is never visible
-- I13 a step that is done is not run again, and whatever is suspended waits for something that can come
+- I13 one alert per rule, cause and window, and each is delivered
 - I14 a batch's numbers are those of its jobs, each callback is there once, and it ends
+- I17 a step that is done is not run again, and whatever is suspended waits for something that can come
 """
 
 from sloppyjobs.testing.history.checking import INVARIANTS, assert_sound, check, report, violations

@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from sloppyjobs.storage.ports import Store
+from sloppyjobs.storage.ports.alerts import AlertRecord
 from sloppyjobs.storage.ports.inspection import Inspection
 from sloppyjobs.storage.ports.records import AttemptRecord, BatchRecord, EventRecord, JobRecord, StepRecord
 from sloppyjobs.storage.ports.schedules import StoredSchedule
@@ -43,6 +44,7 @@ class Tables:
     schedules: Sequence[StoredSchedule] = ()
     paused_queues: frozenset[str] = frozenset()
     batches: Sequence[BatchRecord] = ()
+    alerts: Sequence[AlertRecord] = ()
     steps: Mapping[str, Sequence[StepRecord]] = field(default_factory=dict)
     """By job."""
 
@@ -72,6 +74,7 @@ class Tables:
             list(_schedules(store)),
             paused,
             read.batches,
+            inspection.alerts(),
             _by_job(inspection.steps()),
         )
 

@@ -1,4 +1,4 @@
-"""Steps, sleeps and signals (I13): what is done is not done again, and nothing sleeps for ever."""
+"""Steps, sleeps and signals (I17): what is done is not done again, and nothing sleeps for ever."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def sleeps_on(job: JobRecord, tables: Tables, now: Any) -> bool:
 
 
 def steps_are_done_once(evidence: Evidence) -> Iterator[Finding]:
-    """I13: a step that is done is not run again, and whatever is suspended waits for something that can come."""
+    """I17: a step that is done is not run again, and whatever is suspended waits for something that can come."""
     yield from _runs(evidence)
     for job in evidence.tables.jobs.values():
         rows = evidence.tables.steps.get(job.id, ())
