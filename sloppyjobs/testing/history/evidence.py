@@ -15,6 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from sloppyjobs.storage.ports import Store
+from sloppyjobs.storage.ports.alerts import AlertRecord
 from sloppyjobs.storage.ports.inspection import Inspection
 from sloppyjobs.storage.ports.records import (
     AttemptRecord,
@@ -24,13 +25,14 @@ from sloppyjobs.storage.ports.records import (
     LimitRecord,
     ParkedRecord,
     PermitRecord,
+    StepRecord,
 )
 from sloppyjobs.storage.ports.schedules import StoredSchedule
 from sloppyjobs.testing.history.entries import Ended, Entry, Started
 from sloppyjobs.testing.history.log import METADATA_KEY
 
 E = TypeVar("E", bound=Entry)
-R = TypeVar("R", AttemptRecord, EventRecord)
+R = TypeVar("R", AttemptRecord, EventRecord, StepRecord)
 
 SCHEDULES_A_PAGE = 500
 
@@ -51,6 +53,9 @@ class Tables:
     schedules: Sequence[StoredSchedule] = ()
     paused_queues: frozenset[str] = frozenset()
     batches: Sequence[BatchRecord] = ()
+    alerts: Sequence[AlertRecord] = ()
+    steps: Mapping[str, Sequence[StepRecord]] = field(default_factory=dict)
+    """By job."""
     limits: Sequence[LimitRecord] = ()
     permits: Sequence[PermitRecord] = ()
     parked: Sequence[ParkedRecord] = ()
@@ -77,7 +82,14 @@ class Tables:
         read = cls.of_jobs(inspection)
         archived = {one.job.id: one.job for one in inspection.archive()}
         paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
-        return replace(read, archived=archived, schedules=list(_schedules(store)), paused_queues=paused)
+        return replace(
+            read,
+            archived=archived,
+            schedules=list(_schedules(store)),
+            paused_queues=paused,
+            alerts=inspection.alerts(),
+            steps=_by_job(inspection.steps()),
+        )
 
     def known(self) -> Iterator[JobRecord]:
         """Every job, archived ones too."""
