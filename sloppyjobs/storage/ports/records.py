@@ -52,7 +52,6 @@ class JobRecord(NamedTuple):
     batch_id: str | None = None
     resource: str | None = None
     partition_key: str | None = None
-    waiting_for: str | None = None
 
 
 class LimitRecord(NamedTuple):
