@@ -14,6 +14,7 @@ from webui.routes import Route
 from webui.ui import JobsLike, Ui
 from webui.views import (
     activity,
+    alerts,
     archive,
     batches,
     bulk,
@@ -23,11 +24,14 @@ from webui.views import (
     frame,
     job,
     jobs,
+    limits,
     overview,
     patching,
     queues,
     recurring,
+    signalling,
     signing_out,
+    workflows,
 )
 
 ROUTES: tuple[Route, ...] = (
@@ -35,6 +39,7 @@ ROUTES: tuple[Route, ...] = (
     *jobs.ROUTES,
     *find.ROUTES,
     *patching.ROUTES,
+    *signalling.ROUTES,
     *job.ROUTES,
     *bulk.ROUTES,
     *dead.ROUTES,
@@ -42,7 +47,10 @@ ROUTES: tuple[Route, ...] = (
     *queues.ROUTES,
     *recurring.ROUTES,
     *activity.ROUTES,
+    *workflows.ROUTES,
     *archive.ROUTES,
+    *alerts.ROUTES,
+    *limits.ROUTES,
     *batches.ROUTES,
     *frame.ROUTES,
     *metrics.ROUTES,

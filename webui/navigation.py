@@ -15,9 +15,14 @@ class Entry(NamedTuple):
 
 GROUPS: tuple[tuple[Entry, ...], ...] = (
     (Entry("overview", "Overview", "o"), Entry("jobs", "Jobs", "j"), Entry("dead", "Dead", "d")),
-    (Entry("queues", "Queues", "q"), Entry("recurring", "Recurring", "r"), Entry("batches", "Batches", "b")),
-    (Entry("workers", "Workers", "w"), Entry("locks", "Locks", "l")),
-    (Entry("archive", "Archive", "v"), Entry("audit", "Audit", "a")),
+    (
+        Entry("queues", "Queues", "q"),
+        Entry("recurring", "Recurring", "r"),
+        Entry("workflows", "Workflows", "f"),
+        Entry("batches", "Batches", "b"),
+    ),
+    (Entry("workers", "Workers", "w"), Entry("limits", "Limits", "m"), Entry("locks", "Locks", "l")),
+    (Entry("alerts", "Alerts", "t"), Entry("archive", "Archive", "v"), Entry("audit", "Audit", "a")),
 )
 COUNTED = ("dead", "workers")
 """The entries that carry a number."""

@@ -28,19 +28,29 @@ _BROWSER = "_sloppyjobs_browser"
 """Where the session keeps the name of a browser that has signed in."""
 
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
-VIEWS = ("overview", "job", "dead", "queue", "recurring", "batch", "worker", "lock", "audit", "archive", "metrics")
+VIEWS = (
+    *("overview", "job", "dead", "queue", "recurring", "workflow", "batch"),
+    *("worker", "lock", "limit", "audit", "archive", "alert", "metrics"),
+)
 ACTIONS = (
     *(f"{page}.view" for page in VIEWS),
     *(f"job.{command}" for command in COMMANDS),
     *(f"bulk.{command}" for command in COMMANDS),
     "job.patch",
+    "job.signal",
     "queue.pause",
     "queue.resume",
     "recurring.pause",
     "recurring.resume",
     "recurring.trigger",
     "recurring.delete",
+    "workflow.cancel",
+    "workflow.retry",
     "archive.restore",
+    "alert.test",
+    "limit.set",
+    "limit.delete",
+    "limit.release",
     "batch.seal",
     "batch.cancel",
     "batch.retry",
@@ -72,8 +82,8 @@ class Policy(Protocol):
     def scope(self, actor: Any) -> Iterable[str] | None:
         """The queues whose jobs the actor sees; None for all of them.
 
-        Of workers it shows those that take from these queues. Locks and the audit trail belong to no queue: an
-        actor with a scope does not see them, whatever ``can`` says.
+        Of workers it shows those that take from these queues. Locks, limits and the audit trail belong to no queue:
+        an actor with a scope does not see them, whatever ``can`` says.
         """
 
     def on_unauthenticated(self) -> ResponseReturnValue:

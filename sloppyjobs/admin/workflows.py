@@ -273,7 +273,8 @@ def _seen(job: WorkflowJob, queues: Scope) -> bool:
 
 
 def _in_words(when: Result) -> str:
-    return f"{when.path.lstrip('/').replace('/', '.') or 'result'} {when.compare} {when.value}"
+    value = f"{when.value:g}" if isinstance(when.value, float) else when.value
+    return f"{when.path.lstrip('/').replace('/', '.') or 'result'} {when.compare} {value}"
 
 
 def _statuses(value: object) -> tuple[WorkflowStatus, ...]:

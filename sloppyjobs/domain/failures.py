@@ -5,6 +5,8 @@ Pure: no I/O, no clock. Methods of an exception that raise do not break the sett
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from sloppyjobs import errors
 from sloppyjobs.domain import tracebacks
 from sloppyjobs.domain.payload import class_name, clean_text
@@ -22,8 +24,8 @@ def from_exception(error: BaseException, code: str | None = None) -> Failure:
     return Failure(
         code=_code(code or _own_code(error)),
         message=clean_text(error, MESSAGE_LIMIT),
-        type=clean_text(_class_name(type(error)), NAME_LIMIT)[:NAME_LIMIT],
-        frame=None if formatted.raised_in is None else clean_text(formatted.raised_in, NAME_LIMIT)[:NAME_LIMIT],
+        type=_clean_name(_class_name(type(error))),
+        frame=None if formatted.raised_in is None else _clean_name(formatted.raised_in),
         traceback=formatted.text,
         frames=formatted.frames,
     )
@@ -41,8 +43,16 @@ def from_damage(damage: str) -> Failure:
     return Failure(code=errors.RowUnreadable.code, message=clean_text(message, MESSAGE_LIMIT), type=kind)
 
 
+@lru_cache(maxsize=1_024)
+def _clean_name(name: str) -> str:
+    """The name of a class or of a place, truncated to the length of the column."""
+    return clean_text(name, NAME_LIMIT)[:NAME_LIMIT]
+
+
 def _code(code: object) -> str:
     """A code of the application's own errors, truncated to the length of the column."""
+    if code is None:
+        return errors.HandlerFailed.code
     stored = clean_text(code, CODE_LIMIT)[:CODE_LIMIT] if isinstance(code, str) else ""
     return stored or errors.HandlerFailed.code
 

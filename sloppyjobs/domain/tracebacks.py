@@ -57,12 +57,14 @@ def format_error(error: BaseException, limit: int) -> FormattedError:
     raised_in = raising_frame(error.__traceback__) if known is None else known.raised_in
     try:
         if known is not None:
-            text, frames = known.text + _last_lines(error), known.frames
+            # What is cached is clean already.
+            text, frames = known.text + clean_text(_last_lines(error), sys.maxsize), known.frames
         else:
-            text, frames = _format_all(error)
+            whole, frames = _format_all(error)
+            text = clean_text(whole, sys.maxsize)
     except BaseException:
         return FormattedError("the traceback could not be formatted", (), raised_in)
-    return FormattedError(truncate_middle(clean_text(text, sys.maxsize), limit), frames, raised_in)
+    return FormattedError(text if len(text) <= limit else truncate_middle(text, limit), frames, raised_in)
 
 
 def _format_all(error: BaseException) -> tuple[str, tuple[Frame, ...]]:
@@ -138,7 +140,7 @@ def _cached_stack(error: BaseException) -> FormattedError | None:
         described = traceback.TracebackException(type(error), error, trace, lookup_lines=False, compact=True)
         frames = _frames(described.stack, trace)
         parts = [_HEADER, *_ShortStack.of(described.stack).format()]
-        text = "".join(truncate_middle(part, PART_LIMIT) for part in parts)
+        text = clean_text("".join(truncate_middle(part, PART_LIMIT) for part in parts), sys.maxsize)
         known = FormattedError(text, frames, raising_frame(trace))
         if len(_stacks) >= STACK_CACHE:
             _stacks.clear()

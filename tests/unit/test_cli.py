@@ -342,6 +342,33 @@ def test_purge_asks_unless_it_archives(jobs: Jobs, clock: FakeClock, run: Run, a
     assert ask("list", "--status", "deleted")["items"] == []
 
 
+def test_workflows_are_listed_shown_retried_and_cancelled(jobs: Jobs, run: Run, ask: Callable[..., Any]) -> None:
+    assert "no workflows" in run("workflows").stdout
+    with jobs.workflow("nightly", metadata={"password": "s3cret"}) as flow:
+        first = flow.add("greet", max_attempts=1)
+        flow.add("greet", after=first)
+        flow.add("greet", after=first, on="failure")
+    [claim] = jobs.claim("w1", queues=("*",))
+    jobs.fail(claim, ValueError("no"))
+    [claim] = jobs.claim("w1", queues=("*",))
+    jobs.complete(claim)
+    [found] = ask("workflows", "--status", "blocked")["items"]
+    assert (found["id"], found["counts"]) == (flow.id, {"dead": 1, "succeeded": 1, "waiting": 1})
+    assert flow.id in run("workflows", "list", "--name", "nightly").stdout
+    assert ask("workflows", "list", "--created-to", "1h")["items"] == []
+    shown = run("workflows", "show", flow.id).stdout
+    assert "1 job waits for it" in shown
+    assert "(failure)" in shown
+    assert "s3cret" not in shown
+    assert [one["status"] for one in ask("workflows", "show", flow.id)["members"]["items"]] == [
+        *("dead", "waiting", "succeeded"),
+    ]
+    assert "1 job retried" in run("workflows", "retry", flow.id).stdout
+    assert ask("workflows", "cancel", flow.id, "--reason", "over")["done"] == 2
+    assert ask("workflows", "show", flow.id)["cancel_reason"] == "over"
+    assert "no workflow has the id" in run("workflows", "show", "flow_none", code=1).stderr
+
+
 def test_the_archive_is_listed_shown_and_restored_from(
     jobs: Jobs, clock: FakeClock, run: Run, ask: Callable[..., Any]
 ) -> None:
@@ -392,6 +419,26 @@ def test_a_payload_is_patched_and_never_printed(jobs: Jobs, run: Run, ask: Calla
     [claim] = jobs.claim("w", queues=("*",))
     assert claim.payload == {"a": 2, "token": SECRET, "c": 3}
     assert "runs" in run("patch", job.id, '{"a": 3}', code=1).stderr
+
+
+def test_alerts_are_listed_and_tested(jobs: Jobs, clock: FakeClock, run: Run, ask: Callable[..., Any]) -> None:
+    told: list[str] = []
+    assert "no rules for alerts" in run("alerts").stdout
+    assert "no alerts" in run("alerts", "list").stdout
+    jobs.declare_alert("dead-post", on="dead", queue="post", deliver=lambda alert: told.append(alert.text))
+    _dead(jobs, 1)
+    worker = jobs.create_worker(queues=("none",))
+    worker.run_once()
+    assert "A dead job in post" in run("alerts").stdout
+    assert [(one["name"], one["declared"]) for one in ask("alerts")["items"]] == [("dead-post", True)]
+    assert "told" in run("alerts", "list").stdout
+    assert len(ask("alerts", "list", "--rule", "dead-post")["items"]) == 1
+    clock.advance(1)
+    assert "is queued" in run("alerts", "test", "dead-post", "--reason", "new channel").stdout
+    assert ask("alerts", "list")["items"][0]["status"] == "pending"
+    worker.run_once()
+    assert told[-1] == "This is a test of dead-post, sent by ada."
+    assert "no alert is called" in run("alerts", "test", "other", code=1).stderr
 
 
 # Refusals

@@ -45,8 +45,12 @@ PATHS = (
     "/recurring/nightly",
     "/workers",
     "/locks",
+    "/limits",
+    "/limits/payments-api",
     "/audit",
     "/archive",
+    "/alerts",
+    "/workflows",
     "/batches",
 )
 QUEUES = tuple(f"q{n}" for n in range(20))

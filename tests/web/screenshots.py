@@ -115,6 +115,7 @@ def names_of(jobs: Jobs) -> dict[str, str]:
     return {
         "dead": jobs.admin.list_jobs("dead", name="send-email")[0].id,
         "running": jobs.admin.list_jobs("processing")[0].id,
+        "workflow": scene.workflow(jobs),
         "archived": jobs.admin.search_archive()[0].id,
         "batch": jobs.admin.list_batches(status="failed")[0].id,
         "kind": group.error_type or "",

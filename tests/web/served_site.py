@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import scene
 from flask import Flask
 from hosts import PREFIX
 from playwright.sync_api import BrowserContext, Page
@@ -28,6 +29,7 @@ class Site:
         self.jobs = jobs
         self.base = base
         self.complaints: list[str] = []
+        self.workflow = ""
 
     def watch(self, context: BrowserContext) -> Page:
         context.set_default_timeout(60_000)
@@ -49,8 +51,12 @@ class Site:
         running = self.jobs.admin.list_jobs("processing")[0].id
         cause = self.jobs.admin.dead_groups()[0].cause
         archived = self.jobs.admin.search_archive()[0].id
+        if "{workflow}" in path and not self.workflow:
+            # Made only for the pages that show it: others count what there is.
+            self.workflow = scene.workflow(self.jobs)
         batch = self.jobs.admin.list_batches(status="failed")[0].id
-        return self.url(path.format(dead=dead, running=running, cause=cause, archived=archived, batch=batch))
+        given = {"dead": dead, "running": running, "cause": cause, "archived": archived, "batch": batch}
+        return self.url(path.format(**given, workflow=self.workflow))
 
 
 @contextmanager

@@ -34,8 +34,12 @@ PAGES = (
     "/recurring/nightly-rollup",
     "/workers",
     "/locks",
+    "/limits",
+    "/limits/payments-api",
     "/audit",
     "/archive",
+    "/alerts",
+    "/workflows",
     "/batches",
 )
 

@@ -22,7 +22,10 @@ PATHS = (
     "/recurring",
     "/recurring/nightly-rollup",
     "/locks",
+    "/limits",
     "/archive",
+    "/alerts",
+    "/workflows",
     "/batches",
 )
 

@@ -110,7 +110,7 @@ def test_hostile_text_is_escaped_wherever_it_is_shown(jobs: Jobs) -> None:
     client.post(f"/jobs/{job.id}/retry", {"reason": HOSTILE})
     client.post(f"/jobs/{job.id}/retry", {"reason": HOSTILE})
     paths = ["/", "/jobs", f"/jobs/{job.id}", "/dead", "/queues", "/recurring", "/workers", "/locks", "/audit",
-             "/archive", "/batches"]  # fmt: skip
+             "/limits", "/limits/payments-api", "/archive", "/batches", "/workflows", "/alerts"]  # fmt: skip
     paths += [f"/jobs/{job.id}/delete", "/jobs?name=" + HOSTILE.replace("&", "%26").replace("#", "%23")]
     for path in paths:
         text = client.get(path).text
@@ -125,6 +125,7 @@ def test_nonsense_is_answered_and_never_breaks_a_page(admin: Client, text: str) 
                  "/jobs?status={}", "/jobs?created_from={}", "/jobs?range=1h&since={}", "/jobs?size={}", "/find?q={}",
                  "/audit?target={}", "/queues?cursor={}", "/archive?key={}", "/archive?name={}&from={}",
                  "/archive/{}", "/batches/{}", "/batches?status={}", "/batches?cursor={}", "/jobs?batch={}",
+                 "/workflows?name={}&status={}", "/workflows/{}",
                  "/dead/retry?cause=1&error_type={}", "/?range={}",
                  "/dead/retry?cause=1&limit={}", "/assets/{}")  # fmt: skip
     for question in questions:

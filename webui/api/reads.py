@@ -33,6 +33,7 @@ LIST_OPTIONS = (
 )
 BATCH_OPTIONS = ("status", "name")
 ARCHIVE_OPTIONS = ("id", "key", "business_key", "idempotency_key", "name", "queue", "created_from", "created_to")
+WORKFLOW_OPTIONS = ("name", "correlation_id", "created_from", "created_to")
 _PAGING = ("cursor", "page_size")
 
 
@@ -84,6 +85,12 @@ def logs(ui: Ui, id: str) -> Response:
     return answer(ui.admin.logs(id, **paging()))
 
 
+def steps(ui: Ui, id: str) -> Response:
+    """Its steps, sleeps and signals."""
+    visible(ui, id)
+    return answer(ui.admin.steps(id, **paging()))
+
+
 def explain(ui: Ui, id: str) -> Response:
     """Why it is not running."""
     visible(ui, id)
@@ -124,6 +131,39 @@ def get_recurring(ui: Ui, name: str) -> Response:
     if not visit().sees(found.queue):
         raise errors.UnknownSchedule(name)
     return answer(hidden_details.schedule(found))
+
+
+def list_alerts(ui: Ui) -> Response:
+    """What was told to whom and when, latest first."""
+    return answer(ui.admin.list_alerts(request.args.get("rule") or None, **paging()))
+
+
+def list_alert_rules(ui: Ui) -> Response:
+    """The rules for alerts, by name."""
+    return answer(ui.admin.list_alert_rules())
+
+
+def list_workflows(ui: Ui) -> Response:
+    """Workflows, newest first."""
+    given = _options(WORKFLOW_OPTIONS, "status")
+    status = request.args.getlist("status") or None
+    return answer(ui.admin.list_workflows(status, **given, **paging(), scope=visit().scope))
+
+
+def get_workflow(ui: Ui, id: str) -> Response:
+    """One workflow: how it stands, and how many of its jobs have which status."""
+    return answer(ui.admin.get_workflow(id, scope=visit().scope))
+
+
+def workflow_jobs(ui: Ui, id: str) -> Response:
+    """Its jobs in the order in which they were added, each with what it waits for."""
+    status = request.args.get("status") or None
+    return answer(ui.admin.workflow_jobs(id, status, **paging(), scope=visit().scope))
+
+
+def workflow_graph(ui: Ui, id: str) -> Response:
+    """Its first 2,000 jobs, and what leads to what."""
+    return answer(ui.admin.workflow_graph(id, scope=visit().scope))
 
 
 def search_archive(ui: Ui) -> Response:

@@ -28,6 +28,8 @@ AUDIT_FILTERS = ("actor", "action", "target", "range", "from", "to")
 _PLACES = {
     "job": ("job", "id", "job.view"),
     "archived": ("archived", "id", "archive.view"),
+    "limit": ("limit", "name", "limit.view"),
+    "workflow": ("workflow", "id", "workflow.view"),
     "batch": ("batch", "id", "batch.view"),
     "queue": ("queue", "name", "queue.view"),
     "schedule": ("schedule", "name", "recurring.view"),
@@ -93,9 +95,9 @@ def _audit_query(ui: Ui, given: Mapping[str, str]) -> tuple[dict[str, Any], str 
 
 def _link(ui: Ui, context: PageContext, kind: str, target: str) -> Markup:
     """A target as a link to its page, where there is one that the viewer may see."""
-    short = context.short(target) if kind in ("job", "archived", "batch") else target
+    short = context.short(target) if kind in ("job", "archived", "workflow", "batch") else target
     name = Markup('<code class="nw" title="{}">{}</code>').format(target, short)
-    if kind not in ("job", "archived", "batch", "cause"):
+    if kind not in ("job", "archived", "workflow", "batch", "cause"):
         name = Markup('<strong class="target" title="{}">{}</strong>').format(target, target)
     endpoint, argument, permission = _PLACES.get(kind, ("", "", ""))
     if endpoint not in ui.routes or not context.may(permission):

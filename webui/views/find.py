@@ -36,9 +36,12 @@ PAGES = {
     "dead": "Dead",
     "queues": "Queues",
     "recurring": "Recurring",
+    "workflows": "Workflows",
     "batches": "Batches",
     "workers": "Workers",
+    "limits": "Limits",
     "locks": "Locks",
+    "alerts": "Alerts",
     "archive": "Archive",
     "audit": "Audit",
 }

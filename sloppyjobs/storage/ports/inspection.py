@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from sloppyjobs.storage.ports.alerts import AlertRecord
 from sloppyjobs.storage.ports.findings import Finding
 from sloppyjobs.storage.ports.records import (
     ArchiveRecord,
@@ -14,8 +15,11 @@ from sloppyjobs.storage.ports.records import (
     CounterRecord,
     EventRecord,
     JobRecord,
+    LimitRecord,
     LockRecord,
     LogRecord,
+    ParkedRecord,
+    PermitRecord,
     QueueRecord,
     StepRecord,
     WorkerRecord,
@@ -79,6 +83,10 @@ class Inspection(Protocol):
         """The events of a job, or of all, oldest first."""
         ...
 
+    def limits(self) -> tuple[list[LimitRecord], list[PermitRecord], list[ParkedRecord]]:
+        """Every limit by name, every permit that is held, and every job in a line."""
+        ...
+
     def batches(self) -> list[BatchRecord]:
         """Every batch, by id."""
         ...
@@ -109,6 +117,10 @@ class Inspection(Protocol):
 
     def archive(self) -> list[ArchiveRecord]:
         """Every archived job, by id."""
+        ...
+
+    def alerts(self) -> list[AlertRecord]:
+        """Every alert, by rule, cause and window."""
         ...
 
     def counts(self) -> Mapping[str, int]:

@@ -1,0 +1,83 @@
+"""What the pages and the API show of encrypted jobs: previews with the key, and which key is missing without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+
+import webui
+from sloppyjobs import Jobs, Keyring
+from sloppyjobs.testing import drain
+from webui.standalone import NotConfigured, create_app
+
+KEY = Keyring.generate()
+TOKEN = "0123456789-a-random-token-in-real-life"
+[KEY_ID] = Keyring([KEY]).ids
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Any:
+    jobs = Jobs(f"sqlite:///{tmp_path}/jobs.db", encryption=Keyring([KEY]))
+    jobs.init()
+    jobs.define("letter", _letter, version=2)
+    jobs.enqueue("letter", {"to": "canary-88"})
+    drain(jobs)
+    jobs.recurring("nightly", "letter", {"to": "canary-88"}, every=3600)
+    yield jobs
+    jobs.storage.close()
+
+
+def _letter(ctx: Any, payload: Any) -> Any:
+    ctx.log("info", "canary-88 is written to")
+    return payload
+
+
+def _client(jobs: Jobs) -> Any:
+    app = Flask("shop")
+    app.config["SECRET_KEY"] = "a long random text in real life"
+    app.register_blueprint(
+        webui.create_blueprint(jobs, webui.AllowAll(), api_policy=webui.TokenPolicy({"tests": TOKEN}))
+    )
+    return app.test_client()
+
+
+def _pages(jobs: Jobs) -> dict[str, str]:
+    client = _client(jobs)
+    [job] = jobs.admin.list_jobs()
+    places = ("/jobs", f"/jobs/{job.id}", "/recurring/nightly", f"/api/v1/jobs/{job.id}", f"/api/v1/jobs/{job.id}/logs")
+    found = {place: client.get(place, headers={"Authorization": f"Bearer {TOKEN}"}) for place in places}
+    assert {answer.status_code for answer in found.values()} == {200}
+    return {place.replace(job.id, "ID"): answer.get_data(as_text=True) for place, answer in found.items()}
+
+
+def test_with_the_key_previews_are_shown(secret: Jobs) -> None:
+    pages = _pages(secret)
+    assert [place for place, text in pages.items() if "canary-88" not in text] == []
+    assert "Payload version" in pages["/jobs/ID"]
+
+
+def test_without_the_key_the_pages_name_it_and_show_nothing_stored(secret: Jobs) -> None:
+    without = Jobs(secret.storage)
+    pages = _pages(without)
+    assert [place for place, text in pages.items() if "canary-88" in text or "$enc" in text] == []
+    for place in ("/jobs/ID", "/recurring/nightly", "/api/v1/jobs/ID", "/api/v1/jobs/ID/logs"):
+        assert f"ncrypted (key {KEY_ID} is not here)" in pages[place]
+
+
+def test_the_standalone_pages_take_keys_from_their_settings(secret: Jobs, tmp_path: Path) -> None:
+    settings = {
+        "SLOPPYJOBS_DATABASE_URL": f"sqlite:///{tmp_path}/jobs.db",
+        "SLOPPYJOBS_WEBUI_INSECURE": "1",
+        "SECRET_KEY": "a long random text in real life",
+        "SLOPPYJOBS_ENCRYPTION_KEYS": KEY,
+    }
+    [job] = secret.admin.list_jobs()
+    app = create_app(settings)
+    assert "canary-88" in app.test_client().get(f"/jobs/{job.id}").get_data(as_text=True)
+    with pytest.raises(NotConfigured, match=r"keys\[1\]") as refused:
+        create_app({**settings, "SLOPPYJOBS_ENCRYPTION_KEYS": f"{KEY},hunter2"})
+    assert KEY not in str(refused.value)
+    assert "hunter2" not in str(refused.value)

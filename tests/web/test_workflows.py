@@ -1,0 +1,126 @@
+"""The pages and the API of workflows: the list, the graph, cancel and retry as a whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import scene
+from flask import Flask
+from hosts import PREFIX, Client
+
+from sloppyjobs import Jobs
+from webui import workflow_graph
+
+BEARER = {"Authorization": "Bearer t0k3n"}
+
+
+@pytest.fixture
+def blocked(played: Jobs) -> str:
+    """A workflow that a dead job holds up, beside others."""
+    return scene.workflow(played)
+
+
+def _rows(text: str) -> list[str]:
+    return re.findall(r'id="row-(flow_\w+)"', text)
+
+
+def test_workflows_are_listed_by_state_name_and_key(admin: Client, played: Jobs, blocked: str) -> None:
+    everything = [flow.id for flow in played.admin.list_workflows()]
+    assert _rows(admin.get("/workflows").text) == everything
+    assert _rows(admin.get("/workflows?status=blocked").text) == [blocked]
+    assert _rows(admin.get("/workflows?name=warehouse-refresh&range=1").text) == [blocked]
+    assert _rows(admin.get("/workflows?correlation_id=wh-1").text) == [blocked]
+    assert "Nothing found" in admin.get("/workflows?name=other").text
+    assert admin.get("/workflows?status=dead").status_code == 422
+
+
+def test_the_page_of_a_workflow_says_what_holds_it_up_and_hides_secrets(
+    admin: Client, played: Jobs, blocked: str
+) -> None:
+    page = admin.get(f"/workflows/{blocked}").text
+    assert "A dead job holds up the rest" in page
+    assert scene.SECRET not in page
+    [blocker] = played.admin.workflow_blockers(blocked)
+    assert f"/jobs/{blocker.job_id}" in page
+    assert page.count('class="node ') == 12
+    assert "if rows &gt; 0" in page
+    assert f"/workflows/{blocked}" in admin.get(f"/jobs/{blocker.job_id}").text
+    waiting = next(job for job in played.admin.workflow_jobs(blocked) if job.status == "waiting")
+    assert f"/jobs/{blocker.job_id}/retry" in admin.get(f"/jobs/{waiting.id}").text
+
+
+def test_a_graph_is_zoomed_by_links_and_draws_alike_jobs_as_one(admin: Client, played: Jobs, blocked: str) -> None:
+    width = re.compile(r'class="graph"\s+viewBox="0 0 (\d+) \d+"\s+width="(\d+)"')
+    for zoom, times in (("", 1), ("?zoom=50", 0.5), ("?zoom=150", 1.5), ("?zoom=9999", 1)):
+        found = width.search(admin.get(f"/workflows/{blocked}{zoom}").text)
+        assert found is not None
+        assert int(found[2]) == int(int(found[1]) * times)
+    [wide] = played.admin.list_workflows(name="wide")
+    page = admin.get(f"/workflows/{wide.id}").text
+    assert page.count('class="node ') == 5
+    assert "transform (230)" in page
+    assert admin.get(f"/workflows/{wide.id}?draw=all").text.count('class="node ') == 234
+
+
+def test_a_workflow_is_retried_and_cancelled_after_a_question(admin: Client, played: Jobs, blocked: str) -> None:
+    assert "Retry the dead jobs" in admin.get(f"/workflows/{blocked}/retry").text
+    assert admin.post(f"/workflows/{blocked}/retry", {"reason": "mended"}).status_code == 303
+    assert "1 job retried." in admin.get(f"/workflows/{blocked}").text
+    assert played.admin.get_workflow(blocked).status == "running"
+    admin.post(f"/workflows/{blocked}/cancel", {"reason": "wrong plan"})
+    page = admin.get(f"/workflows/{blocked}").text
+    assert "wrong plan" in page
+    assert played.admin.get_workflow(blocked).status == "cancelled"
+    admin.post(f"/workflows/{blocked}/cancel")
+    assert "Nothing to cancel." in admin.get(f"/workflows/{blocked}").text
+    words = re.sub(r"<[^>]+>|\s+", " ", admin.get("/audit").text)
+    assert re.search(r"Cancelled the workflow\s+flow_", words)
+
+
+def test_the_api_has_the_same(app: Flask, blocked: str) -> None:
+    api = app.test_client()
+
+    def get(path: str) -> Any:
+        return api.get(f"{PREFIX}/api/v1{path}", headers=BEARER).json
+
+    assert get("/workflows?status=blocked")["items"][0]["id"] == blocked
+    assert get(f"/workflows/{blocked}")["counts"]["dead"] == 1
+    assert len(get(f"/workflows/{blocked}/jobs?status=dead")["items"]) == 1
+    assert len(get(f"/workflows/{blocked}/graph")["jobs"]) == 12
+    assert get("/workflows?colour=red")["error"]["code"] == "SLOPPY_E_JOBS_INVALID_OPTION"
+    done = api.post(f"{PREFIX}/api/v1/workflows/{blocked}/retry", headers=BEARER, json={"reason": "ci"}).json
+    assert (done["action"], done["done"]) == ("retry_workflow", 1)
+    assert api.get(f"{PREFIX}/api/v1/workflows/flow_none", headers=BEARER).status_code == 404
+
+
+def test_who_may_not_command_sees_no_button(as_role: Callable[[str | None], Client], blocked: str) -> None:
+    viewer = as_role("viewer")
+    page = viewer.get(f"/workflows/{blocked}").text
+    assert f"/workflows/{blocked}/cancel" not in page
+    assert viewer.post(f"/workflows/{blocked}/cancel").status_code == 403
+
+
+def test_a_viewer_of_other_queues_sees_nothing_of_it(as_role: Callable[[str | None], Client], blocked: str) -> None:
+    scoped = as_role("emails")
+    assert _rows(scoped.get("/workflows").text) == []
+    assert scoped.get(f"/workflows/{blocked}").status_code == 404
+
+
+def test_a_drawing_has_every_job_once_and_no_arrow_backwards(played: Jobs) -> None:
+    blocked = scene.workflow(played)
+    jobs = played.admin.workflow_graph(blocked).jobs
+    drawing = workflow_graph.draw(jobs)
+    assert drawing is not None
+    assert sum(box.number for box in drawing.boxes) == len(jobs)
+    places = {(box.x, box.y) for box in drawing.boxes}
+    assert len(places) == len(drawing.boxes)
+    assert all(0 <= box.x <= drawing.width - workflow_graph.WIDTH for box in drawing.boxes)
+    assert all(0 <= box.y <= drawing.height - workflow_graph.HEIGHT for box in drawing.boxes)
+    starts = [float(re.match(r"M([\d.]+)", arrow.path)[1]) for arrow in drawing.arrows]  # type: ignore[index]
+    ends = [float(arrow.path.split()[-2]) for arrow in drawing.arrows]
+    assert [box.needs for box in drawing.boxes if box.needs] == ["on failure", "if rows > 0"]
+    assert all(end > start for start, end in zip(starts, ends, strict=True))
+    assert workflow_graph.draw([]) is None
