@@ -120,8 +120,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         """What operators see and do."""
         from sloppyjobs.admin import Admin  # noqa: PLC0415 - workers and producers never need it
 
-        inside, limit = self._internals, self._payload_limit
-        return Admin(self.storage, self.definitions, self.schedules, inside.ids, inside.sealing, limit)
+        new_ids, limit = self._internals.ids, self._payload_limit
+        return Admin(self.storage, self.definitions, self.schedules, new_ids, self._sealing, limit)
 
     # Hooks
 
