@@ -14,6 +14,7 @@ from webui.routes import Route
 from webui.ui import JobsLike, Ui
 from webui.views import (
     activity,
+    alerts,
     archive,
     batches,
     bulk,
@@ -28,6 +29,7 @@ from webui.views import (
     patching,
     queues,
     recurring,
+    signalling,
     signing_out,
     workflows,
 )
@@ -37,6 +39,7 @@ ROUTES: tuple[Route, ...] = (
     *jobs.ROUTES,
     *find.ROUTES,
     *patching.ROUTES,
+    *signalling.ROUTES,
     *job.ROUTES,
     *bulk.ROUTES,
     *dead.ROUTES,
@@ -46,6 +49,7 @@ ROUTES: tuple[Route, ...] = (
     *activity.ROUTES,
     *workflows.ROUTES,
     *archive.ROUTES,
+    *alerts.ROUTES,
     *limits.ROUTES,
     *batches.ROUTES,
     *frame.ROUTES,

@@ -22,7 +22,7 @@ GROUPS: tuple[tuple[Entry, ...], ...] = (
         Entry("batches", "Batches", "b"),
     ),
     (Entry("workers", "Workers", "w"), Entry("limits", "Limits", "m"), Entry("locks", "Locks", "l")),
-    (Entry("archive", "Archive", "v"), Entry("audit", "Audit", "a")),
+    (Entry("alerts", "Alerts", "t"), Entry("archive", "Archive", "v"), Entry("audit", "Audit", "a")),
 )
 COUNTED = ("dead", "workers")
 """The entries that carry a number."""

@@ -30,13 +30,14 @@ _BROWSER = "_sloppyjobs_browser"
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
 VIEWS = (
     *("overview", "job", "dead", "queue", "recurring", "workflow", "batch"),
-    *("worker", "lock", "limit", "audit", "archive", "metrics"),
+    *("worker", "lock", "limit", "audit", "archive", "alert", "metrics"),
 )
 ACTIONS = (
     *(f"{page}.view" for page in VIEWS),
     *(f"job.{command}" for command in COMMANDS),
     *(f"bulk.{command}" for command in COMMANDS),
     "job.patch",
+    "job.signal",
     "queue.pause",
     "queue.resume",
     "recurring.pause",
@@ -46,6 +47,7 @@ ACTIONS = (
     "workflow.cancel",
     "workflow.retry",
     "archive.restore",
+    "alert.test",
     "limit.set",
     "limit.delete",
     "limit.release",

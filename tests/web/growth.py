@@ -49,6 +49,7 @@ PATHS = (
     "/limits/payments-api",
     "/audit",
     "/archive",
+    "/alerts",
     "/workflows",
     "/batches",
 )

@@ -29,6 +29,7 @@ PAGES = {
     "limit": "/limits/payments-api",
     "locks": "/locks",
     "audit": "/audit",
+    "alerts": "/alerts",
     "batches": "/batches",
     "batch": "/batches/{batch}",
     "archive": "/archive",

@@ -25,8 +25,8 @@ PAGES = ("/", "/jobs", "/jobs?status=dead", "/jobs/{dead}", "/jobs/{running}", "
          "/limits/payments-api", "/limits/payments-api/delete", "/audit", "/archive", "/archive/{archived}",
          "/workflows/{workflow}", "/workflows", "/workflows/{workflow}/cancel", "/workflows?name=none",
          "/batches", "/batches/{batch}", "/batches/{batch}/cancel", "/batches?status=running",
-         "/archive/{archived}/restore", "/archive?key=none", "/jobs/{dead}/delete", "/dead/retry?cause=1",
-         "/dead/{cause}", "/find?q=e", "/nope", "/jobs?name=nobody")  # fmt: skip
+         "/archive/{archived}/restore", "/alerts", "/archive?key=none", "/jobs/{dead}/delete",
+         "/dead/retry?cause=1", "/dead/{cause}", "/find?q=e", "/nope", "/jobs?name=nobody")  # fmt: skip
 
 
 def test_find_a_dead_job_read_why_retry_it_and_watch_it_succeed(page: Page, site: Site) -> None:

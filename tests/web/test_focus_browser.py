@@ -11,7 +11,7 @@ PAGES = ("/", "/jobs", "/jobs?status=dead", "/jobs?status=scheduled", "/jobs?nam
          "/recurring/nightly-rollup", "/workers", "/locks", "/limits",
          "/limits/payments-api", "/audit", "/archive", "/archive/{archived}",
          "/workflows/{workflow}", "/workflows",
-         "/batches", "/batches/{batch}",
+         "/batches", "/batches/{batch}", "/alerts",
          "/jobs/{dead}/delete",
          "/dead/retry?cause=1", "/dead/{cause}", "/find?q=e", "/nope")  # fmt: skip
 

@@ -38,6 +38,7 @@ PAGES = (
     "/limits/payments-api",
     "/audit",
     "/archive",
+    "/alerts",
     "/workflows",
     "/batches",
 )

@@ -24,6 +24,7 @@ PATHS = (
     "/locks",
     "/limits",
     "/archive",
+    "/alerts",
     "/workflows",
     "/batches",
 )

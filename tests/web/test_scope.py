@@ -134,7 +134,8 @@ def test_foreign_jobs_queues_and_schedules_are_not_found(scoped: Flask, sides: J
 
 
 def test_what_belongs_to_no_queue_is_refused(scoped: Flask) -> None:
-    for address in ("/locks", "/limits", "/audit", "/api/v1/locks", "/api/v1/limits", "/api/v1/audit"):
+    pages = ("/locks", "/limits", "/audit", "/alerts")
+    for address in (*pages, "/api/v1/locks", "/api/v1/limits", "/api/v1/audit", "/api/v1/alerts"):
         assert _read(scoped, PREFIX + address).status_code == 403, address
     assert f'href="{PREFIX}/audit"' not in _read(scoped, f"{PREFIX}/jobs").text
 

@@ -41,6 +41,7 @@ PAGES = {
     "workers": "Workers",
     "limits": "Limits",
     "locks": "Locks",
+    "alerts": "Alerts",
     "archive": "Archive",
     "audit": "Audit",
 }

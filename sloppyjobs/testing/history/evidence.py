@@ -15,14 +15,15 @@ from typing import TypeVar
 import msgspec
 
 from sloppyjobs.storage.ports import Store
+from sloppyjobs.storage.ports.alerts import AlertRecord
 from sloppyjobs.storage.ports.inspection import Inspection
-from sloppyjobs.storage.ports.records import AttemptRecord, BatchRecord, EventRecord, JobRecord
+from sloppyjobs.storage.ports.records import AttemptRecord, BatchRecord, EventRecord, JobRecord, StepRecord
 from sloppyjobs.storage.ports.schedules import StoredSchedule
 from sloppyjobs.testing.history.entries import Ended, Entry, Started
 from sloppyjobs.testing.history.log import METADATA_KEY
 
 E = TypeVar("E", bound=Entry)
-R = TypeVar("R", AttemptRecord, EventRecord)
+R = TypeVar("R", AttemptRecord, EventRecord, StepRecord)
 
 SCHEDULES_A_PAGE = 500
 
@@ -43,6 +44,9 @@ class Tables:
     schedules: Sequence[StoredSchedule] = ()
     paused_queues: frozenset[str] = frozenset()
     batches: Sequence[BatchRecord] = ()
+    alerts: Sequence[AlertRecord] = ()
+    steps: Mapping[str, Sequence[StepRecord]] = field(default_factory=dict)
+    """By job."""
 
     @classmethod
     def of_jobs(cls, inspection: Inspection) -> Tables:
@@ -62,7 +66,17 @@ class Tables:
         read = cls.of_jobs(inspection)
         archived = {one.job.id: one.job for one in inspection.archive()}
         paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
-        return cls(read.jobs, read.attempts, read.events, archived, list(_schedules(store)), paused, read.batches)
+        return cls(
+            read.jobs,
+            read.attempts,
+            read.events,
+            archived,
+            list(_schedules(store)),
+            paused,
+            read.batches,
+            inspection.alerts(),
+            _by_job(inspection.steps()),
+        )
 
     def known(self) -> Iterator[JobRecord]:
         """Every job, archived ones too."""
