@@ -21,8 +21,11 @@ from sloppyjobs.storage.ports.records import (
     CounterRecord,
     EventRecord,
     JobRecord,
+    LimitRecord,
     LockRecord,
     LogRecord,
+    ParkedRecord,
+    PermitRecord,
     QueueRecord,
     StepRecord,
     WorkerRecord,
@@ -65,6 +68,15 @@ class SqlInspection:
         table = self._tables.events
         where = None if job_id is None else table.c.job_id == job_id
         return self._read(EventRecord, table, table.c.id, where=where)
+
+    def limits(self) -> tuple[list[LimitRecord], list[PermitRecord], list[ParkedRecord]]:
+        """Every limit by name, every permit that is held, and every job in a line."""
+        limits, permits, parked = self._tables.limits, self._tables.permits, self._tables.parked
+        return (
+            self._read(LimitRecord, limits, limits.c.name),
+            self._read(PermitRecord, permits, permits.c.resource, permits.c.partition_key, permits.c.slot),
+            self._read(ParkedRecord, parked, parked.c.job_id),
+        )
 
     def batches(self) -> list[BatchRecord]:
         """Every batch, by id."""
