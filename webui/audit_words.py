@@ -34,6 +34,7 @@ ACTIONS: Mapping[str, Words] = {
     "run_now": Words("play", "Queued jobs at once", "Queued", "at once"),
     "pause": Words("pause", "Paused jobs", "Paused"),
     "resume": Words("play", "Resumed jobs", "Resumed"),
+    "signal": Words("signal", "Sent signals", "Sent a signal to"),
     "patch_payload": Words("edit", "Patched payloads", "Patched the payload of"),
     "retry_canary": Words("retrying", "Retried a few of a cause", "Retried a few of the cause"),
     "retry_rest": Words("retrying", "Retried the rest of a cause", "Started to retry the rest of the cause"),
@@ -173,6 +174,8 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
         details.append(Markup("its job is {}").format(link("job", str(left.pop("job")))))
     if action == "patch_payload" and isinstance(left.get("keys"), Sequence):
         details.append(Markup("changed {}").format(", ".join(map(str, left.pop("keys")))))
+    if action == "signal" and "signal" in left:
+        details.append(Markup("it is called {}").format(left.pop("signal")))
     if action == "restore" and "new" in left:
         details.append(Markup("the new one is {}").format(link("job", str(left.pop("new")))))
     if action == "delete_recurring" and "job_name" in left:

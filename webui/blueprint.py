@@ -29,6 +29,7 @@ from webui.views import (
     patching,
     queues,
     recurring,
+    signalling,
     signing_out,
     workflows,
 )
@@ -38,6 +39,7 @@ ROUTES: tuple[Route, ...] = (
     *jobs.ROUTES,
     *find.ROUTES,
     *patching.ROUTES,
+    *signalling.ROUTES,
     *job.ROUTES,
     *bulk.ROUTES,
     *dead.ROUTES,

@@ -37,6 +37,7 @@ ACTIONS = (
     *(f"job.{command}" for command in COMMANDS),
     *(f"bulk.{command}" for command in COMMANDS),
     "job.patch",
+    "job.signal",
     "queue.pause",
     "queue.resume",
     "recurring.pause",

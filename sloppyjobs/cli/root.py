@@ -52,6 +52,7 @@ COMMANDS: Mapping[str, Entry] = {
     "pause": Entry(_STEER, "commands", "pause", "Hold jobs back until they are resumed."),
     "resume": Entry(_STEER, "commands", "resume", "Put paused jobs back to where they were."),
     "run-now": Entry(_STEER, "commands", "run_now", "Queue scheduled, retrying or paused jobs at once."),
+    "signal": Entry(_STEER, "signalling", "signal", "Send a job the signal that its handler waits for."),
     "patch": Entry(_STEER, "patching", "patch", "Change keys of a job's payload, without showing it."),
     "queues": Entry(_STEER, "queues", "queues", "List queues, pause and resume them."),
     "limits": Entry(_STEER, "limits", "limits", "List limits, see who holds permits, and change them."),

@@ -18,6 +18,7 @@ from typing import Any
 
 from sqlalchemy import URL, Engine
 
+from sloppyjobs.demo import refunds
 from sloppyjobs.demo.archived import fill_archive
 from sloppyjobs.demo.batches import fill_batches, start_batch
 from sloppyjobs.demo.flows import fill_workflows
@@ -134,7 +135,8 @@ def create_jobs(target: str | URL | Engine | Store) -> Jobs:
     fixed = Retry(max_attempts=4, backoff="fixed", initial=300)
     jobs.define("sync-contacts", sync_contacts, retry=fixed, log="none")
     jobs.define("fetch-rates", fetch_rates)
-    jobs.declare("export-invoices", queue="exports")
+    refunds.define(jobs)
+    jobs.declare("export-invoices", queue="exports", version=2)
     jobs.declare("print-labels", queue="labels")
     jobs.declare_limit("partner-sftp", concurrency=2)
     jobs.declare_recurring("refresh-rates", "fetch-rates", {"currencies": ["EUR", "GBP"]}, every=60)
@@ -234,6 +236,8 @@ def fill(
         advance(len(batch))
     _dead(past)
     worker.run_once()
+    asked = FakeClock(jobs.storage.clock.now() - refunds.AGO)
+    refunds.fill(create_jobs(from_url(jobs.storage.engine, clock=asked)), asked)
     start_batch(jobs)
     _standing(jobs, chance)
 

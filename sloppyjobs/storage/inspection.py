@@ -21,8 +21,11 @@ from sloppyjobs.storage.ports.records import (
     CounterRecord,
     EventRecord,
     JobRecord,
+    LimitRecord,
     LockRecord,
     LogRecord,
+    ParkedRecord,
+    PermitRecord,
     QueueRecord,
     StepRecord,
     WorkerRecord,
@@ -65,6 +68,15 @@ class SqlInspection:
         table = self._tables.events
         where = None if job_id is None else table.c.job_id == job_id
         return self._read(EventRecord, table, table.c.id, where=where)
+
+    def limits(self) -> tuple[list[LimitRecord], list[PermitRecord], list[ParkedRecord]]:
+        """Every limit by name, every permit that is held, and every job in a line."""
+        limits, permits, parked = self._tables.limits, self._tables.permits, self._tables.parked
+        return (
+            self._read(LimitRecord, limits, limits.c.name),
+            self._read(PermitRecord, permits, permits.c.resource, permits.c.partition_key, permits.c.slot),
+            self._read(ParkedRecord, parked, parked.c.job_id),
+        )
 
     def batches(self) -> list[BatchRecord]:
         """Every batch, by id."""
@@ -131,14 +143,13 @@ class SqlInspection:
     def counts(self) -> dict[str, int]:
         """How many rows each table has."""
         names = {"job_stats": "counters", "recurring_jobs": "schedules"}
-        prefix = self._tables.prefix
+        tables = list(self._tables.metadata.tables.values())
         with self._storage.engine.connect() as connection:
-            found: dict[str, int] = {}
-            for table in self._tables.metadata.sorted_tables:
-                plain = table.name.removeprefix(prefix)
-                number = connection.execute(select(func.count()).select_from(table)).scalar_one()
-                found[names.get(plain, plain.removeprefix("job_"))] = number
-            return found
+            shown = connection.dialect.identifier_preparer.format_table
+            each = ", ".join(f"(SELECT count(*) FROM {shown(table)})" for table in tables)
+            numbers = connection.exec_driver_sql(f"SELECT {each}").one()
+        plain = [table.name.removeprefix(self._tables.prefix) for table in tables]
+        return {names.get(name, name.removeprefix("job_")): number for name, number in zip(plain, numbers, strict=True)}
 
     def add_jobs(self, jobs: Sequence[JobRecord]) -> None:
         """Write jobs as they are."""

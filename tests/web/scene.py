@@ -249,6 +249,33 @@ def trouble(jobs: Jobs) -> None:
     past.claim("app-3:2210", queues=("archive",), limit=1, lease=60)
 
 
+def refund(ctx: Any, payload: Any) -> Any:
+    """A handler with steps that sleeps, and then waits for somebody's approval."""
+    ctx.step("load-order", lambda: {"order": payload["order"], "total": "129.90", "password": SECRET})
+    if ctx.attempt == 1:
+        raise ConnectionResetError("fraud.internal closed the connection")
+    ctx.step("check-fraud", lambda: {"score": 0.31, "review": True})
+    ctx.sleep("cool-down", 600)
+    approved = ctx.wait_for("approved", timeout=86_400)
+    ctx.sleep("cool-down-again", 600)
+    return approved
+
+
+def suspend(jobs: Jobs) -> tuple[str, str]:
+    """Two jobs whose handlers wait for a signal and sleep; not a part of the day, whose jobs tests count."""
+    jobs.define("refund-order", refund, queue="refunds", retry=Retry(max_attempts=3, backoff="none"))
+    made = [jobs.enqueue("refund-order", {"order": 48213 + number, "iban": SECRET}).id for number in range(2)]
+    worker = jobs.create_worker(id="app-1:4126", queues=("refunds",), recurring=False)
+    for _ in range(2):
+        worker.run_once()
+    for id in made:
+        jobs.admin.run_now(id, actor="ada", reason="the customer waits")
+    worker.run_once()
+    jobs.signal(made[1], "approved", {"by": "grace", "token": SECRET})
+    worker.run_once()
+    return made[0], made[1]
+
+
 LONG = "a-very-long-name-" * 7
 
 

@@ -49,6 +49,8 @@ ROUTES = (
     _read("/jobs/<path:id>/logs", "logs", reads.logs, "job.view"),
     _read("/jobs/<path:id>/explain", "explain", reads.explain, "job.view"),
     _read("/jobs/<path:id>/dependencies", "dependencies", reads.dependencies, "job.view"),
+    _read("/jobs/<path:id>/steps", "steps", reads.steps, "job.view"),
+    _write("/jobs/<path:id>/signal", "signal", commands.signal, "job.signal"),
     _write(f"/jobs/<path:id>/<{_JOB}:command>", "job_act", commands.job, "job.{command}"),
     Route("/api/v1/jobs/<path:id>/payload", "api_patch", commands.patch, "job.patch", "PATCH", api=True),
     _write(f"/bulk/<{_JOB}:command>", "bulk", commands.bulk, "bulk.{command}"),

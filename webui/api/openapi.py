@@ -33,11 +33,13 @@ from sloppyjobs.views import (
     Page,
     QueueView,
     Stats,
+    StepView,
     WorkerView,
     WorkflowGraphView,
     WorkflowJobView,
     WorkflowView,
 )
+from webui.api.commands import SignalAnswer
 from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, BATCH_OPTIONS, LIST_OPTIONS, WORKFLOW_OPTIONS
 from webui.policy import COMMANDS
 from webui.routes import Route
@@ -74,6 +76,8 @@ _ANSWERS: Mapping[str, Any] = {
     "api_archived": ArchivedView,
     "api_restore": JobView,
     "api_patch": JobView,
+    "api_steps": Page[StepView],
+    "api_signal": SignalAnswer,
     "api_batches": Page[BatchView],
     "api_batch": BatchView,
     "api_batch_act": BatchView,
@@ -100,6 +104,7 @@ _QUERY: Mapping[str, Sequence[str]] = {
             "api_attempts",
             "api_events",
             "api_logs",
+            "api_steps",
             "api_queues",
             "api_recurring",
             "api_workers",
@@ -116,6 +121,7 @@ _BODY: Mapping[str, Mapping[str, Any]] = {
         "dry_run": {"type": "boolean"},
         "cursor": {"type": "string"},
     },
+    "api_signal": {"name": {"type": "string"}, "payload": {}},
     "api_patch": {"merge_patch": {"type": "object"}},
     "api_limit_set": {
         "concurrency": {"type": ["integer", "null"], "minimum": 1},

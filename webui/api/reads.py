@@ -85,6 +85,12 @@ def logs(ui: Ui, id: str) -> Response:
     return answer(ui.admin.logs(id, **paging()))
 
 
+def steps(ui: Ui, id: str) -> Response:
+    """Its steps, sleeps and signals."""
+    visible(ui, id)
+    return answer(ui.admin.steps(id, **paging()))
+
+
 def explain(ui: Ui, id: str) -> Response:
     """Why it is not running."""
     visible(ui, id)

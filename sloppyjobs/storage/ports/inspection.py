@@ -15,8 +15,11 @@ from sloppyjobs.storage.ports.records import (
     CounterRecord,
     EventRecord,
     JobRecord,
+    LimitRecord,
     LockRecord,
     LogRecord,
+    ParkedRecord,
+    PermitRecord,
     QueueRecord,
     StepRecord,
     WorkerRecord,
@@ -78,6 +81,10 @@ class Inspection(Protocol):
 
     def events(self, job_id: str | None = None) -> list[EventRecord]:
         """The events of a job, or of all, oldest first."""
+        ...
+
+    def limits(self) -> tuple[list[LimitRecord], list[PermitRecord], list[ParkedRecord]]:
+        """Every limit by name, every permit that is held, and every job in a line."""
         ...
 
     def batches(self) -> list[BatchRecord]:

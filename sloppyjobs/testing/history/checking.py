@@ -18,6 +18,7 @@ from sloppyjobs.testing.history.enqueues import (
 )
 from sloppyjobs.testing.history.evidence import Evidence, Tables
 from sloppyjobs.testing.history.leases import holders_do_not_overlap, nothing_starts_early_or_late
+from sloppyjobs.testing.history.limits import permits_are_held_by_those_who_run
 from sloppyjobs.testing.history.lives import (
     attempts_are_numbered,
     attempts_are_settled_once,
@@ -29,6 +30,7 @@ from sloppyjobs.testing.history.lives import (
 from sloppyjobs.testing.history.locks import lock_holders_are_disjoint
 from sloppyjobs.testing.history.log import Log
 from sloppyjobs.testing.history.schedules import occurrences_are_as_planned
+from sloppyjobs.testing.history.steps import steps_are_done_once
 from sloppyjobs.testing.history.violations import Finding, Violation
 
 Find = Callable[[Evidence], Iterator[Finding]]
@@ -48,6 +50,8 @@ INVARIANTS: dict[str, Find] = {
     "I12": rolled_back_jobs_are_not_seen,
     "I13": alerts_are_told_once,
     "I14": batches_count_their_jobs,
+    "I15": permits_are_held_by_those_who_run,
+    "I17": steps_are_done_once,
 }
 """Each invariant by its number; the first line of its docstring is the promise."""
 

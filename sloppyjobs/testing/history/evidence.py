@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TypeVar
@@ -17,13 +17,22 @@ import msgspec
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.alerts import AlertRecord
 from sloppyjobs.storage.ports.inspection import Inspection
-from sloppyjobs.storage.ports.records import AttemptRecord, BatchRecord, EventRecord, JobRecord
+from sloppyjobs.storage.ports.records import (
+    AttemptRecord,
+    BatchRecord,
+    EventRecord,
+    JobRecord,
+    LimitRecord,
+    ParkedRecord,
+    PermitRecord,
+    StepRecord,
+)
 from sloppyjobs.storage.ports.schedules import StoredSchedule
 from sloppyjobs.testing.history.entries import Ended, Entry, Started
 from sloppyjobs.testing.history.log import METADATA_KEY
 
 E = TypeVar("E", bound=Entry)
-R = TypeVar("R", AttemptRecord, EventRecord)
+R = TypeVar("R", AttemptRecord, EventRecord, StepRecord)
 
 SCHEDULES_A_PAGE = 500
 
@@ -45,16 +54,25 @@ class Tables:
     paused_queues: frozenset[str] = frozenset()
     batches: Sequence[BatchRecord] = ()
     alerts: Sequence[AlertRecord] = ()
+    steps: Mapping[str, Sequence[StepRecord]] = field(default_factory=dict)
+    """By job."""
+    limits: Sequence[LimitRecord] = ()
+    permits: Sequence[PermitRecord] = ()
+    parked: Sequence[ParkedRecord] = ()
 
     @classmethod
     def of_jobs(cls, inspection: Inspection) -> Tables:
         """Jobs, attempts and events, for stores that have no more."""
+        # A store need not have them.
+        limits, permits, parked = inspection.limits() if hasattr(inspection, "limits") else ((), (), ())
         return cls(
             {job.id: job for job in inspection.jobs()},
             _by_job(inspection.attempts()),
             _by_job(inspection.events()),
-            # A store need not have them.
             batches=inspection.batches() if hasattr(inspection, "batches") else (),
+            limits=limits,
+            permits=permits,
+            parked=parked,
         )
 
     @classmethod
@@ -64,9 +82,14 @@ class Tables:
         read = cls.of_jobs(inspection)
         archived = {one.job.id: one.job for one in inspection.archive()}
         paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
-        alerts = inspection.alerts()
-        schedules = list(_schedules(store))
-        return cls(read.jobs, read.attempts, read.events, archived, schedules, paused, read.batches, alerts)
+        return replace(
+            read,
+            archived=archived,
+            schedules=list(_schedules(store)),
+            paused_queues=paused,
+            alerts=inspection.alerts(),
+            steps=_by_job(inspection.steps()),
+        )
 
     def known(self) -> Iterator[JobRecord]:
         """Every job, archived ones too."""
