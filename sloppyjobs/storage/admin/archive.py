@@ -118,7 +118,7 @@ class Archive:
         start = self.dialect.text_start(c.payload, START + 1)
         query = select(*light, *self._mark_columns(), start).where(c.id.in_(ids))
         try:
-            return {row[0]: ArchivedRow(rows.job(row), _mark(row), row[-1]) for row in connection.execute(query)}
+            return {row[0]: ArchivedRow(rows.job(row), _mark(row), _text(row[-1])) for row in connection.execute(query)}
         except Exception as error:
             if not self.dialect.is_unreadable(error):
                 raise
@@ -135,7 +135,7 @@ class Archive:
             if row is None:
                 raise not_archived(job_id)
             return ArchivedJob(
-                rows.job(row), _mark(row), row.payload, row.result, row.retry_policy, row.followups, row.history
+                rows.job(row), _mark(row), _text(row.payload), row.result, row.retry_policy, row.followups, row.history
             )
         except Exception as error:
             if not self.dialect.is_unreadable(error):
@@ -195,6 +195,13 @@ class Archive:
 def not_archived(job_id: object) -> errors.UnknownJob:
     """The error for an id that no archived job has."""
     return errors.UnknownJob(f"no archived job has the id {job_id!r}")
+
+
+def _text(value: Any) -> str:
+    """A payload that is text: a database may keep whatever was put into a column."""
+    if not isinstance(value, str):
+        raise TypeError(f"payload is of type {type(value).__name__}")
+    return value
 
 
 def _mark(row: Any) -> ArchivedMark:
