@@ -12,6 +12,7 @@ from sloppyjobs.storage.ports.records import (
     AttemptRecord,
     BatchRecord,
     CounterRecord,
+    DependencyRecord,
     EventRecord,
     JobRecord,
     LockRecord,
@@ -77,6 +78,10 @@ class Inspection(Protocol):
 
     def events(self, job_id: str | None = None) -> list[EventRecord]:
         """The events of a job, or of all, oldest first."""
+        ...
+
+    def dependencies(self) -> list[DependencyRecord]:
+        """Every job that another one waits for, by the one that waits."""
         ...
 
     def batches(self) -> list[BatchRecord]:

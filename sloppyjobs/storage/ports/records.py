@@ -49,6 +49,19 @@ class JobRecord(NamedTuple):
     expires_at: datetime | None = None
     tags: str | None = None
     batch_id: str | None = None
+    waiting_for: str | None = None
+    workflow_id: str | None = None
+    followups: int | None = None
+
+
+class DependencyRecord(NamedTuple):
+    """A job that another one waits for, or has waited for."""
+
+    child_id: str
+    parent_id: str
+    needs: str
+    state: int
+    result_test: str | None = None
 
 
 class BatchRecord(NamedTuple):

@@ -10,6 +10,7 @@ from datetime import timedelta
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.testing.history import entries
 from sloppyjobs.testing.history.batches import batches_count_their_jobs, is_over
+from sloppyjobs.testing.history.dependencies import dependencies_are_kept
 from sloppyjobs.testing.history.enqueues import (
     acknowledged_jobs_are_there,
     keys_are_taken_once,
@@ -45,6 +46,7 @@ INVARIANTS: dict[str, Find] = {
     "I10": nothing_starts_early_or_late,
     "I11": lock_holders_are_disjoint,
     "I12": rolled_back_jobs_are_not_seen,
+    "I13": dependencies_are_kept,
     "I14": batches_count_their_jobs,
 }
 """Each invariant by its number; the first line of its docstring is the promise."""

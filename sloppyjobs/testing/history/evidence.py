@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TypeVar
@@ -16,7 +16,7 @@ import msgspec
 
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.inspection import Inspection
-from sloppyjobs.storage.ports.records import AttemptRecord, BatchRecord, EventRecord, JobRecord
+from sloppyjobs.storage.ports.records import AttemptRecord, BatchRecord, DependencyRecord, EventRecord, JobRecord
 from sloppyjobs.storage.ports.schedules import StoredSchedule
 from sloppyjobs.testing.history.entries import Ended, Entry, Started
 from sloppyjobs.testing.history.log import METADATA_KEY
@@ -43,6 +43,7 @@ class Tables:
     schedules: Sequence[StoredSchedule] = ()
     paused_queues: frozenset[str] = frozenset()
     batches: Sequence[BatchRecord] = ()
+    dependencies: Sequence[DependencyRecord] = ()
 
     @classmethod
     def of_jobs(cls, inspection: Inspection) -> Tables:
@@ -53,6 +54,7 @@ class Tables:
             _by_job(inspection.events()),
             # A store need not have them.
             batches=inspection.batches() if hasattr(inspection, "batches") else (),
+            dependencies=inspection.dependencies() if hasattr(inspection, "dependencies") else (),
         )
 
     @classmethod
@@ -62,7 +64,15 @@ class Tables:
         read = cls.of_jobs(inspection)
         archived = {one.job.id: one.job for one in inspection.archive()}
         paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
-        return cls(read.jobs, read.attempts, read.events, archived, list(_schedules(store)), paused, read.batches)
+        return replace(read, archived=archived, schedules=list(_schedules(store)), paused_queues=paused)
+
+    @cached_property
+    def edges_to(self) -> Mapping[str, Sequence[DependencyRecord]]:
+        """The dependencies of each job that has some."""
+        found: dict[str, list[DependencyRecord]] = defaultdict(list)
+        for edge in self.dependencies:
+            found[edge.child_id].append(edge)
+        return found
 
     def known(self) -> Iterator[JobRecord]:
         """Every job, archived ones too."""
