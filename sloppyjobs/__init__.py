@@ -25,7 +25,8 @@ _NAMES = {
     "errors": "BatchClosed DecryptionFailed DriverMissing DuplicateJob Expired HandlerFailed InvalidOption"
     " InvalidPayload InvalidSchedule InvalidStep InvalidTransition InvalidWorkflow JobAborted JobsError JobTimeout"
     " KeyConflict LeaseExpired LockConflict PayloadNewer PermitNotHeld ReadTimeout SchemaMissing SchemaVersionMismatch"
-    " SignalTimeout StaleLease StorageUnavailable Suspension UnknownBatch UnknownJob UnknownLimit UnknownQueue"
+    " SignalTimeout StaleLease StorageUnavailable Suspension UnknownAlert UnknownBatch UnknownJob UnknownLimit"
+    " UnknownQueue"
     " UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",

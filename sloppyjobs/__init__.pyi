@@ -50,6 +50,7 @@ from sloppyjobs.errors import SignalTimeout as SignalTimeout
 from sloppyjobs.errors import StaleLease as StaleLease
 from sloppyjobs.errors import StorageUnavailable as StorageUnavailable
 from sloppyjobs.errors import Suspension as Suspension
+from sloppyjobs.errors import UnknownAlert as UnknownAlert
 from sloppyjobs.errors import UnknownBatch as UnknownBatch
 from sloppyjobs.errors import UnknownJob as UnknownJob
 from sloppyjobs.errors import UnknownLimit as UnknownLimit

@@ -55,6 +55,12 @@ class UnknownQueue(JobsError):
     code = PREFIX + "UNKNOWN_QUEUE"
 
 
+class UnknownAlert(JobsError):
+    """No rule for alerts has this name."""
+
+    code = PREFIX + "UNKNOWN_ALERT"
+
+
 class UnknownLimit(JobsError):
     """No limit has this name, so that jobs of this resource are not limited."""
 

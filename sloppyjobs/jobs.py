@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from msgspec import structs
 from sqlalchemy import URL, Connection, Engine
 
+from sloppyjobs.alerting.declaring import AlertDeclaring, new_rules
 from sloppyjobs.claim_protocol import ClaimProtocol
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.dependencies import Dependency
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJobs, Signalling):
+class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJobs, Signalling, AlertDeclaring):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
@@ -91,6 +92,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         new_ids, sealing = Ids(lambda: time.time_ns() // 1_000_000), Sealing(encryption)
         self._internals = Internals(new_ids, Hooks(), [], self._find_jobs, sealing)
         self.retention = Retention()
+        self.alerts = new_rules(application)
         self.schedules = Schedules(
             lambda: self.storage,
             self.definitions,
@@ -120,8 +122,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         """What operators see and do."""
         from sloppyjobs.admin import Admin  # noqa: PLC0415 - workers and producers never need it
 
-        inside, limit = self._internals, self._payload_limit
-        return Admin(self.storage, self.definitions, self.schedules, inside.ids, inside.sealing, limit)
+        more = self._internals.ids, self._sealing, self._payload_limit, self.alerts
+        return Admin(self.storage, self.definitions, self.schedules, *more)
 
     # Hooks
 

@@ -169,6 +169,7 @@ def purge(
     storage.form_keys.remove(now - ago(GONE_AFTER), limit)
     storage.cleanup.remove_deaths(now - ago(CAUSES_KEPT), limit)
     storage.cleanup.remove_retry_runs(now - ago(CAUSES_KEPT), limit)
+    storage.alerts.remove(now - ago(CAUSES_KEPT), limit)
     storage.cleanup.remove_keys(now - ago(GONE_AFTER), limit)
     storage.cleanup.release_waiting(limit)
     storage.workflows.record_ended(limit)

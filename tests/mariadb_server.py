@@ -97,19 +97,22 @@ def _started(run: int, in_memory: str | None) -> str:
 def _supervise(home: str, port: int, run: int) -> None:
     """Run a server until the process of the test run is gone."""
     watched = psutil.Process(run)
-    data = Path(home, "data")
+    # A server removes the temporary tables that it finds when it starts: those of others, in a folder that is shared.
+    data, temporary = Path(home, "data"), Path(home, "tmp")
     data.mkdir()
+    temporary.mkdir()
     user = []
     if os.geteuid() == 0:
-        shutil.chown(home, "mysql")
-        shutil.chown(data, "mysql")
+        for folder in (home, data, temporary):
+            shutil.chown(folder, "mysql")
         user = ["--user=mysql"]
     quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
-    install = [program("mariadb-install-db"), *SETTINGS, *user, f"--datadir={data}"]
+    folders = [f"--datadir={data}", f"--tmpdir={temporary}"]
+    install = [program("mariadb-install-db"), *SETTINGS, *user, *folders]
     server = None
     try:
         subprocess.run([*install, "--auth-root-authentication-method=normal", "--skip-test-db"], check=True, **quiet)  # type: ignore[list-item]
-        places = [f"--datadir={data}", f"--socket={home}/socket", f"--port={port}", f"--log-error={home}/log"]
+        places = [*folders, f"--socket={home}/socket", f"--port={port}", f"--log-error={home}/log"]
         server = subprocess.Popen([program("mariadbd"), *SETTINGS, *user, *places], **quiet)  # type: ignore[list-item]
         while server.poll() is None and watched.is_running() and watched.status() != psutil.STATUS_ZOMBIE:
             time.sleep(0.2)

@@ -34,6 +34,7 @@ ACTIONS: Mapping[str, Words] = {
     "run_now": Words("play", "Queued jobs at once", "Queued", "at once"),
     "pause": Words("pause", "Paused jobs", "Paused"),
     "resume": Words("play", "Resumed jobs", "Resumed"),
+    "signal": Words("signal", "Sent signals", "Sent a signal to"),
     "patch_payload": Words("edit", "Patched payloads", "Patched the payload of"),
     "retry_canary": Words("retrying", "Retried a few of a cause", "Retried a few of the cause"),
     "retry_rest": Words("retrying", "Retried the rest of a cause", "Started to retry the rest of the cause"),
@@ -45,6 +46,10 @@ ACTIONS: Mapping[str, Words] = {
     "pause_recurring": Words("pause", "Paused a schedule", "Paused the schedule"),
     "resume_recurring": Words("play", "Resumed a schedule", "Resumed the schedule"),
     "delete_recurring": Words("deleted", "Deleted a schedule", "Deleted the schedule"),
+    "test_alert": Words("alerts", "Tested alerts", "Sent a test of the alert"),
+    "set_limit": Words("limits", "Changed a limit", "Changed the limit"),
+    "delete_limit": Words("deleted", "Deleted a limit", "Deleted the limit"),
+    "release_permit": Words("limits", "Released a permit", "Released the permit of"),
     "cancel_workflow": Words("cancelled", "Cancelled workflows", "Cancelled"),
     "retry_workflow": Words("retrying", "Retried workflows", "Retried the dead jobs of"),
     "seal_batch": Words("locks", "Sealed a batch", "Sealed the batch"),
@@ -165,10 +170,12 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
     details = []
     if "from" in left and "to" in left:
         details.append(Markup("from {} to {}").format(left.pop("from"), left.pop("to")))
-    if action == "trigger_recurring" and "job" in left:
+    if action in ("trigger_recurring", "test_alert") and "job" in left:
         details.append(Markup("its job is {}").format(link("job", str(left.pop("job")))))
     if action == "patch_payload" and isinstance(left.get("keys"), Sequence):
         details.append(Markup("changed {}").format(", ".join(map(str, left.pop("keys")))))
+    if action == "signal" and "signal" in left:
+        details.append(Markup("it is called {}").format(left.pop("signal")))
     if action == "restore" and "new" in left:
         details.append(Markup("the new one is {}").format(link("job", str(left.pop("new")))))
     if action == "delete_recurring" and "job_name" in left:

@@ -14,6 +14,7 @@ from webui.routes import Route
 from webui.ui import JobsLike, Ui
 from webui.views import (
     activity,
+    alerts,
     archive,
     batches,
     bulk,
@@ -23,10 +24,12 @@ from webui.views import (
     frame,
     job,
     jobs,
+    limits,
     overview,
     patching,
     queues,
     recurring,
+    signalling,
     signing_out,
     workflows,
 )
@@ -36,6 +39,7 @@ ROUTES: tuple[Route, ...] = (
     *jobs.ROUTES,
     *find.ROUTES,
     *patching.ROUTES,
+    *signalling.ROUTES,
     *job.ROUTES,
     *bulk.ROUTES,
     *dead.ROUTES,
@@ -45,6 +49,8 @@ ROUTES: tuple[Route, ...] = (
     *activity.ROUTES,
     *workflows.ROUTES,
     *archive.ROUTES,
+    *alerts.ROUTES,
+    *limits.ROUTES,
     *batches.ROUTES,
     *frame.ROUTES,
     *metrics.ROUTES,

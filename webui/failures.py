@@ -63,12 +63,17 @@ def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per 
             return Explained(
                 404, error.code, "404: no such schedule", "It may have been deleted, or its name has changed.", "search"
             )
+        case errors.UnknownLimit():
+            return Explained(404, error.code, "404: no such limit", "No limit has this name.", "limits")
         case errors.UnknownBatch():
             text = "Batches are removed 90 days after their end; or you are not allowed to see its queues."
             return Explained(404, error.code, "404: no such batch", text, "search")
         case errors.UnknownQueue():
             text = "No job has used it yet, or you are not allowed to see it."
             return Explained(404, error.code, "404: no such queue", text, "search")
+        case errors.UnknownAlert():
+            text = "No worker has declared it: rules stand in the application's code."
+            return Explained(404, error.code, "404: no such rule", text, "search")
         case errors.UnknownCause():
             text = "No job has died of it in the last 90 days, or it is in a queue that you do not see."
             return Explained(404, error.code, "404: no such cause", text, "search")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sloppyjobs.domain.states import AttemptStatus
+from sloppyjobs.views import StepView
 
 COMMAND_ICONS: Mapping[str, str] = {
     "retry": "retrying",
@@ -39,12 +40,17 @@ REASON_ICONS: Mapping[str, str] = {
     "lease_expired": "warn",
     "paused": "paused",
     "waiting": "waiting",
+    "asleep": "scheduled",
+    "signal": "signal",
+    "signal_timeout": "scheduled",
     "not_due": "scheduled",
     "queue_paused": "paused",
     "no_worker": "warn",
     "no_handler": "warn",
     "payload_newer": "warn",
     "jobs_ahead": "queued",
+    "permit": "waiting",
+    "not_limited": "queued",
     "attempts": "retrying",
     "next": "right",
 }
@@ -82,6 +88,7 @@ ATTEMPT_KINDS: Mapping[str, str] = {
     AttemptStatus.CANCELLED: "cancelled",
     AttemptStatus.SNOOZED: "scheduled",
     AttemptStatus.RELEASED: "queued",
+    AttemptStatus.SUSPENDED: "waiting",
 }
 """The job status whose icon and colour an attempt has, by the attempt's status."""
 ATTEMPT_LABELS: Mapping[str, str] = {
@@ -93,11 +100,45 @@ ATTEMPT_LABELS: Mapping[str, str] = {
     AttemptStatus.CANCELLED: "Cancelled",
     AttemptStatus.SNOOZED: "Snoozed",
     AttemptStatus.RELEASED: "Released",
+    AttemptStatus.SUSPENDED: "Suspended",
 }
 """How an attempt ended, in words."""
 
 LEVEL_CLASSES: Mapping[str, str] = {"critical": "bad", "error": "bad", "warning": "warn"}
 """The class of a log line's level; ``mut`` for any other."""
+
+
+STEP_KINDS: Mapping[str, str] = {
+    "done": "succeeded",
+    "waiting": "waiting",
+    "ready": "queued",
+    "early": "queued",
+    "timed_out": "failed",
+}
+"""The job status whose icon and colour a step has, by the step's state."""
+_STEP_LABELS: Mapping[str, str] = {
+    "done": "Done",
+    "waiting": "Waiting",
+    "ready": "Ready",
+    "early": "Kept",
+    "timed_out": "Timed out",
+}
+
+
+def step_label(kind: str, state: str) -> str:
+    """The state of a step, in words."""
+    if kind == "sleep":
+        return {"waiting": "Asleep", "ready": "Over", "done": "Over"}.get(state, _STEP_LABELS[state])
+    if kind == "signal":
+        return {"ready": "Received", "done": "Received"}.get(state, _STEP_LABELS[state])
+    return _STEP_LABELS[state]
+
+
+def steps_in_words(steps: Sequence[StepView]) -> str:
+    """``3 done, 1 waiting``"""
+    done = sum(one.state in ("done", "ready") for one in steps)
+    waiting = sum(one.state == "waiting" for one in steps)
+    return f"{done} done" + (f", {waiting} waiting" if waiting else "")
 
 
 def why_title(code: str) -> str:

@@ -21,8 +21,8 @@ GROUPS: tuple[tuple[Entry, ...], ...] = (
         Entry("workflows", "Workflows", "f"),
         Entry("batches", "Batches", "b"),
     ),
-    (Entry("workers", "Workers", "w"), Entry("locks", "Locks", "l")),
-    (Entry("archive", "Archive", "v"), Entry("audit", "Audit", "a")),
+    (Entry("workers", "Workers", "w"), Entry("limits", "Limits", "m"), Entry("locks", "Locks", "l")),
+    (Entry("alerts", "Alerts", "t"), Entry("archive", "Archive", "v"), Entry("audit", "Audit", "a")),
 )
 COUNTED = ("dead", "workers")
 """The entries that carry a number."""

@@ -30,13 +30,14 @@ _BROWSER = "_sloppyjobs_browser"
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
 VIEWS = (
     *("overview", "job", "dead", "queue", "recurring", "workflow", "batch"),
-    *("worker", "lock", "audit", "archive", "metrics"),
+    *("worker", "lock", "limit", "audit", "archive", "alert", "metrics"),
 )
 ACTIONS = (
     *(f"{page}.view" for page in VIEWS),
     *(f"job.{command}" for command in COMMANDS),
     *(f"bulk.{command}" for command in COMMANDS),
     "job.patch",
+    "job.signal",
     "queue.pause",
     "queue.resume",
     "recurring.pause",
@@ -46,6 +47,10 @@ ACTIONS = (
     "workflow.cancel",
     "workflow.retry",
     "archive.restore",
+    "alert.test",
+    "limit.set",
+    "limit.delete",
+    "limit.release",
     "batch.seal",
     "batch.cancel",
     "batch.retry",
@@ -77,8 +82,8 @@ class Policy(Protocol):
     def scope(self, actor: Any) -> Iterable[str] | None:
         """The queues whose jobs the actor sees; None for all of them.
 
-        Of workers it shows those that take from these queues. Locks and the audit trail belong to no queue: an
-        actor with a scope does not see them, whatever ``can`` says.
+        Of workers it shows those that take from these queues. Locks, limits and the audit trail belong to no queue:
+        an actor with a scope does not see them, whatever ``can`` says.
         """
 
     def on_unauthenticated(self) -> ResponseReturnValue:

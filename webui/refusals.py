@@ -18,6 +18,7 @@ _DONE_TO_IT = {
     "resume": "resumed",
     "retry": "retried",
     "run_now": "run now",
+    "signal": "signalled",
 }
 _BECAME = {Status.CANCELLED: "was", Status.DELETED: "was", Status.SUCCEEDED: "has"}
 

@@ -17,7 +17,10 @@ from webui.snapshot import Snapshots
 from webui.template_loader import UnindentedLoader
 from webui.throttle import Throttle
 
-OF_NO_QUEUE = ("audit.view", "lock.view")
+OF_NO_QUEUE = (
+    *("audit.view", "lock.view", "alert.view", "alert.test"),
+    *("limit.view", "limit.set", "limit.delete", "limit.release"),
+)
 """What tells of all queues at once."""
 
 

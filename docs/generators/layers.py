@@ -22,7 +22,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "workflow": ("sloppyjobs.workflow",),
     "worker": ("sloppyjobs.worker",),
     "admin": ("sloppyjobs.admin",),
-    "retention, locks": ("sloppyjobs.retention", "sloppyjobs.locks", "sloppyjobs.limits"),
+    "retention, locks": ("sloppyjobs.retention", "sloppyjobs.locks", "sloppyjobs.limits", "sloppyjobs.alerting"),
     "schedules": ("sloppyjobs.schedules.registry", "sloppyjobs.schedules.occurrences"),
     "enqueue": (
         "sloppyjobs.enqueue.request",
@@ -30,6 +30,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "sloppyjobs.enqueue.asynchronous",
         "sloppyjobs.enqueue.batches",
         "sloppyjobs.enqueue.signalling",
+        "sloppyjobs.enqueue.batches",
         "sloppyjobs.enqueue.bulk_terms",
         "sloppyjobs.enqueue.typed_payloads",
         "sloppyjobs.enqueue.option_rules",

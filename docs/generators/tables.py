@@ -383,6 +383,35 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             "restored_at": "And when.",
         },
     ),
+    "alert_rules": (
+        "The rules for [alerts](../howto/alerts.md), as workers declared them last.",
+        {
+            "name": "The rule.",
+            "watch": "What it watches, as JSON.",
+            "target": "Whom it tells: a function's name, or a webhook's host.",
+            "job_name": "The job that delivers its alerts.",
+            "queue": "And its queue.",
+            "seen_at": "When a worker last declared it.",
+        },
+    ),
+    "alerts": (
+        "Alerts that were raised. Whoever writes the row of a rule, a cause and a window first has raised it, and has "
+        "written the job that delivers it in the same transaction.",
+        {
+            "rule": "The rule.",
+            "cause": "A digest of what is in trouble, or `test`.",
+            "window_start": "The start of the window.",
+            "job_id": "The job that delivers it.",
+            "created_at": "When it was raised.",
+            "window_seconds": "How long the window is.",
+            "target": "Whom it tells.",
+            "told": "What it says, redacted, as JSON.",
+            "state": "`pending`, `told` or `failed`.",
+            "ended_at": "When it was told, or given up.",
+            "tries": "How often it was tried.",
+            "error": "Why it was not told.",
+        },
+    ),
     "redactions": (
         "The keys that definitions ask to hide with `redact=`, so that pages and commands without them hide the same. "
         "Workers write them when they start, and whoever enqueues with the first job.",

@@ -64,7 +64,8 @@ class LimitAdmin:
         ``scope`` keeps jobs of other queues from being named.
         """
         limit = self.get_limit(name)
-        held = self._storage.limits.holders(limit.name, DETAILS + 1)
+        found = self._storage.limits.holders(limit.name, DETAILS + 1)
+        held = sorted(found, key=lambda one: (one.partition, one.taken_at, one.job_id))
         lines = self._storage.limits.lines(limit.name, DETAILS + 1)
         visible = scope_of(scope)
         partitions = _partitions(held, lines)

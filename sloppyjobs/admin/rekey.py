@@ -10,6 +10,8 @@ import msgspec
 
 from sloppyjobs.admin.filters import command_given
 from sloppyjobs.domain import options
+from sloppyjobs.domain.batches import decode_callbacks, encode_callbacks
+from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.sealed import key_of
 from sloppyjobs.domain.steps import StepKind
 from sloppyjobs.encryption import PAYLOAD, RESULT, SCHEDULE, Sealing, sealed_as
@@ -92,8 +94,8 @@ class RekeyAdmin:
 
     def _outdated(self, area: str, row: SealedRow) -> bool:
         assert self._sealing.keyring is not None
-        # The history of an archived job is a text with log lines inside.
-        return area == "archive" or set(_keys(area, row.texts)) != {self._sealing.keyring.ids[0]}
+        # The history of an archived job has log lines inside, and the callbacks of a batch have payloads.
+        return area in ("archive", "batches") or set(_keys(area, row.texts)) != {self._sealing.keyring.ids[0]}
 
     def _changes(self, area: str, keys: Sequence[RowKey]) -> tuple[list[SealedChange], int]:
         """What is to be written, and how many rows cannot be decrypted."""
@@ -118,6 +120,8 @@ class RekeyAdmin:
                 continue
             if name == "history":
                 made = self._history(row.owner, text)
+            elif name == "callbacks":
+                made = self._callbacks(text)
             else:
                 made = self._text(row.owner, _what(area, name, row.key), text)
             if made != text:
@@ -150,6 +154,14 @@ class RekeyAdmin:
                 same = same and not new
         return text if same else msgspec.json.encode(history).decode()
 
+    def _callbacks(self, text: str) -> str:
+        before = decode_callbacks(text)
+        after = {kind: self._callback(job) for kind, job in before.items()}
+        return text if after == before else encode_callbacks(after) or text
+
+    def _callback(self, job: NewJob) -> NewJob:
+        return msgspec.structs.replace(job, payload=self._text(job.id, PAYLOAD, job.payload))
+
     def _current(self, text: str) -> bool:
         assert self._sealing.keyring is not None
         return key_of(text) == self._sealing.keyring.ids[0]
@@ -170,7 +182,7 @@ def _keys(area: str, texts: Texts) -> Iterator[str]:
             yield (None if fields is None else key_of(fields)) or CLEAR
         return
     for name, text in texts.items():
-        if text is not None and name != "history":
+        if text is not None and name not in ("history", "callbacks"):
             yield key_of(text) or CLEAR
 
 

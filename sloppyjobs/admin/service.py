@@ -11,6 +11,7 @@ import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.admin.actions import actions_for
+from sloppyjobs.admin.alerts import AlertAdmin
 from sloppyjobs.admin.archive import ArchiveAdmin
 from sloppyjobs.admin.batches import BatchAdmin
 from sloppyjobs.admin.bulk import Bulk
@@ -22,6 +23,7 @@ from sloppyjobs.admin.form_keys import FormAdmin
 from sloppyjobs.admin.job_commands import JobCommands
 from sloppyjobs.admin.job_facts import facts_about
 from sloppyjobs.admin.limits import LimitAdmin
+from sloppyjobs.admin.locks import LockAdmin
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
 from sloppyjobs.admin.overview import overview, unhandled
 from sloppyjobs.admin.patches import PatchAdmin
@@ -36,6 +38,7 @@ from sloppyjobs.admin.summaries import queue_views, stats
 from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
 from sloppyjobs.admin.workflows import WorkflowAdmin
+from sloppyjobs.alerting.rules import AlertRules
 from sloppyjobs.domain import payload
 from sloppyjobs.domain.states import Status
 from sloppyjobs.encryption import PLAIN, Sealing
@@ -53,7 +56,6 @@ from sloppyjobs.views import (
     Explanation,
     JobRow,
     JobView,
-    LockView,
     LogView,
     Overview,
     Page,
@@ -80,6 +82,8 @@ class Admin(
     CauseAdmin,
     UpkeepAdmin,
     ArchiveAdmin,
+    AlertAdmin,
+    LockAdmin,
     QueueAdmin,
     LimitAdmin,
     ScheduleAdmin,
@@ -105,6 +109,7 @@ class Admin(
         ids: Ids,
         sealing: Sealing = PLAIN,
         payload_limit: int = payload.DEFAULT_LIMIT,
+        alert_rules: AlertRules | None = None,
     ) -> None:
         self._storage = storage
         self._definitions = definitions
@@ -112,6 +117,7 @@ class Admin(
         self._new_ids = ids
         self._sealing = sealing
         self._payload_limit = payload_limit
+        self._alert_rules = AlertRules() if alert_rules is None else alert_rules
 
     def snapshot(self, work: Callable[[], T]) -> T:
         """Run ``work``, whose reads here share one connection, one transaction and one instant.
@@ -339,25 +345,6 @@ class Admin(
         ``overview().idle_queues``. At most 50 queues are examined.
         """
         return unhandled(self._storage)
-
-    def list_locks(self, *, cursor: str | None = None, page_size: int = 50) -> Page[LockView]:
-        """Named locks, by name."""
-        paging = Paging("locks", (str,))
-        now = self._storage.clock.now()
-        return self._page(
-            paging,
-            self._storage.history.lock_rows,
-            lambda one: (one.name,),
-            lambda row: LockView(
-                name=row.name,
-                owner=row.owner,
-                locked_until=row.locked_until,
-                updated_at=row.updated_at,
-                expired=row.locked_until <= now,
-            ),
-            cursor,
-            page_size,
-        )
 
     def audit(
         self,

@@ -10,7 +10,7 @@ from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.domain.redaction.redactor import Preview
 from sloppyjobs.domain.steps import StepKind
 from sloppyjobs.encryption import Sealing, sealed_as
-from sloppyjobs.enqueue.signalling import sent_signal
+from sloppyjobs.enqueue.signalling import sent_signal, signalled_job
 from sloppyjobs.paging import Paging
 from sloppyjobs.paging import page_size as checked_size
 from sloppyjobs.storage.ports import Store
@@ -38,15 +38,23 @@ class StepAdmin:
         return paging.page(items, position, items[-1][0] if len(found) > size else None)
 
     def signal(
-        self, id: str, name: str, payload: Any = None, *, actor: str | None = None, reason: str | None = None
+        self,
+        id: str | None = None,
+        name: str = "",
+        payload: Any = None,
+        *,
+        business_key: str | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
     ) -> bool:
         """Send a signal to a job that has not finished; False where it has one of this name, and nothing is written.
 
-        Raises as ``jobs.signal``.
+        To the job with this id, or to the live one with a business key. Raises as ``jobs.signal``.
         """
         sent = sent_signal(name, payload)
-        sealed = sent._replace(value=self._sealing.seal(id, sealed_as(StepKind.SIGNAL, sent.name), sent.value))
-        return self._storage.signals.send(id, sealed, command_given("signal", actor, reason))
+        target = signalled_job(self._storage, id, business_key)
+        sealed = sent._replace(value=self._sealing.seal(target, sealed_as(StepKind.SIGNAL, sent.name), sent.value))
+        return self._storage.signals.send(target, sealed, command_given("signal", actor, reason))
 
     def _presenter(self) -> Presenter:
         raise NotImplementedError

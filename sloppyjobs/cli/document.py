@@ -65,6 +65,7 @@ EXAMPLES: dict[str, Sequence[str]] = {
     "explain": ("explain {waiting}",),
     "dead": ("dead",),
     "queues": ("queues", "queues pause media --until 30m --actor ada --reason 'new disks'"),
+    "limits": ("limits", "limits show partner-sftp", "limits set partner-sftp --concurrency 3 --actor ada"),
     "recurring": ("recurring", "recurring preview newsletter --count 3", "recurring trigger refresh-rates --actor ada"),
     "retry": ("retry --status dead --name charge-card --actor ada --reason 'gateway is back' --yes",),
     "audit": ("audit --page-size 3",),

@@ -16,7 +16,17 @@ from sloppyjobs.cli.paging import more
 from sloppyjobs.cli.params import as_json, filtered, paged, settled
 from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.domain.redaction.redactor import Preview
-from sloppyjobs.views import AttemptView, DependenciesView, EventView, Explanation, JobRow, JobView, LogView, Page
+from sloppyjobs.views import (
+    AttemptView,
+    DependenciesView,
+    EventView,
+    Explanation,
+    JobRow,
+    JobView,
+    LogView,
+    Page,
+    StepView,
+)
 
 WIDE = 100
 """From how many columns on a list of jobs shows whole ids."""
@@ -133,6 +143,7 @@ def show(target: Target, id: str, as_json: bool) -> None:
         "logs": admin.logs(id, page_size=100).items,
     }
     history["dependencies"] = admin.dependencies(id)
+    history["steps"] = admin.steps(id, page_size=100).items
     document = {**msgspec.structs.asdict(job), **history}
     output.emit(document, as_json, lambda out: render_job(out, job, history, target.now()))
 
@@ -145,6 +156,7 @@ def render_job(out: Console, job: JobView, history: Mapping[str, Any], now: date
         _render_preview(out, "result", job.result_preview)
     if "dependencies" in history:
         _render_dependencies(out, history["dependencies"])
+    _render_steps(out, history.get("steps", ()), now)
     _render_attempts(out, history["attempts"], now)
     _render_events(out, history["events"])
     _render_logs(out, history["logs"])
@@ -215,6 +227,26 @@ def _render_dependencies(out: Console, found: DependenciesView) -> None:
             for edge in edges:
                 made.add_row(edge.job_id, output.plain(edge.name), output.word(edge.status), edge.needs, edge.state)
             out.print(made)
+
+
+def _render_steps(out: Console, steps: tuple[StepView, ...], now: datetime) -> None:
+    if not steps:
+        return
+    _heading(out, "steps")
+    made = output.table("KIND", "NAME", "STATE", "#", "TOOK", "RESULT", whole=("KIND", "STATE"))
+    for one in steps:
+        result = None if one.result_preview is None else one.result_preview.text
+        if one.state == "waiting" and one.wake_at is not None:
+            result = f"until {output.stamp(one.wake_at, now)}"
+        made.add_row(
+            one.kind,
+            output.plain(one.name),
+            one.state.replace("_", " "),
+            str(one.attempt_number),
+            output.duration(one.duration),
+            output.plain(result),
+        )
+    out.print(made)
 
 
 def _render_attempts(out: Console, attempts: tuple[AttemptView, ...], now: datetime) -> None:

@@ -7,6 +7,7 @@ secrets in the payloads are pretended too; they are there to be redacted.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import threading
@@ -17,9 +18,11 @@ from typing import Any
 
 from sqlalchemy import URL, Engine
 
+from sloppyjobs.demo import refunds
 from sloppyjobs.demo.archived import fill_archive
 from sloppyjobs.demo.batches import fill_batches, start_batch
 from sloppyjobs.demo.flows import fill_workflows
+from sloppyjobs.domain.alerts import Alert
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.enqueue.option_types import EnqueueOptions
 from sloppyjobs.jobs import Jobs
@@ -27,6 +30,8 @@ from sloppyjobs.storage import from_url
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.worker import Context
+
+log = logging.getLogger(__name__)
 
 Payload = dict[str, Any]
 Item = tuple[str, Payload, EnqueueOptions]
@@ -103,6 +108,11 @@ async def fetch_rates(_ctx: Context, payload: Payload) -> Payload:
     return {currency: round(random.uniform(0.5, 2.0), 4) for currency in payload["currencies"]}  # noqa: S311
 
 
+def tell_operations(alert: Alert) -> None:
+    """Tell somebody of trouble; here a log does."""
+    log.warning("%s: %s", alert.rule, alert.text)
+
+
 def create_jobs(target: str | URL | Engine | Store) -> Jobs:
     """The sample application over a database."""
     jobs = Jobs(target, application="demo")
@@ -125,8 +135,10 @@ def create_jobs(target: str | URL | Engine | Store) -> Jobs:
     fixed = Retry(max_attempts=4, backoff="fixed", initial=300)
     jobs.define("sync-contacts", sync_contacts, retry=fixed, log="none")
     jobs.define("fetch-rates", fetch_rates)
+    refunds.define(jobs)
     jobs.declare("export-invoices", queue="exports")
     jobs.declare("print-labels", queue="labels")
+    jobs.declare_limit("partner-sftp", concurrency=2)
     jobs.declare_recurring("refresh-rates", "fetch-rates", {"currencies": ["EUR", "GBP"]}, every=60)
     jobs.declare_recurring(
         "nightly-import", "import-report", {"rows": 50_000}, cron="0 2 * * *", timezone="Europe/Paris"
@@ -134,6 +146,9 @@ def create_jobs(target: str | URL | Engine | Store) -> Jobs:
     newsletter = {"to": "subscribers@shop.example", "subject": "News", "api_key": "demo-mail-api-key"}
     jobs.declare_recurring("newsletter", "send-email", newsletter, cron="30 9 * * 1", timezone="America/New_York")
     jobs.declare_recurring("legacy-sync", "sync-contacts", {}, every=3600, paused=True)
+    jobs.declare_alert("dead-payments", on="dead", name="charge-card", after=3, window=3600, deliver=tell_operations)
+    jobs.declare_alert("slow-exports", on="late", queue="exports", longer_than=1800, deliver=tell_operations)
+    jobs.declare_alert("lost-workers", on="stale-worker", deliver=tell_operations)
     return jobs
 
 
@@ -221,6 +236,8 @@ def fill(
         advance(len(batch))
     _dead(past)
     worker.run_once()
+    asked = FakeClock(jobs.storage.clock.now() - refunds.AGO)
+    refunds.fill(create_jobs(from_url(jobs.storage.engine, clock=asked)), asked)
     start_batch(jobs)
     _standing(jobs, chance)
 
@@ -259,9 +276,12 @@ def _standing(jobs: Jobs, chance: random.Random) -> None:
 
 
 def _running(jobs: Jobs) -> None:
-    for rows in (120_000, 480_000):
-        jobs.enqueue("import-report", {"rows": rows, "seconds": 30}, queue="partner-reports")
-    for number, claim in enumerate(jobs.claim(HOLDER, queues=("partner-reports",), limit=2, lease=1800), start=1):
+    """Reports of a partner who takes two connections at once: two are read, and the others wait for a permit."""
+    jobs.declared_limits.sync()
+    for rows in (120_000, 480_000, 90_000, 310_000):
+        payload = {"rows": rows, "seconds": 30}
+        jobs.enqueue("import-report", payload, queue="partner-reports", resource="partner-sftp", partition="acme-bank")
+    for number, claim in enumerate(jobs.claim(HOLDER, queues=("partner-reports",), limit=4, lease=1800), start=1):
         jobs.storage.set_progress(HOLDER, (claim.id, claim.attempt), 30.0 * number, f"file {number} of 3")
 
 

@@ -13,11 +13,12 @@ from sloppyjobs import errors, ids
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.batches import CALLBACKS, BatchRow, NewBatch
 from sloppyjobs.domain.model import Job, NewJob
+from sloppyjobs.encryption import Sealing
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.enqueue.option_rules import METADATA_LIMIT, OPTIONS
 from sloppyjobs.enqueue.option_types import CallOptions, EnqueueOptions, Item
 from sloppyjobs.enqueue.request import NewJobs
-from sloppyjobs.internals import HasInternals, internals
+from sloppyjobs.internals import HasInternals
 from sloppyjobs.storage.ports import CallerConnection, Store, on_behalf_of_task
 from sloppyjobs.storage.ports.operators import Command
 
@@ -48,6 +49,10 @@ class BatchJobs(HasInternals):
     _new_jobs: Callable[[], NewJobs]
     _insert: Callable[..., list[Job]]
     _connection_of: Callable[[Any, CallerConnection | None], CallerConnection | None]
+
+    @property
+    def _sealing(self) -> Sealing:
+        raise NotImplementedError
 
     def batch(
         self,
@@ -250,7 +255,7 @@ class Batch:
         if not jobs.definitions.redactions <= storage.redactions.written:
             storage.redactions.write(jobs.definitions.redactions, caller)
         kinds, callbacks = self._new.callbacks.keys(), list(self._new.callbacks.values())
-        sealed = dict(zip(kinds, internals(jobs).sealing.seal_new(callbacks), strict=True))
+        sealed = dict(zip(kinds, jobs._sealing.seal_new(callbacks), strict=True))
         storage.batches.open(structs.replace(self._new, callbacks=sealed), caller)
 
     def _seal(self, session: Any = None, connection: Any = None) -> BatchRow:

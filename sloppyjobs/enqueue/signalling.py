@@ -42,12 +42,7 @@ class Signalling:
         """
         sent = sent_signal(name, payload, self._payload_limit)
         store: Store = self.storage
-        if (job_id is None) is (business_key is None):
-            raise options.refuse("job_id", job_id, "give either the id of a job or a business_key")
-        if business_key is not None:
-            target = store.signals.job_with_key(options.text("business_key", business_key, longest=options.KEY_LENGTH))
-        else:
-            target = id_of(job_id)  # type: ignore[arg-type]
+        target = signalled_job(store, job_id, business_key)
         sealed = self._sealing.seal(target, sealed_as(StepKind.SIGNAL, sent.name), sent.value)
         return store.signals.send(target, sent._replace(value=sealed))
 
@@ -62,6 +57,15 @@ class Signalling:
         """As ``signal``, without blocking the event loop. A call that is cancelled may have sent it all the same."""
         with on_behalf_of_task():
             return await asyncio.to_thread(self.signal, job_id, name, payload, business_key=business_key)
+
+
+def signalled_job(store: Store, job: Job[Any] | str | None, business_key: str | None) -> str:
+    """The id of the job that a signal is for."""
+    if business_key is not None and job is None:
+        return store.signals.job_with_key(options.text("business_key", business_key, longest=options.KEY_LENGTH))
+    if business_key is not None or job is None:
+        raise options.refuse("job_id", job, "give either the id of a job or a business_key")
+    return id_of(job)
 
 
 def sent_signal(name: object, payload: Any, limit: int = payloads.DEFAULT_LIMIT) -> SentSignal:

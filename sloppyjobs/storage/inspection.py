@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from sloppyjobs.domain.batches import MemberState, Tally
 from sloppyjobs.domain.states import Status
+from sloppyjobs.storage.ports.alerts import AlertRecord
 from sloppyjobs.storage.ports.inspection import RowRefused
 from sloppyjobs.storage.ports.records import (
     ArchiveRecord,
@@ -128,17 +129,21 @@ class SqlInspection:
             found = connection.execute(select(*columns).order_by(table.c.id)).all()
         return [ArchiveRecord(JobRecord(*row[:-2]), *row[-2:]) for row in found]
 
+    def alerts(self) -> list[AlertRecord]:
+        """Every alert, by rule, cause and window."""
+        table = self._tables.alerts
+        return self._read(AlertRecord, table, table.c.rule, table.c.cause, table.c.window_start)
+
     def counts(self) -> dict[str, int]:
         """How many rows each table has."""
         names = {"job_stats": "counters", "recurring_jobs": "schedules"}
-        prefix = self._tables.prefix
+        tables = list(self._tables.metadata.tables.values())
         with self._storage.engine.connect() as connection:
-            found: dict[str, int] = {}
-            for table in self._tables.metadata.sorted_tables:
-                plain = table.name.removeprefix(prefix)
-                number = connection.execute(select(func.count()).select_from(table)).scalar_one()
-                found[names.get(plain, plain.removeprefix("job_"))] = number
-            return found
+            shown = connection.dialect.identifier_preparer.format_table
+            each = ", ".join(f"(SELECT count(*) FROM {shown(table)})" for table in tables)
+            numbers = connection.exec_driver_sql(f"SELECT {each}").one()
+        plain = [table.name.removeprefix(self._tables.prefix) for table in tables]
+        return {names.get(name, name.removeprefix("job_")): number for name, number in zip(plain, numbers, strict=True)}
 
     def add_jobs(self, jobs: Sequence[JobRecord]) -> None:
         """Write jobs as they are."""

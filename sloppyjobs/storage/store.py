@@ -9,6 +9,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 
 from sloppyjobs.domain.model import Claim, Job, NewJob, Settlement
+from sloppyjobs.storage.admin.alerts import Alerts
 from sloppyjobs.storage.admin.archive import Archive
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.admin.form_keys import FormKeys
@@ -134,8 +135,7 @@ class SqlStore:
         self.history = History(database)
         self.audit = Audit(database, self.commands, keyset, self.inserts)
         self.signals = Signals(database, self.suspended, self.keys, self.audit)
-        self.payloads = Payloads(database, self.audit)
-        self.archive = Archive(database, keyset, self.audit, self.inserts, self.linked_inserts)
+        self._compose_commands(keyset)
         self._compose_batches(keyset, followups)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
@@ -168,6 +168,13 @@ class SqlStore:
         self.recent_runs = RecentRuns(database, keyset)
         self.firing = ScheduleFiring(database, self.inserts)
         self.schedules = Schedules(database, self.firing, self.inserts, self.audit)
+
+    def _compose_commands(self, keyset: Keyset) -> None:
+        """What operators do besides moving jobs."""
+        database = self.database
+        self.alerts = Alerts(database, keyset, self.audit, self.inserts)
+        self.payloads = Payloads(database, self.audit)
+        self.archive = Archive(database, keyset, self.audit, self.inserts, self.linked_inserts)
 
     def _compose_waits(self, database: Database, followups: Followups) -> None:
         """What jobs wait for besides each other: times, signals, permits."""

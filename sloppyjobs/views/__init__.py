@@ -3,6 +3,7 @@
 Pure: no I/O, no clock. No value here ever carries a raw payload.
 """
 
+from sloppyjobs.views.alerts import AlertRuleView, AlertView
 from sloppyjobs.views.archive import ArchivedRow, ArchivedView
 from sloppyjobs.views.batches import BatchCallback, BatchView
 from sloppyjobs.views.cause import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
@@ -26,6 +27,8 @@ from sloppyjobs.views.page import CappedCount, Page
 from sloppyjobs.views.workflow import Blocker, WorkflowGraphView, WorkflowJobView, WorkflowLink, WorkflowView
 
 __all__ = [
+    "AlertRuleView",
+    "AlertView",
     "ArchivedRow",
     "ArchivedView",
     "AttemptView",

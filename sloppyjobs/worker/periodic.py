@@ -1,4 +1,4 @@
-"""What a worker does beside its jobs: fires schedules, advances retries of causes of death, removes old jobs.
+"""What a worker does beside its jobs: fires schedules, advances retries, raises alerts, removes old jobs.
 
 Each method is one step of a thread and returns how many seconds to wait before the next.
 """
@@ -21,18 +21,26 @@ SHORTEST_TICK = 0.1
 RETRY_RUNS_SECONDS = 2.0
 """How often a worker looks whether a retry of a cause of death has something to do."""
 MAINTENANCE_SECONDS = 60.0
+ALERT_SECONDS = 10.0
+"""How often a worker looks whether somebody is to be told of something."""
 
 
 class PeriodicWork:
     """The steps of one worker, which is the owner of the locks that they take."""
 
     def __init__(
-        self, jobs: Jobs, worker_id: str, storage: WorkerStorage, advance_retry_runs: Callable[[], int]
+        self,
+        jobs: Jobs,
+        worker_id: str,
+        storage: WorkerStorage,
+        advance_retry_runs: Callable[[], int],
+        evaluate_alerts: Callable[[str | None], int],
     ) -> None:
         self._jobs = jobs
         self._worker_id = worker_id
         self._storage = storage
         self._advance_retry_runs = advance_retry_runs
+        self._evaluate_alerts = evaluate_alerts
         self._schedules_synced = False
         self._limits_synced = False
         self._retry_runs_at = -RETRY_RUNS_SECONDS
@@ -56,6 +64,11 @@ class PeriodicWork:
         self._advance_retry_runs()
         return RETRY_RUNS_SECONDS
 
+    def alerts(self) -> float:
+        """Look whether a rule for alerts is met, unless another worker has just done so."""
+        self._evaluate_alerts(self._worker_id)
+        return ALERT_SECONDS
+
     def maintain(self) -> float:
         """Remove old jobs."""
         with answer_timeout(at_least=MAINTENANCE):
@@ -66,6 +79,7 @@ class PeriodicWork:
         """Advance every retry that is due now and, where asked for, fire every schedule."""
         self._advance_retry_runs()
         self.sync_limits()
+        self._evaluate_alerts(None)
         if recurring:
             self.sync_schedules()
             self.fire_schedules()

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from sloppyjobs import errors
 from sloppyjobs.admin.begun_commands import advance_commands
+from sloppyjobs.alerting.evaluation import evaluate
+from sloppyjobs.alerting.rules import QUEUE as ALERT_QUEUE
 from sloppyjobs.domain import options
 from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import WorkerInfo
@@ -74,7 +76,7 @@ class Worker:
         exit_if_unavailable: bool = False,
     ) -> None:
         self.settings = Settings.checked(
-            queues=queues,
+            queues=_with_alerts(queues, jobs),
             concurrency=concurrency,
             lease=lease,
             heartbeat=heartbeat,
@@ -98,7 +100,13 @@ class Worker:
         self._loop = self._new_loop()
         self._thread: threading.Thread | None = None
         self._starting = False
-        self._periodic = PeriodicWork(jobs, self.id, storage, lambda: advance_commands(storage, self.jobs.definitions))
+        self._periodic = PeriodicWork(
+            jobs,
+            self.id,
+            storage,
+            lambda: advance_commands(storage, self.jobs.definitions),
+            lambda owner: evaluate(storage, jobs.alerts, jobs.definitions, internals(jobs).sealing, owner),
+        )
 
     def run(self) -> None:
         """Work until SIGTERM or SIGINT, then drain: finish what runs, release what does not finish in time.
@@ -299,6 +307,8 @@ class Worker:
         ]
         tick = self._periodic.tick if self.recurring else self._periodic.retry_runs
         threads.append(BackgroundThread("tick", "the tick of schedules and retries", tick))
+        if self.jobs.alerts:
+            threads.append(BackgroundThread("alerts", "looking for what to tell", self._periodic.alerts))
         if self.maintenance:
             threads.append(BackgroundThread("maintenance", "removing old jobs", self._periodic.maintain))
         return threads
@@ -308,3 +318,11 @@ class Worker:
         self._loop.drain(0.0 if release else self.settings.shutdown_timeout)
         if self._starting:
             raise StopRequested
+
+
+def _with_alerts(queues: Iterable[str], jobs: Jobs) -> Iterable[str]:
+    """Every worker of an application with rules for alerts delivers them, whatever queues it takes from."""
+    if not jobs.alerts or isinstance(queues, str):
+        return queues
+    given = tuple(queues)
+    return given if "*" in given or ALERT_QUEUE in given or not given else (*given, ALERT_QUEUE)

@@ -34,7 +34,8 @@ def test_jobs_of_an_application_are_encrypted(tmp_path: Path, monkeypatch: pytes
         jobs.init()
         jobs.recurring("often", "greet", {"name": "canary-12"}, every=3600)
         job = greet.enqueue({"name": "canary-12"})
-        assert drain(jobs.bound()) == 1
+        jobs.open_batch("import", on_complete=("greet", {"name": "canary-12"})).seal()
+        assert drain(jobs.bound()) == 2
         assert jobs.get(job.id).result == {"name": "canary-12"}
         assert jobs.admin.get_job(job.id).payload_preview.value == {"name": "canary-12"}
         assert jobs.admin.get_recurring("often").payload_preview.value == {"name": "canary-12"}

@@ -89,7 +89,7 @@ def test_the_checker_finds(
     with monkeypatch.context() as patch:
         mutate(patch)
         run(jobs)
-    assert "I13" in broken(jobs, log)
+    assert "I18" in broken(jobs, log)
 
 
 def test_the_checker_finds_a_result_that_nobody_looked_at(
@@ -98,4 +98,4 @@ def test_the_checker_finds_a_result_that_nobody_looked_at(
     with monkeypatch.context() as patch:
         _ignore_results(patch)
         run(jobs)
-    assert "I13" in broken(jobs, log)
+    assert "I18" in broken(jobs, log)

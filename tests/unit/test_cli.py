@@ -421,6 +421,26 @@ def test_a_payload_is_patched_and_never_printed(jobs: Jobs, run: Run, ask: Calla
     assert "runs" in run("patch", job.id, '{"a": 3}', code=1).stderr
 
 
+def test_alerts_are_listed_and_tested(jobs: Jobs, clock: FakeClock, run: Run, ask: Callable[..., Any]) -> None:
+    told: list[str] = []
+    assert "no rules for alerts" in run("alerts").stdout
+    assert "no alerts" in run("alerts", "list").stdout
+    jobs.declare_alert("dead-post", on="dead", queue="post", deliver=lambda alert: told.append(alert.text))
+    _dead(jobs, 1)
+    worker = jobs.create_worker(queues=("none",))
+    worker.run_once()
+    assert "A dead job in post" in run("alerts").stdout
+    assert [(one["name"], one["declared"]) for one in ask("alerts")["items"]] == [("dead-post", True)]
+    assert "told" in run("alerts", "list").stdout
+    assert len(ask("alerts", "list", "--rule", "dead-post")["items"]) == 1
+    clock.advance(1)
+    assert "is queued" in run("alerts", "test", "dead-post", "--reason", "new channel").stdout
+    assert ask("alerts", "list")["items"][0]["status"] == "pending"
+    worker.run_once()
+    assert told[-1] == "This is a test of dead-post, sent by ada."
+    assert "no alert is called" in run("alerts", "test", "other", code=1).stderr
+
+
 # Refusals
 
 

@@ -13,6 +13,7 @@ JOBS = {
     *("chain", "enqueue", "enqueue_at", "enqueue_delayed", "enqueue_many", "get", "replace", "wait", "workflow"),
     *("batch", "get_batch", "open_batch", "open_batch_async"),
     *("enqueue_async", "enqueue_many_async", "wait_async"),
+    *("alerts", "declare_alert"),
     *("declare_limit", "declared_limits", "limit"),
     *("signal", "signal_async"),
     *("declare_recurring", "fires", "recurring", "tick_recurring"),

@@ -118,6 +118,8 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
             "DROP TABLE sloppy_job_steps",
             "DROP TABLE sloppy_job_workflows",
             f"DROP INDEX ix_sloppy_jobs_workflow{of_jobs}",
+            "DROP TABLE sloppy_job_alerts",
+            "DROP TABLE sloppy_job_alert_rules",
             *(
                 f"DROP INDEX ix_sloppy_job_archive_{name}{of_archive}"
                 for name in ("created", "name", "business_key", "idempotency_key")

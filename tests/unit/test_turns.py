@@ -56,6 +56,29 @@ def test_failures_among_successes_are_settled_too(jobs: Jobs) -> None:
     assert [jobs.get(job.id).status for job in (good, bad)] == ["succeeded", "retrying"]
 
 
+def test_what_was_sent_on_postgresql_is_committed_before_anybody_waits_for_it(postgres_url: str) -> None:
+    """Otherwise its rows stay locked, and what this worker settles meanwhile may wait for them for ever."""
+    jobs = Jobs(postgres_url)
+    jobs.declare("greet")
+    jobs.enqueue_many([("greet", {"n": n}) for n in range(4)])
+
+    def in_status(status: str) -> int:
+        with jobs.storage.engine.connect() as connection:
+            query = text("SELECT count(*) FROM sloppy_jobs WHERE status = :status")
+            number: int = connection.execute(query, {"status": status}).scalar_one()
+        return number
+
+    turns = jobs.storage.turns()
+    turns.begin_claim(REQUEST)
+    _until(lambda: in_status("processing") == 2)
+    good, bad = turns.claimed()
+    turns.begin_settle([*_settlements([good]), *_settlements([bad], Failed(Failure("E", "no"), 5.0))])
+    _until(lambda: in_status("succeeded") == 1 and in_status("retrying") == 1)
+    assert turns.settled() == {good.id, bad.id}
+    turns.close()
+    jobs.storage.close()
+
+
 def test_a_turn_on_sqlite_takes_a_job_that_is_due_again_by_the_failure_it_settles(ready_sqlite_url: str) -> None:
     jobs = Jobs(ready_sqlite_url)
     jobs.declare("greet")

@@ -45,8 +45,11 @@ PATHS = (
     "/recurring/nightly",
     "/workers",
     "/locks",
+    "/limits",
+    "/limits/payments-api",
     "/audit",
     "/archive",
+    "/alerts",
     "/workflows",
     "/batches",
 )

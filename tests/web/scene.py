@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from sloppyjobs import Jobs, Result, Retry, storage
+from sloppyjobs.alerting.evaluation import evaluate
 from sloppyjobs.domain.states import Status
+from sloppyjobs.internals import internals
 from sloppyjobs.storage import FakeClock
 from sloppyjobs.storage.ports.operators import Command
 
@@ -125,6 +127,8 @@ def play(jobs: Jobs, *, many: int = 1) -> Mailer:
     _schedules(jobs)
     batches(jobs)
     archive(jobs)
+    alerts(jobs)
+    jobs.limit("payments-api", concurrency=5, rate=100, per=60)
     return mailer
 
 
@@ -196,6 +200,25 @@ def archive(jobs: Jobs) -> None:
     past.storage.retention.purge(clock.now(), 100, archive=True)
 
 
+def tell_billing(alert: Any) -> None:
+    """A channel that everybody reads."""
+
+
+def alerts(jobs: Jobs) -> None:
+    """Rules by another process, one of which tells somebody and one cannot; nothing of it runs in this one."""
+    other = Jobs(jobs.storage, application="alarms")
+    other.declare_alert("dead-invoices", on="dead", queue="invoices", after=1, deliver=tell_billing)
+    other.declare_alert("dead-anything", on="dead", name="send-email", after=3, deliver="https://hooks.internal/x")
+    other.declare_alert("worker-gone", on="stale-worker", deliver=tell_billing)
+    evaluate(jobs.storage, other.alerts, other.definitions, internals(other).sealing)
+    claims = jobs.claim("app-1:4127", queues=("sloppyjobs.alerts",), limit=10)
+    for claim in claims:
+        if claim.payload["rule"] == "dead-invoices":
+            jobs.complete(claim, {"told": "tell_billing"})
+        else:
+            jobs.fail(claim, ConnectionError(f"hooks.internal answered HTTP 503; token={SECRET}"))
+
+
 def trouble(jobs: Jobs) -> None:
     """For pictures, not for tests that count: more causes of death, a worker that stopped responding, retries."""
     once = Retry(max_attempts=1)
@@ -224,6 +247,33 @@ def trouble(jobs: Jobs) -> None:
     past.storage.workers.register(msgspec.structs.replace(lost, hostname="app-3", pid=2210, running=1))
     past.enqueue("rollup-daily-metrics", {"day": 0}, queue="archive")
     past.claim("app-3:2210", queues=("archive",), limit=1, lease=60)
+
+
+def refund(ctx: Any, payload: Any) -> Any:
+    """A handler with steps that sleeps, and then waits for somebody's approval."""
+    ctx.step("load-order", lambda: {"order": payload["order"], "total": "129.90", "password": SECRET})
+    if ctx.attempt == 1:
+        raise ConnectionResetError("fraud.internal closed the connection")
+    ctx.step("check-fraud", lambda: {"score": 0.31, "review": True})
+    ctx.sleep("cool-down", 600)
+    approved = ctx.wait_for("approved", timeout=86_400)
+    ctx.sleep("cool-down-again", 600)
+    return approved
+
+
+def suspend(jobs: Jobs) -> tuple[str, str]:
+    """Two jobs whose handlers wait for a signal and sleep; not a part of the day, whose jobs tests count."""
+    jobs.define("refund-order", refund, queue="refunds", retry=Retry(max_attempts=3, backoff="none"))
+    made = [jobs.enqueue("refund-order", {"order": 48213 + number, "iban": SECRET}).id for number in range(2)]
+    worker = jobs.create_worker(id="app-1:4126", queues=("refunds",), recurring=False)
+    for _ in range(2):
+        worker.run_once()
+    for id in made:
+        jobs.admin.run_now(id, actor="ada", reason="the customer waits")
+    worker.run_once()
+    jobs.signal(made[1], "approved", {"by": "grace", "token": SECRET})
+    worker.run_once()
+    return made[0], made[1]
 
 
 LONG = "a-very-long-name-" * 7

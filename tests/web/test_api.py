@@ -46,7 +46,8 @@ def test_reads_answer_and_show_no_secret(api: Api, played: Jobs) -> None:
     dead = played.admin.list_jobs("dead", name="send-email")[0].id
     paths = ["/overview", "/stats", "/jobs", f"/jobs/{dead}", f"/jobs/{dead}/attempts", f"/jobs/{dead}/events",
              f"/jobs/{dead}/logs", f"/jobs/{dead}/explain", "/dead", "/queues", "/queues/emails", "/recurring",
-             "/recurring/nightly-rollup", "/workers", "/locks", "/audit", "/archive", "/workflows",
+             "/recurring/nightly-rollup", "/workers", "/locks", "/limits", "/limits/payments-api", "/audit", "/archive",
+             "/alerts", "/alert-rules", "/workflows",
              f"/archive/{played.admin.search_archive()[0].id}", "/batches",
              f"/batches/{played.admin.list_batches()[0].id}"]  # fmt: skip
     for path in paths:

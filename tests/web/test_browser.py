@@ -21,11 +21,12 @@ from sloppyjobs import Jobs
 from sloppyjobs.admin import Admin
 
 PAGES = ("/", "/jobs", "/jobs?status=dead", "/jobs/{dead}", "/jobs/{running}", "/dead", "/queues", "/queues/emails",
-         "/recurring", "/recurring/nightly-rollup", "/workers", "/locks", "/audit", "/archive", "/archive/{archived}",
+         "/recurring", "/recurring/nightly-rollup", "/workers", "/locks", "/limits",
+         "/limits/payments-api", "/limits/payments-api/delete", "/audit", "/archive", "/archive/{archived}",
          "/workflows/{workflow}", "/workflows", "/workflows/{workflow}/cancel", "/workflows?name=none",
          "/batches", "/batches/{batch}", "/batches/{batch}/cancel", "/batches?status=running",
-         "/archive/{archived}/restore", "/archive?key=none", "/jobs/{dead}/delete", "/dead/retry?cause=1",
-         "/dead/{cause}", "/find?q=e", "/nope", "/jobs?name=nobody")  # fmt: skip
+         "/archive/{archived}/restore", "/alerts", "/archive?key=none", "/jobs/{dead}/delete",
+         "/dead/retry?cause=1", "/dead/{cause}", "/find?q=e", "/nope", "/jobs?name=nobody")  # fmt: skip
 
 
 def test_find_a_dead_job_read_why_retry_it_and_watch_it_succeed(page: Page, site: Site) -> None:
@@ -261,7 +262,7 @@ def test_long_names_do_not_make_a_page_wider(browser: Browser, site: Site, width
     for path in ("/", "/?range=7d", "/jobs", "/jobs?name={name}&queue={queue}&correlation_id={key}", "/jobs/{dead}",
                  "/jobs/{dead}/delete", "/dead", "/dead/{cause}", "/find?q=a-very", "/queues", "/queues/{queue}",
                  "/recurring", "/recurring/{schedule}",
-                 "/workers", "/locks", "/audit", "/archive", "/batches", "/workflows"):  # fmt: skip
+                 "/workers", "/locks", "/limits", "/audit", "/archive", "/batches", "/workflows"):  # fmt: skip
         page.goto(site.url(path.format(**names)))
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
     context.close()

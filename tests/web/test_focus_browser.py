@@ -8,9 +8,10 @@ from served_site import Site
 
 PAGES = ("/", "/jobs", "/jobs?status=dead", "/jobs?status=scheduled", "/jobs?name=send-email&queue=emails",
          "/jobs/{dead}", "/jobs/{running}", "/dead", "/queues", "/queues/emails", "/recurring",
-         "/recurring/nightly-rollup", "/workers", "/locks", "/audit", "/archive", "/archive/{archived}",
+         "/recurring/nightly-rollup", "/workers", "/locks", "/limits",
+         "/limits/payments-api", "/audit", "/archive", "/archive/{archived}",
          "/workflows/{workflow}", "/workflows",
-         "/batches", "/batches/{batch}",
+         "/batches", "/batches/{batch}", "/alerts",
          "/jobs/{dead}/delete",
          "/dead/retry?cause=1", "/dead/{cause}", "/find?q=e", "/nope")  # fmt: skip
 

@@ -34,8 +34,11 @@ PAGES = (
     "/recurring/nightly-rollup",
     "/workers",
     "/locks",
+    "/limits",
+    "/limits/payments-api",
     "/audit",
     "/archive",
+    "/alerts",
     "/workflows",
     "/batches",
 )

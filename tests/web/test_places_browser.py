@@ -22,7 +22,9 @@ PATHS = (
     "/recurring",
     "/recurring/nightly-rollup",
     "/locks",
+    "/limits",
     "/archive",
+    "/alerts",
     "/workflows",
     "/batches",
 )

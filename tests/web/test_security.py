@@ -110,7 +110,7 @@ def test_hostile_text_is_escaped_wherever_it_is_shown(jobs: Jobs) -> None:
     client.post(f"/jobs/{job.id}/retry", {"reason": HOSTILE})
     client.post(f"/jobs/{job.id}/retry", {"reason": HOSTILE})
     paths = ["/", "/jobs", f"/jobs/{job.id}", "/dead", "/queues", "/recurring", "/workers", "/locks", "/audit",
-             "/archive", "/batches", "/workflows"]  # fmt: skip
+             "/limits", "/limits/payments-api", "/archive", "/batches", "/workflows", "/alerts"]  # fmt: skip
     paths += [f"/jobs/{job.id}/delete", "/jobs?name=" + HOSTILE.replace("&", "%26").replace("#", "%23")]
     for path in paths:
         text = client.get(path).text

@@ -8,8 +8,9 @@ from served_site import Site
 
 WIDTHS = (390, 700, 1024, 1366, 1920)
 PAGES = ("/", "/jobs", "/jobs?status=dead", "/jobs?status=scheduled", "/jobs/{dead}", "/jobs/{running}", "/dead",
-         "/queues", "/queues/emails", "/recurring", "/recurring/nightly-rollup", "/workers", "/locks", "/audit",
-         "/archive", "/archive/{archived}", "/batches", "/batches/{batch}", "/workflows/{workflow}", "/workflows",
+         "/queues", "/queues/emails", "/recurring", "/recurring/nightly-rollup", "/workers", "/locks", "/limits",
+         "/limits/payments-api", "/audit", "/archive", "/archive/{archived}", "/batches", "/batches/{batch}",
+         "/workflows/{workflow}", "/workflows", "/alerts",
          "/jobs/{dead}/delete", "/dead/retry?cause=1", "/dead/{cause}", "/find?q=e")  # fmt: skip
 
 COLUMNS = """() => {

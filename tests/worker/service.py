@@ -26,7 +26,8 @@ parser.add_argument("--lease", type=float, default=30)
 settings = parser.parse_args()
 NOTES: Path = settings.notes
 jobs = Jobs(settings.url)
-history.record_handlers(jobs, history.Log(NOTES.with_suffix(".history")))
+LOG = history.Log(NOTES.with_suffix(".history"))
+history.record_handlers(jobs, LOG)
 
 
 def note(*words: object) -> None:
@@ -54,6 +55,29 @@ def crash(ctx: Any, payload: Any) -> None:
 @jobs.define("quick")
 def quick(ctx: Any, payload: Any) -> None:
     note("quick", ctx.job_id, ctx.attempt, os.getpid())
+
+
+@jobs.define("stepped", retry=Retry(max_attempts=5, backoff="none"))
+def stepped(ctx: Any, payload: Any) -> Any:
+    """Two steps, a sleep and a signal between them; it stays where the payload says until a file appears."""
+
+    def reach(place: str) -> None:
+        note(place, ctx.job_id, ctx.attempt, os.getpid())
+        while place == payload["hold"] and not Path(payload["until"]).exists():
+            time.sleep(0.02)
+
+    def charge() -> str:
+        reach("inside")
+        note("charged", ctx.job_id, ctx.attempt, os.getpid())
+        reach("effect")
+        return "charged"
+
+    charged = history.recorded_step(LOG, ctx, "charge", charge)
+    reach("checkpoint")
+    ctx.sleep("cool-down", 0.3)
+    approved = ctx.wait_for("approved", timeout=600)
+    reach("approved")
+    return [charged, approved, history.recorded_step(LOG, ctx, "ship", lambda: "shipped")]
 
 
 def work() -> None:

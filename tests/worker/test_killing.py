@@ -72,7 +72,7 @@ def launch(database_url: str, notes: Path, tmp_path: Path) -> Iterator[Launch]:
 @pytest.fixture
 def service_jobs(jobs: Jobs, notes: Path) -> Iterator[Jobs]:
     """Whatever was killed: every promise was kept when the test ends."""
-    for name in ("hold", "crash", "quick"):
+    for name in ("hold", "crash", "quick", "stepped"):
         jobs.declare(name)
     yield jobs
     history.assert_sound(jobs, history.Log(notes.with_suffix(".history")))
@@ -251,3 +251,57 @@ def test_workers_leave_when_their_supervisor_is_killed(
     workers = service_jobs.storage.tables.workers
     with service_jobs.storage.engine.connect() as connection:
         eventually(lambda: set(connection.execute(select(workers.c.status)).scalars()) == {"stopped"})
+
+
+# Steps
+
+CHARGED = {"inside": 1, "effect": 2, "checkpoint": 1, "approved": 1}
+"""How often a card is charged when the worker is killed at a place: before a checkpoint, once more."""
+DONE = ["charged", {"by": "ada"}, "shipped"]
+
+
+@pytest.mark.parametrize("place", CHARGED)
+def test_a_worker_that_is_killed_at_a_step(
+    service_jobs: Jobs,
+    client: history.Client,
+    launch: Launch,
+    notes: Path,
+    tmp_path: Path,
+    eventually: Eventually,
+    place: str,
+) -> None:
+    go_on = tmp_path / "go on"
+    job = client.enqueue("stepped", {"hold": place, "until": str(go_on)})
+    service_jobs.signal(job.id, "approved", {"by": "ada"})
+    first = launch(lease=1)
+    eventually(lambda: lines(notes, place))
+    first.kill()
+    first.wait()
+    go_on.touch()
+    launch()
+    done = service_jobs.wait(job.id, timeout=60)
+    assert (done.status, done.result) == ("succeeded", DONE)
+    assert len(lines(notes, "charged")) == CHARGED[place]
+    ended = [status for _, status in attempts(service_jobs, job.id)]
+    assert sorted(ended) == ["lost", "succeeded", "suspended"]
+
+
+def test_a_worker_that_is_killed_while_a_job_is_suspended(
+    service_jobs: Jobs,
+    client: history.Client,
+    launch: Launch,
+    notes: Path,
+    tmp_path: Path,
+    eventually: Eventually,
+) -> None:
+    job = client.enqueue("stepped", {"hold": "nowhere", "until": str(tmp_path / "never")})
+    first = launch(lease=1)
+    eventually(lambda: service_jobs.get(job.id).waiting_for)
+    first.kill()
+    first.wait()
+    assert service_jobs.get(job.id).status == "waiting"
+    launch()
+    eventually(lambda: service_jobs.get(job.id).waiting_for == "signal")
+    assert service_jobs.signal(job.id, "approved", {"by": "ada"})
+    done = service_jobs.wait(job.id, timeout=60)
+    assert (done.status, done.result, len(lines(notes, "charged"))) == ("succeeded", DONE, 1)

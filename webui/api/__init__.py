@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Response, url_for
 
-from webui.api import commands, openapi, reads
+from webui.api import commands, limits, openapi, reads
 from webui.api.answers import answer
 from webui.policy import COMMANDS
 from webui.routes import ANY, SIGNED_IN, Route, View
@@ -49,6 +49,8 @@ ROUTES = (
     _read("/jobs/<path:id>/logs", "logs", reads.logs, "job.view"),
     _read("/jobs/<path:id>/explain", "explain", reads.explain, "job.view"),
     _read("/jobs/<path:id>/dependencies", "dependencies", reads.dependencies, "job.view"),
+    _read("/jobs/<path:id>/steps", "steps", reads.steps, "job.view"),
+    _write("/jobs/<path:id>/signal", "signal", commands.signal, "job.signal"),
     _write(f"/jobs/<path:id>/<{_JOB}:command>", "job_act", commands.job, "job.{command}"),
     Route("/api/v1/jobs/<path:id>/payload", "api_patch", commands.patch, "job.patch", "PATCH", api=True),
     _write(f"/bulk/<{_JOB}:command>", "bulk", commands.bulk, "bulk.{command}"),
@@ -59,6 +61,14 @@ ROUTES = (
     _read("/recurring", "recurring", reads.list_recurring, "recurring.view"),
     _read("/recurring/<path:name>", "schedule", reads.get_recurring, "recurring.view"),
     _write(f"/recurring/<path:name>/<{_SCHEDULE}:command>", "schedule_act", commands.recurring, "recurring.{command}"),
+    _read("/alerts", "alerts", reads.list_alerts, "alert.view"),
+    _read("/alert-rules", "alert_rules", reads.list_alert_rules, "alert.view"),
+    _write("/alert-rules/<path:name>/test", "alert_test", commands.test_alert, "alert.test"),
+    _read("/limits", "limits", limits.list_limits, "limit.view"),
+    _read("/limits/<path:name>", "limit", limits.get_limit, "limit.view"),
+    _write("/limits/<path:name>/set", "limit_set", limits.set_limit, "limit.set"),
+    _write("/limits/<path:name>/delete", "limit_delete", limits.delete_limit, "limit.delete"),
+    _write("/jobs/<path:id>/release_permit", "permit_release", limits.release, "limit.release"),
     _read("/workflows", "workflows", reads.list_workflows, "workflow.view"),
     _read("/workflows/<path:id>", "workflow", reads.get_workflow, "workflow.view"),
     _of_workflow("jobs", reads.workflow_jobs),

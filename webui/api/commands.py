@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from flask import Response
 
 from sloppyjobs import errors
@@ -14,6 +15,12 @@ from webui.ui import Ui, visit
 from webui.views.archive import visible as archived
 from webui.views.bulk import AT_ONCE
 from webui.views.job import METHODS, visible
+
+
+class SignalAnswer(msgspec.Struct, frozen=True):
+    """Whether a signal was accepted; false where the job has one of this name."""
+
+    accepted: bool
 
 
 def _by(given: dict[str, Any]) -> dict[str, Any]:
@@ -39,6 +46,21 @@ def patch(ui: Ui, id: str) -> Response:
         raise errors.InvalidOption('merge_patch is missing: {"merge_patch": {"key": "value"}, "reason": "…"}')
     done = ui.admin.patch_payload(id, given["merge_patch"], **_by(given))
     return answer(hidden_details.commanded(done))
+
+
+def signal(ui: Ui, id: str) -> Response:
+    """Send a signal to a job; the first one of a name wins. 409 for a job that has finished."""
+    if visit().scope is not None:
+        visible(ui, id)
+    given = body()
+    sent = ui.admin.signal(id, given.get("name", ""), given.get("payload"), **_by(given))
+    ui.snapshots.clear()
+    return answer(SignalAnswer(sent))
+
+
+def test_alert(ui: Ui, name: str) -> Response:
+    """Send a test to whom a rule for alerts tells."""
+    return answer(ui.admin.test_alert(name, **_by(body())))
 
 
 def restore(ui: Ui, id: str) -> Response:

@@ -11,6 +11,8 @@ import msgspec
 
 from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.views import (
+    AlertRuleView,
+    AlertView,
     ArchivedRow,
     ArchivedView,
     AttemptView,
@@ -23,17 +25,21 @@ from sloppyjobs.views import (
     Explanation,
     JobRow,
     JobView,
+    LimitDetails,
+    LimitView,
     LockView,
     LogView,
     Overview,
     Page,
     QueueView,
     Stats,
+    StepView,
     WorkerView,
     WorkflowGraphView,
     WorkflowJobView,
     WorkflowView,
 )
+from webui.api.commands import SignalAnswer
 from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, BATCH_OPTIONS, LIST_OPTIONS, WORKFLOW_OPTIONS
 from webui.policy import COMMANDS
 from webui.routes import Route
@@ -53,6 +59,14 @@ _ANSWERS: Mapping[str, Any] = {
     "api_queue": QueueView,
     "api_recurring": Page[Recurring],
     "api_schedule": Recurring,
+    "api_alerts": Page[AlertView],
+    "api_alert_rules": tuple[AlertRuleView, ...],
+    "api_alert_test": AlertView,
+    "api_limits": Page[LimitView],
+    "api_limit": LimitDetails,
+    "api_limit_set": LimitView,
+    "api_limit_delete": LimitView,
+    "api_permit_release": JobView,
     "api_workflows": Page[WorkflowView],
     "api_workflow": WorkflowView,
     "api_workflow_jobs": Page[WorkflowJobView],
@@ -62,6 +76,8 @@ _ANSWERS: Mapping[str, Any] = {
     "api_archived": ArchivedView,
     "api_restore": JobView,
     "api_patch": JobView,
+    "api_steps": Page[StepView],
+    "api_signal": SignalAnswer,
     "api_batches": Page[BatchView],
     "api_batch": BatchView,
     "api_batch_act": BatchView,
@@ -77,13 +93,24 @@ _QUERY: Mapping[str, Sequence[str]] = {
     "api_jobs": ("status", *LIST_OPTIONS, "cursor", "page_size"),
     "api_dead": ("limit",),
     "api_audit": (*AUDIT_OPTIONS, "cursor", "page_size"),
+    "api_alerts": ("rule", "cursor", "page_size"),
     "api_archive": (*ARCHIVE_OPTIONS, "cursor", "page_size"),
     "api_workflows": ("status", *WORKFLOW_OPTIONS, "cursor", "page_size"),
     "api_workflow_jobs": ("status", "cursor", "page_size"),
     "api_batches": (*BATCH_OPTIONS, "cursor", "page_size"),
     "api_stats": ("minutes", "queue", "name"),
     **dict.fromkeys(
-        ("api_attempts", "api_events", "api_logs", "api_queues", "api_recurring", "api_workers", "api_locks"),
+        (
+            "api_attempts",
+            "api_events",
+            "api_logs",
+            "api_steps",
+            "api_queues",
+            "api_recurring",
+            "api_workers",
+            "api_locks",
+            "api_limits",
+        ),
         ("cursor", "page_size"),
     ),
 }
@@ -94,7 +121,14 @@ _BODY: Mapping[str, Mapping[str, Any]] = {
         "dry_run": {"type": "boolean"},
         "cursor": {"type": "string"},
     },
+    "api_signal": {"name": {"type": "string"}, "payload": {}},
     "api_patch": {"merge_patch": {"type": "object"}},
+    "api_limit_set": {
+        "concurrency": {"type": ["integer", "null"], "minimum": 1},
+        "rate": {"type": ["integer", "null"], "minimum": 1},
+        "per": {"type": ["number", "null"], "exclusiveMinimum": 0},
+        "create": {"type": "boolean"},
+    },
     "api_queue_act": {"until": {"type": "string", "format": "date-time"}},
 }
 _WHOLE = ("page_size", "limit", "minutes")

@@ -85,6 +85,12 @@ def logs(ui: Ui, id: str) -> Response:
     return answer(ui.admin.logs(id, **paging()))
 
 
+def steps(ui: Ui, id: str) -> Response:
+    """Its steps, sleeps and signals."""
+    visible(ui, id)
+    return answer(ui.admin.steps(id, **paging()))
+
+
 def explain(ui: Ui, id: str) -> Response:
     """Why it is not running."""
     visible(ui, id)
@@ -125,6 +131,16 @@ def get_recurring(ui: Ui, name: str) -> Response:
     if not visit().sees(found.queue):
         raise errors.UnknownSchedule(name)
     return answer(hidden_details.schedule(found))
+
+
+def list_alerts(ui: Ui) -> Response:
+    """What was told to whom and when, latest first."""
+    return answer(ui.admin.list_alerts(request.args.get("rule") or None, **paging()))
+
+
+def list_alert_rules(ui: Ui) -> Response:
+    """The rules for alerts, by name."""
+    return answer(ui.admin.list_alert_rules())
 
 
 def list_workflows(ui: Ui) -> Response:

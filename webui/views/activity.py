@@ -28,6 +28,7 @@ AUDIT_FILTERS = ("actor", "action", "target", "range", "from", "to")
 _PLACES = {
     "job": ("job", "id", "job.view"),
     "archived": ("archived", "id", "archive.view"),
+    "limit": ("limit", "name", "limit.view"),
     "workflow": ("workflow", "id", "workflow.view"),
     "batch": ("batch", "id", "batch.view"),
     "queue": ("queue", "name", "queue.view"),

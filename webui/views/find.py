@@ -39,7 +39,9 @@ PAGES = {
     "workflows": "Workflows",
     "batches": "Batches",
     "workers": "Workers",
+    "limits": "Limits",
     "locks": "Locks",
+    "alerts": "Alerts",
     "archive": "Archive",
     "audit": "Audit",
 }

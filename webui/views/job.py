@@ -49,10 +49,13 @@ _COMMAND = "any(" + ", ".join(COMMANDS) + ")"
 
 def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: Form = EMPTY) -> Response:
     """Everything about a job on one page."""
+    from webui.views import signalling  # noqa: PLC0415 - the pages call each other
+
     admin = ui.admin
     job = visible(ui, id)
     attempts = admin.attempts(id, cursor=_cursor("attempts"), page_size=50)
     events = admin.events(id, cursor=_cursor("events"), page_size=50)
+    steps = admin.steps(id, cursor=_cursor("steps"), page_size=50)
     context = PageContext(ui, visit_or_none())
     return render(
         ui,
@@ -76,6 +79,9 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200,
         longest=max((_seconds(one, context.times.now) for one in attempts), default=0.0),
         events=events,
         segments=timeline.segments(events.items, None if events.next_cursor else context.times.now),
+        steps=steps,
+        awaited=signalling.waited_for(steps.items),
+        signals=signalling.takes_signals(job),
         logs=admin.logs(id, cursor=_cursor("logs"), page_size=100),
     )
 
@@ -155,7 +161,7 @@ def act(ui: Ui, id: str, command: str) -> Response:
 
 
 ROUTES = (
-    Route("/jobs/<path:id>", "job", show, "job.view", query=("attempts", "events", "logs")),
+    Route("/jobs/<path:id>", "job", show, "job.view", query=("attempts", "events", "logs", "steps")),
     Route(f"/jobs/<path:id>/<{_COMMAND}:command>", "job_confirm", confirm, "job.{command}", also=("job.view",)),
     Route(f"/jobs/<path:id>/<{_COMMAND}:command>", "job_act", act, "job.{command}", "POST"),
 )

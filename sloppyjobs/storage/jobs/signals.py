@@ -63,7 +63,8 @@ class Signals:
             # Also an answer to one whose own first answer was lost.
             return bool(found.token == signal.token)
         if state.status in FINISHED:
-            raise errors.InvalidTransition(f"job {job_id} is {state.status} and takes no signals", status=state.status)
+            text = f"job {job_id} is {state.status} and takes no signals"
+            raise errors.InvalidTransition(text, status=state.status, command="signal")
         now = self.database.now(connection)
         if found is None:
             self._keep_early(connection, state, signal, now)

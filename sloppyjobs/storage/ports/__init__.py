@@ -13,6 +13,7 @@ Code above ``sloppyjobs.storage`` names nothing else of it. A new store is judge
 | the scheduler | ``scheduling.py``, values in ``schedules.py`` |
 | pages | ``pages.py``, values in ``reads.py`` |
 | operators, and upkeep | ``commands.py``, values in ``operators.py`` |
+| alerts | ``alerts.py`` |
 | the archive | ``archive.py`` |
 | payloads that are changed | ``patches.py`` |
 | the conformance suite and diagnosis | ``inspection.py``, values in ``records.py`` and ``findings.py`` |
@@ -25,6 +26,7 @@ from __future__ import annotations
 from sloppyjobs.storage.acting_task import on_behalf_of_task
 from sloppyjobs.storage.answer_timeout import MAINTENANCE, answer_timeout
 from sloppyjobs.storage.clock import Clock
+from sloppyjobs.storage.ports.alerts import AlertPort
 from sloppyjobs.storage.ports.archive import ArchivePort
 from sloppyjobs.storage.ports.batches import BatchCommandPort, BatchPort, BatchReadPort
 from sloppyjobs.storage.ports.claims import Turns
@@ -74,6 +76,7 @@ from sloppyjobs.storage.watcher import Watcher
 
 __all__ = [
     "MAINTENANCE",
+    "AlertPort",
     "ArchivePort",
     "AuditPort",
     "BatchCommandPort",

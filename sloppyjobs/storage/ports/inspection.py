@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from sloppyjobs.storage.ports.alerts import AlertRecord
 from sloppyjobs.storage.ports.findings import Finding
 from sloppyjobs.storage.ports.records import (
     ArchiveRecord,
@@ -114,6 +115,10 @@ class Inspection(Protocol):
 
     def archive(self) -> list[ArchiveRecord]:
         """Every archived job, by id."""
+        ...
+
+    def alerts(self) -> list[AlertRecord]:
+        """Every alert, by rule, cause and window."""
         ...
 
     def counts(self) -> Mapping[str, int]:

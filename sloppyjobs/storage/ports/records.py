@@ -48,6 +48,7 @@ class JobRecord(NamedTuple):
     supersedes: str | None = None
     expires_at: datetime | None = None
     tags: str | None = None
+    waiting_for: str | None = None
     batch_id: str | None = None
     waiting_for: str | None = None
     workflow_id: str | None = None

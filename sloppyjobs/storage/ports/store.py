@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from sloppyjobs.storage.ports.alerts import AlertPort
 from sloppyjobs.storage.ports.archive import ArchivePort
 from sloppyjobs.storage.ports.batches import BatchCommandPort, BatchPort, BatchReadPort
 from sloppyjobs.storage.ports.commands import (
@@ -109,6 +110,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
 
     # Commands
 
+    @property
+    def alerts(self) -> AlertPort: ...
     @property
     def archive(self) -> ArchivePort: ...
     @property

@@ -9,7 +9,14 @@ from functools import lru_cache
 from sqlalchemy import MetaData, Table
 
 from sloppyjobs.domain.options import refuse
-from sloppyjobs.storage.schema import batch_tables, job_tables, limit_tables, operator_tables, service_tables
+from sloppyjobs.storage.schema import (
+    alert_tables,
+    batch_tables,
+    job_tables,
+    limit_tables,
+    operator_tables,
+    service_tables,
+)
 from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
 
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
@@ -38,6 +45,8 @@ _BUILDERS = (
     operator_tables.retry_runs,
     operator_tables.retry_members,
     operator_tables.form_keys,
+    alert_tables.alert_rules,
+    alert_tables.alerts,
 )
 _STYLED_BUILDERS = (
     job_tables.jobs,
@@ -233,6 +242,16 @@ class Tables:
     def form_keys(self) -> Table:
         """Forms of the admin pages that were sent."""
         return self._table("job_form_keys")
+
+    @property
+    def alert_rules(self) -> Table:
+        """Rules for alerts, as workers declared them last."""
+        return self._table("job_alert_rules")
+
+    @property
+    def alerts(self) -> Table:
+        """Alerts that were raised."""
+        return self._table("job_alerts")
 
     @property
     def schema_name(self) -> str:

@@ -11,12 +11,20 @@ from sloppyjobs.storage import shown_urls
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.tables import Tables
 
-VERSION = 18
+VERSION = 19
 """The schema version that this code works with."""
 
 
 def table(tables: Tables) -> Table:
-    """The table that holds the version."""
+    """The table that holds the version; made once."""
+    info = tables.metadata.info
+    if "version_table" not in info:
+        info["version_table"] = _new_table(tables)
+    found: Table = info["version_table"]
+    return found
+
+
+def _new_table(tables: Tables) -> Table:
     options: dict[str, Any] = {"schema": tables.schema, **tables.style.table_options}
     return Table(
         tables.schema_name,

@@ -29,6 +29,7 @@ def areas(tables: Tables) -> Mapping[str, Area]:
         "jobs": Area(tables.jobs, "id", ("payload", "result")),
         "schedules": Area(tables.recurring, "name", ("payload",)),
         "steps": Area(tables.steps, "job_id", ("result",), ("job_id", "kind", "name")),
+        "batches": Area(tables.batches, "id", ("callbacks",)),
         "logs": Area(tables.logs, "job_id", ("message", "fields")),
         "archive": Area(tables.archive, "id", ("payload", "result", "history")),
     }

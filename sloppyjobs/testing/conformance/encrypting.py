@@ -254,6 +254,21 @@ def test_a_step_whose_key_is_missing_is_dead_at_once(jobs: Jobs) -> None:
     assert secret.get(job.id).result == [f"{CANARY} looked", CANARY]
 
 
+def test_callbacks_of_a_batch_are_encrypted(jobs: Jobs) -> None:
+    old = _encrypted(jobs, OLD)
+    batch = old.open_batch("import", on_complete=("echo", {"name": CANARY}))
+    batch.enqueue("echo", 1)
+    assert CANARY not in repr(jobs.storage.inspection.batches())
+    both = _encrypted(jobs, NEW, OLD)
+    assert _rekeyed(both) == (2, 0)
+    assert _rekeyed(both) == (0, 0)
+    new = _encrypted(jobs, NEW)
+    new.get_batch(batch.id).seal()
+    drain(new)
+    [callback] = [one.job_id for one in new.admin.get_batch(batch.id).callbacks]
+    assert new.get(callback).result == {"said": {"name": CANARY}}
+
+
 # Keys that are changed
 
 

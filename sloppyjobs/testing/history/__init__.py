@@ -14,7 +14,9 @@ processes and databases, ``check`` lists what was broken of these invariants, an
 - I9 leases of one job never overlap; handlers overlap only after a recorded expiry
 - I10 nothing starts before its run time or after a terminal state
 - I11 holders of a lock are disjoint; I12 a rolled-back enqueue is never visible
+- I13 one alert per rule, cause and window, and each is delivered
 - I14 a batch's numbers are those of its jobs, each callback is there once, and it ends
+- I17 a step that is done is not run again, and whatever is suspended waits for something that can come
 """
 
 from sloppyjobs.testing.history.checking import INVARIANTS, assert_sound, check, report, violations
@@ -22,6 +24,7 @@ from sloppyjobs.testing.history.client import Client, RecordedLocks
 from sloppyjobs.testing.history.evidence import Evidence, Tables
 from sloppyjobs.testing.history.handlers import record_handlers
 from sloppyjobs.testing.history.log import METADATA_KEY, Log
+from sloppyjobs.testing.history.steps import recorded_step
 from sloppyjobs.testing.history.violations import Finding, Violation
 
 __all__ = [
@@ -37,6 +40,7 @@ __all__ = [
     "assert_sound",
     "check",
     "record_handlers",
+    "recorded_step",
     "report",
     "violations",
 ]

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.testing.history import entries
+from sloppyjobs.testing.history.alerts import alerts_are_told_once
 from sloppyjobs.testing.history.batches import batches_count_their_jobs, is_over
 from sloppyjobs.testing.history.dependencies import dependencies_are_kept
 from sloppyjobs.testing.history.enqueues import (
@@ -29,6 +30,7 @@ from sloppyjobs.testing.history.lives import (
 from sloppyjobs.testing.history.locks import lock_holders_are_disjoint
 from sloppyjobs.testing.history.log import Log
 from sloppyjobs.testing.history.schedules import occurrences_are_as_planned
+from sloppyjobs.testing.history.steps import steps_are_done_once
 from sloppyjobs.testing.history.violations import Finding, Violation
 
 Find = Callable[[Evidence], Iterator[Finding]]
@@ -46,8 +48,10 @@ INVARIANTS: dict[str, Find] = {
     "I10": nothing_starts_early_or_late,
     "I11": lock_holders_are_disjoint,
     "I12": rolled_back_jobs_are_not_seen,
-    "I13": dependencies_are_kept,
+    "I13": alerts_are_told_once,
     "I14": batches_count_their_jobs,
+    "I17": steps_are_done_once,
+    "I18": dependencies_are_kept,
 }
 """Each invariant by its number; the first line of its docstring is the promise."""
 

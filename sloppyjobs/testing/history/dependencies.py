@@ -1,4 +1,4 @@
-"""Jobs that wait for others: none starts before its dependencies are met, none waits when they are decided (I13)."""
+"""Jobs that wait for others: none starts before its dependencies are met, none waits when they are decided (I18)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WITHOUT_A_START = frozenset({Status.WAITING, Status.PAUSED, Status.CANCELLED, S
 
 
 def dependencies_are_kept(evidence: Evidence) -> Iterator[Finding]:
-    """I13: no job starts before its dependencies are met, and none waits when they are decided."""
+    """I18: no job starts before its dependencies are met, and none waits when they are decided."""
     tables = evidence.tables
     for child, edges in tables.edges_to.items():
         job = tables.jobs.get(child)
@@ -50,7 +50,7 @@ def held_by_dead(job: JobRecord, tables: Tables) -> bool:
             continue
         seen.add(current.id)
         if current.status == Status.DEAD:
-            return True
+            return current is not job
         if _waits_for_jobs(current):
             left += [edge.parent_id for edge in tables.edges_to.get(current.id, ())]
     return False

@@ -70,6 +70,22 @@ class Ended(_Entry, frozen=True, kw_only=True, tag="ended"):
     how: Literal["returned", "raised"]
 
 
+class StepRan(_Entry, frozen=True, kw_only=True, tag="step_ran"):
+    """The function of a step is about to run."""
+
+    job_id: str
+    attempt: int
+    name: str
+
+
+class StepKept(_Entry, frozen=True, kw_only=True, tag="step_kept"):
+    """A handler was told that its step is done, in this attempt or in an earlier one."""
+
+    job_id: str
+    attempt: int
+    name: str
+
+
 class Settled(_Entry, frozen=True, kw_only=True, tag="settled"):
     """A worker written by others has settled an attempt, and was told whether it was accepted."""
 
@@ -122,6 +138,8 @@ Entry = (
     | RolledBack
     | Started
     | Ended
+    | StepRan
+    | StepKept
     | Settled
     | Scheduled
     | Locked

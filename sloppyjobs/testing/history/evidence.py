@@ -15,14 +15,22 @@ from typing import TypeVar
 import msgspec
 
 from sloppyjobs.storage.ports import Store
+from sloppyjobs.storage.ports.alerts import AlertRecord
 from sloppyjobs.storage.ports.inspection import Inspection
-from sloppyjobs.storage.ports.records import AttemptRecord, BatchRecord, DependencyRecord, EventRecord, JobRecord
+from sloppyjobs.storage.ports.records import (
+    AttemptRecord,
+    BatchRecord,
+    DependencyRecord,
+    EventRecord,
+    JobRecord,
+    StepRecord,
+)
 from sloppyjobs.storage.ports.schedules import StoredSchedule
 from sloppyjobs.testing.history.entries import Ended, Entry, Started
 from sloppyjobs.testing.history.log import METADATA_KEY
 
 E = TypeVar("E", bound=Entry)
-R = TypeVar("R", AttemptRecord, EventRecord)
+R = TypeVar("R", AttemptRecord, EventRecord, StepRecord)
 
 SCHEDULES_A_PAGE = 500
 
@@ -44,6 +52,9 @@ class Tables:
     paused_queues: frozenset[str] = frozenset()
     batches: Sequence[BatchRecord] = ()
     dependencies: Sequence[DependencyRecord] = ()
+    alerts: Sequence[AlertRecord] = ()
+    steps: Mapping[str, Sequence[StepRecord]] = field(default_factory=dict)
+    """By job."""
 
     @classmethod
     def of_jobs(cls, inspection: Inspection) -> Tables:
@@ -64,7 +75,14 @@ class Tables:
         read = cls.of_jobs(inspection)
         archived = {one.job.id: one.job for one in inspection.archive()}
         paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
-        return replace(read, archived=archived, schedules=list(_schedules(store)), paused_queues=paused)
+        return replace(
+            read,
+            archived=archived,
+            schedules=list(_schedules(store)),
+            paused_queues=paused,
+            alerts=inspection.alerts(),
+            steps=_by_job(inspection.steps()),
+        )
 
     @cached_property
     def edges_to(self) -> Mapping[str, Sequence[DependencyRecord]]:

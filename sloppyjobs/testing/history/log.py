@@ -116,6 +116,14 @@ class Log:
         """Say that a handler has raised."""
         self._append(entries.Ended, job_id=job_id, attempt=attempt, how="raised")
 
+    def step_ran(self, job_id: str, attempt: int, name: str) -> None:
+        """Say that the function of a step is about to run."""
+        self._append(entries.StepRan, job_id=job_id, attempt=attempt, name=name)
+
+    def step_kept(self, job_id: str, attempt: int, name: str) -> None:
+        """Say that a handler goes on after a step."""
+        self._append(entries.StepKept, job_id=job_id, attempt=attempt, name=name)
+
     def settled(self, job_id: str, attempt: int, accepted: bool) -> None:
         """Say that a settlement was accepted, or was stale."""
         self._append(entries.Settled, job_id=job_id, attempt=attempt, accepted=accepted)

@@ -74,18 +74,19 @@ class PostgresClaims(Claims):
     def send(self, *calls: Call) -> SentTransactions:
         """Send these calls together on a connection of their own, each as a transaction.
 
-        What stands in a pipeline before a sync is a transaction, without words for its beginning and its end.
+        It ends by a word of its own. Without one it would last until the pipeline is left, which may be when another
+        transaction of this worker, that waits for its rows, has ended.
         """
         with ExitStack() as stack:
             driver = stack.enter_context(self._pool.checkout()).driver
-            pipeline = stack.enter_context(driver.pipeline())
-            cursors: list[Any] = []
+            stack.enter_context(driver.pipeline())
+            cursors = []
             for statement, values in calls:
-                if cursors:
-                    pipeline.sync()
+                driver.execute("BEGIN")
                 driver.execute(statements.PLAN_BY_INDEX, prepare=True)
                 cursors.append(taking_arrays(driver.cursor(binary=True)))
                 cursors[-1].execute(statement, values, prepare=True)
+                driver.execute("COMMIT")
             return SentTransactions(stack.pop_all(), cursors)
 
     def settled(self, sent: SentTransactions | None, settlements: Sequence[Settlement]) -> set[str]:

@@ -1,0 +1,1 @@
+"""Alerts: rules that code declares, workers that evaluate them, jobs that deliver what was found."""

@@ -1,0 +1,84 @@
+"""``alerts``: the rules, what was told to whom, and a test."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+from rich.console import Console
+
+from sloppyjobs.cli import output
+from sloppyjobs.cli.paging import more
+from sloppyjobs.cli.params import as_json, paged, signed
+from sloppyjobs.cli.target import Target, pass_target
+from sloppyjobs.views import AlertRuleView, AlertView, Page
+
+_STYLES = {"told": "green", "pending": "blue", "retrying": "yellow", "failed": "bold red"}
+
+
+@click.group(invoke_without_command=True)
+@as_json
+@click.pass_context
+def alerts(ctx: click.Context, as_json: bool) -> None:
+    """List the rules for alerts, see what was told to whom, and send a test."""
+    if ctx.invoked_subcommand is None:
+        target: Target = ctx.obj
+        rules = target.admin.list_alert_rules()
+        output.emit({"items": rules}, as_json, lambda out: _render_rules(out, rules, target.now()))
+
+
+def _render_rules(out: Console, rules: tuple[AlertRuleView, ...], now: datetime) -> None:
+    if output.nothing(out, rules, "rules for alerts"):
+        return
+    made = output.table("RULE", "WHEN", "WINDOW", "TELLS", "LAST", "STATE", whole=("RULE",))
+    for rule in rules:
+        state = "[bold red]open[/]" if rule.open else "[green]quiet[/]"
+        made.add_row(
+            output.plain(rule.name),
+            output.plain(rule.when),
+            output.duration(rule.window),
+            output.plain(rule.target),
+            output.ago(rule.last_alert_at, now) or "[dim]never[/]",
+            state if rule.declared else "[yellow]no longer declared in code[/]",
+        )
+    out.print(made)
+
+
+@alerts.command("list")
+@click.option("--rule", metavar="NAME", help="Of one rule.")
+@paged()
+@as_json
+@pass_target
+def list_(target: Target, rule: str | None, page_size: int, cursor: str | None, as_json: bool) -> None:
+    """List what was told to whom and when, latest first."""
+    page = target.admin.list_alerts(rule, cursor=cursor, page_size=page_size)
+    output.emit(page, as_json, lambda out: _render(out, page, target.now()))
+    more(page, as_json)
+
+
+def _render(out: Console, page: Page[AlertView], now: datetime) -> None:
+    if output.nothing(out, page.items, "alerts"):
+        return
+    made = output.table("WHEN", "RULE", "OUTCOME", "TRIES", "TO", "WHAT", whole=("WHEN", "RULE", "OUTCOME"))
+    for one in page:
+        made.add_row(
+            output.ago(one.created_at, now),
+            output.plain(one.rule),
+            f"[{_STYLES[one.status]}]{one.status}[/]",
+            str(one.tries),
+            output.plain(one.target),
+            output.plain(one.text if one.error is None else f"{one.text} ({one.error})"),
+        )
+    out.print(made)
+
+
+@alerts.command()
+@click.argument("rule")
+@signed
+@as_json
+@pass_target
+def test(target: Target, rule: str, actor: str | None, reason: str | None, as_json: bool) -> None:
+    """Send a test to whom a rule tells, by the way of real ones."""
+    sent = target.admin.test_alert(rule, actor=actor, reason=reason)
+    said = f"a test of {output.plain(sent.rule)} to {output.plain(sent.target)} is queued: {sent.job_id}"
+    output.emit(sent, as_json, lambda out: out.print(said, soft_wrap=True))

@@ -1,0 +1,40 @@
+"""Alerts: one for each rule, cause and window, and each of them is delivered (I13)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import pairwise
+
+from sloppyjobs.domain.alerts import TEST, window_start
+from sloppyjobs.storage.ports.alerts import AlertRecord
+from sloppyjobs.testing.history.evidence import Evidence
+from sloppyjobs.testing.history.violations import Finding
+
+
+def alerts_are_told_once(evidence: Evidence) -> Iterator[Finding]:
+    """I13: one alert per rule, cause and window, with a job that delivers it; after faults heal it is delivered."""
+    of_cause: dict[tuple[str, str], list[AlertRecord]] = defaultdict(list)
+    for alert in evidence.tables.alerts:
+        if alert.cause != TEST:
+            of_cause[alert.rule, alert.cause].append(alert)
+        yield from _delivered(evidence, alert)
+    for (rule, cause), alerts in of_cause.items():
+        alerts.sort(key=lambda one: one.window_start)
+        for alert in alerts:
+            if alert.window_start != window_start(alert.window_start, alert.window_seconds):
+                yield Finding(rule, f"the alert of {cause} at {alert.window_start} is not at the start of a window")
+        for one, other in pairwise(alerts):
+            if other.window_start - one.window_start < timedelta(seconds=one.window_seconds):
+                yield Finding(rule, f"{cause} has two alerts in one window: {one.window_start}, {other.window_start}")
+
+
+def _delivered(evidence: Evidence, alert: AlertRecord) -> Iterator[Finding]:
+    job = evidence.tables.jobs.get(alert.job_id)
+    if job is None:
+        # A purge may have removed it, when it was settled.
+        if alert.state == "pending" and not evidence.tables.has(alert.job_id):
+            yield Finding(alert.rule, f"the alert of {alert.cause} has no job that delivers it")
+    elif evidence.now is not None and job.status not in ("succeeded", "deleted"):
+        yield Finding(alert.rule, f"the alert of {alert.cause} was not delivered: its job {job.id} is {job.status}")

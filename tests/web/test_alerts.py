@@ -1,0 +1,73 @@
+"""The page and the API of alerts: rules, what was told to whom, a test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import scene
+from flask import Flask
+from hosts import PREFIX, Client
+
+from sloppyjobs import Jobs
+
+BEARER = {"Authorization": "Bearer t0k3n"}
+
+
+def test_rules_and_deliveries_are_shown_without_secrets(admin: Client, played: Jobs) -> None:
+    text = admin.get("/alerts").text
+    for word in ("dead-invoices", "tell_billing", "https://hooks.internal", "Told", "Retrying", "HTTP 503", "Quiet"):
+        assert word in text, word
+    assert scene.SECRET not in text
+    one = admin.get("/alerts?rule=dead-invoices").text
+    assert "Deliveries of dead-invoices" in one
+    assert "HTTP 503" not in one
+    job = played.admin.list_alerts("dead-invoices")[0].job_id
+    assert f"/jobs/{job}" in one
+
+
+def test_a_test_is_sent_from_the_page(admin: Client, played: Jobs) -> None:
+    assert admin.post("/alerts/dead-invoices/test").status_code == 303
+    assert "Test queued." in admin.get("/alerts").text
+    sent = played.admin.list_alerts("dead-invoices")[0]
+    assert (sent.test, sent.status) == (True, "pending")
+    words = re.sub(r"<[^>]+>|\s+", " ", admin.get("/audit?action=test_alert").text)
+    assert re.search(r"Sent a test of the alert\s+dead-invoices", words)
+    assert admin.post("/alerts/none/test").status_code == 404
+
+
+def test_who_may_not_test_has_no_button(as_role: Callable[[str | None], Client]) -> None:
+    viewer = as_role("viewer")
+    assert "Send a test" not in viewer.get("/alerts").text
+    assert viewer.post("/alerts/dead-invoices/test").status_code == 403
+    assert as_role("emails").get("/alerts").status_code == 403
+
+
+def test_a_rule_that_code_declares_no_more_is_shown_as_such(admin: Client, played: Jobs) -> None:
+    rules = played.storage.tables.alert_rules  # type: ignore[attr-defined]
+    with played.storage.engine.begin() as connection:
+        old = played.storage.clock.now().replace(year=2020)
+        connection.execute(rules.update().where(rules.c.name == "worker-gone").values(seen_at=old))
+    assert admin.get("/alerts").text.count("No longer declared in code") == 1
+
+
+def test_without_rules_the_page_says_what_to_do(jobs: Jobs) -> None:
+    from hosts import make_app
+
+    assert "declare_alert" in Client(make_app(jobs).test_client()).get("/alerts").text
+
+
+def test_the_api_lists_and_tests(app: Flask, played: Jobs) -> None:
+    api = app.test_client()
+    rules = api.get(f"{PREFIX}/api/v1/alert-rules", headers=BEARER).json
+    assert rules is not None
+    assert [rule["name"] for rule in rules] == ["dead-anything", "dead-invoices", "worker-gone"]
+    found = api.get(f"{PREFIX}/api/v1/alerts?rule=dead-invoices", headers=BEARER).json
+    assert found is not None
+    assert {alert["status"] for alert in found["items"]} == {"told"}
+    sent = api.post(f"{PREFIX}/api/v1/alert-rules/dead-invoices/test", headers=BEARER, json={"reason": "ci"})
+    assert sent.json is not None
+    assert sent.json["test"]
+    entry = played.admin.audit("dead-invoices")[0]
+    assert (entry.action, entry.actor, entry.reason) == ("test_alert", "api token", "ci")
+    assert api.post(f"{PREFIX}/api/v1/alert-rules/none/test", headers=BEARER).status_code == 404

@@ -1,0 +1,102 @@
+"""The pages and the API of limits: who holds permits, changes in place, permits that are taken away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from flask import Flask
+from hosts import PREFIX, Client
+
+from sloppyjobs import Job, Jobs
+
+BEARER = {"Authorization": "Bearer t0k3n"}
+
+
+def _held(jobs: Jobs) -> list[Job]:
+    """Two jobs that want the only permit of a tenant."""
+    jobs.limit("warehouse", concurrency=1)
+    made = [jobs.enqueue("export-orders", resource="warehouse", partition="tenant:42") for _ in range(2)]
+    names = frozenset({"export-orders"})
+    assert made[0].id in {claim.id for claim in jobs.claim("app-9:1", queues=("exports",), names=names, limit=50)}
+    return made
+
+
+def test_a_limit_shows_its_partitions_and_who_holds_its_permits(admin: Client, played: Jobs) -> None:
+    first, second = _held(played)
+    listed = admin.get("/limits").text
+    assert "warehouse" in listed
+    assert "payments-api" in listed
+    page = admin.get("/limits/warehouse").text
+    assert "tenant:42" in page
+    assert first.id in page
+    assert second.id not in page
+    assert "1 of 1" in page
+    assert "permit of &#39;warehouse&#39;" in admin.get(f"/jobs/{second.id}").text
+    assert admin.get("/limits/none").status_code == 404
+
+
+def test_a_limit_is_changed_in_place_and_nonsense_refused(admin: Client, played: Jobs) -> None:
+    done = admin.post("/limits/payments-api", {"concurrency": "8", "rate": "", "per": "60", "reason": "more"})
+    assert done.status_code == 303
+    limit = played.admin.get_limit("payments-api")
+    assert (limit.concurrency, limit.rate, limit.per) == (8, None, None)
+    for field, value in (("concurrency", "0"), ("rate", "lots"), ("rate", "-4")):
+        refused = admin.post("/limits/payments-api", {"concurrency": "8", "per": "60", field: value})
+        assert refused.status_code == 422
+        assert f'value="{value}"' in refused.text
+        assert 'aria-invalid="true"' in refused.text
+    assert played.admin.get_limit("payments-api").concurrency == 8
+    entry = played.admin.audit("payments-api")[0]
+    assert (entry.action, entry.reason) == ("set_limit", "more")
+    words = re.sub(r"<[^>]+>|\\s+", " ", admin.get("/audit?action=set_limit").text)
+    assert "Changed the limit" in words
+
+
+def test_a_limit_is_made_and_deleted(admin: Client, played: Jobs) -> None:
+    assert admin.post("/limits", {"name": "sms", "rate": "30", "per": "1"}).status_code == 303
+    assert played.admin.get_limit("sms").rate == 30
+    assert admin.post("/limits", {"name": "", "rate": "30", "per": "1"}).status_code == 422
+    assert "Delete the limit" in admin.get("/limits/sms/delete").text
+    assert admin.post("/limits/sms/delete").status_code == 303
+    assert "sms" not in {limit.name for limit in played.admin.list_limits()}
+
+
+def test_a_permit_is_released_after_a_warning(admin: Client, played: Jobs) -> None:
+    first, second = _held(played)
+    asked = admin.get(f"/limits/warehouse/release/{first.id}").text
+    assert "may still run" in asked
+    assert admin.post(f"/limits/warehouse/release/{first.id}", {"reason": "gone"}).status_code == 303
+    assert played.get(second.id).status == "queued"
+    assert admin.post(f"/limits/warehouse/release/{first.id}").status_code == 303
+    assert "came back already" in admin.get("/limits/warehouse").text
+
+
+def test_who_may_only_look_changes_nothing(as_role: Callable[[str | None], Client], played: Jobs) -> None:
+    viewer = as_role("viewer")
+    page = viewer.get("/limits/payments-api").text
+    assert "Change it" not in page
+    for path in ("/limits", "/limits/payments-api", "/limits/payments-api/delete"):
+        assert viewer.post(path, {"concurrency": "1", "per": "60"}).status_code == 403
+    assert played.admin.get_limit("payments-api").concurrency == 5
+
+
+def test_the_api_reads_changes_and_releases(app: Flask, played: Jobs) -> None:
+    first, second = _held(played)
+    api, base = app.test_client(), f"{PREFIX}/api/v1"
+    listed = api.get(f"{base}/limits", headers=BEARER).json
+    assert listed is not None
+    assert {one["name"] for one in listed["items"]} == {"payments-api", "warehouse"}
+    details = api.get(f"{base}/limits/warehouse", headers=BEARER).json
+    assert details is not None
+    assert details["holders"][0]["job_id"] == first.id
+    done = api.post(f"{base}/limits/warehouse/set", headers=BEARER, json={"concurrency": 2, "reason": "ci"})
+    assert done.json is not None
+    assert done.json["concurrency"] == 2
+    assert played.get(second.id).status == "queued"
+    assert api.post(f"{base}/limits/warehouse/set", headers=BEARER, json={"concurrency": 0}).status_code == 400
+    assert api.post(f"{base}/limits/none/set", headers=BEARER, json={"concurrency": 1}).status_code == 404
+    assert api.post(f"{base}/jobs/{first.id}/release_permit", headers=BEARER).status_code == 200
+    assert api.post(f"{base}/jobs/{first.id}/release_permit", headers=BEARER).status_code == 409
+    assert api.post(f"{base}/limits/warehouse/delete", headers=BEARER).status_code == 200
+    assert api.get(f"{base}/limits/warehouse", headers=BEARER).status_code == 404
