@@ -50,7 +50,6 @@ class JobRecord(NamedTuple):
     tags: str | None = None
     waiting_for: str | None = None
     batch_id: str | None = None
-    waiting_for: str | None = None
     workflow_id: str | None = None
     followups: int | None = None
 
