@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from benchmarks import (
+    batches,
     before,
     bulk,
     databases,
@@ -89,6 +90,17 @@ def kinds_command(database: str | None, jobs: int, rounds: int, as_json: bool) -
     """One worker process empties a queue of many lanes, of large payloads, of jobs with results."""
     with databases.server(database) as server:
         show(drain_kinds.run(server, jobs, rounds), as_json=as_json)
+
+
+@main.command("batches")
+@with_database
+@with_jobs(20_000)
+@with_rounds()
+@with_json
+def batches_command(database: str | None, jobs: int, rounds: int, as_json: bool) -> None:
+    """The drain of a batch beside that of plain jobs, by one worker and by sixteen; and bulk calls."""
+    with databases.server(database) as server:
+        show(batches.run(server, jobs, rounds), as_json=as_json)
 
 
 @main.command("enqueue")

@@ -22,8 +22,11 @@ from sloppyjobs.storage.ports.records import (
     DependencyRecord,
     EventRecord,
     JobRecord,
+    LimitRecord,
     LockRecord,
     LogRecord,
+    ParkedRecord,
+    PermitRecord,
     QueueRecord,
     StepRecord,
     WorkerRecord,
@@ -71,6 +74,15 @@ class SqlInspection:
         """Every dependency, by the job that waits."""
         table = self._tables.dependencies
         return self._read(DependencyRecord, table, table.c.child_id, table.c.parent_id)
+
+    def limits(self) -> tuple[list[LimitRecord], list[PermitRecord], list[ParkedRecord]]:
+        """Every limit by name, every permit that is held, and every job in a line."""
+        limits, permits, parked = self._tables.limits, self._tables.permits, self._tables.parked
+        return (
+            self._read(LimitRecord, limits, limits.c.name),
+            self._read(PermitRecord, permits, permits.c.resource, permits.c.partition_key, permits.c.slot),
+            self._read(ParkedRecord, parked, parked.c.job_id),
+        )
 
     def batches(self) -> list[BatchRecord]:
         """Every batch, by id."""

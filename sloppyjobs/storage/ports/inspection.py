@@ -16,8 +16,11 @@ from sloppyjobs.storage.ports.records import (
     DependencyRecord,
     EventRecord,
     JobRecord,
+    LimitRecord,
     LockRecord,
     LogRecord,
+    ParkedRecord,
+    PermitRecord,
     QueueRecord,
     StepRecord,
     WorkerRecord,
@@ -83,6 +86,10 @@ class Inspection(Protocol):
 
     def dependencies(self) -> list[DependencyRecord]:
         """Every job that another one waits for, by the one that waits."""
+        ...
+
+    def limits(self) -> tuple[list[LimitRecord], list[PermitRecord], list[ParkedRecord]]:
+        """Every limit by name, every permit that is held, and every job in a line."""
         ...
 
     def batches(self) -> list[BatchRecord]:

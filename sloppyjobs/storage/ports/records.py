@@ -52,6 +52,38 @@ class JobRecord(NamedTuple):
     batch_id: str | None = None
     workflow_id: str | None = None
     followups: int | None = None
+    resource: str | None = None
+    partition_key: str | None = None
+
+
+class LimitRecord(NamedTuple):
+    """A limit."""
+
+    name: str
+    concurrency: int | None
+    rate: int | None
+    vanished_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class PermitRecord(NamedTuple):
+    """A permit that a job holds."""
+
+    resource: str
+    partition_key: str
+    slot: int
+    job_id: str
+    taken_at: datetime
+
+
+class ParkedRecord(NamedTuple):
+    """A job in the line of a limit."""
+
+    job_id: str
+    resource: str
+    partition_key: str
+    released: int
 
 
 class DependencyRecord(NamedTuple):

@@ -15,6 +15,7 @@ processes and databases, ``check`` lists what was broken of these invariants, an
 - I10 nothing starts before its run time or after a terminal state
 - I11 holders of a lock are disjoint; I12 a rolled-back enqueue is never visible
 - I13 one alert per rule, cause and window, and each is delivered
+- I15 never more jobs run than a limit allows, and each permit is a running job's
 - I14 a batch's numbers are those of its jobs, each callback is there once, and it ends
 - I17 a step that is done is not run again, and whatever is suspended waits for something that can come
 """

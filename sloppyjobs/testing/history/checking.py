@@ -19,6 +19,7 @@ from sloppyjobs.testing.history.enqueues import (
 )
 from sloppyjobs.testing.history.evidence import Evidence, Tables
 from sloppyjobs.testing.history.leases import holders_do_not_overlap, nothing_starts_early_or_late
+from sloppyjobs.testing.history.limits import permits_are_held_by_those_who_run
 from sloppyjobs.testing.history.lives import (
     attempts_are_numbered,
     attempts_are_settled_once,
@@ -50,6 +51,7 @@ INVARIANTS: dict[str, Find] = {
     "I12": rolled_back_jobs_are_not_seen,
     "I13": alerts_are_told_once,
     "I14": batches_count_their_jobs,
+    "I15": permits_are_held_by_those_who_run,
     "I17": steps_are_done_once,
     "I18": dependencies_are_kept,
 }

@@ -23,6 +23,9 @@ from sloppyjobs.storage.ports.records import (
     DependencyRecord,
     EventRecord,
     JobRecord,
+    LimitRecord,
+    ParkedRecord,
+    PermitRecord,
     StepRecord,
 )
 from sloppyjobs.storage.ports.schedules import StoredSchedule
@@ -55,17 +58,24 @@ class Tables:
     alerts: Sequence[AlertRecord] = ()
     steps: Mapping[str, Sequence[StepRecord]] = field(default_factory=dict)
     """By job."""
+    limits: Sequence[LimitRecord] = ()
+    permits: Sequence[PermitRecord] = ()
+    parked: Sequence[ParkedRecord] = ()
 
     @classmethod
     def of_jobs(cls, inspection: Inspection) -> Tables:
         """Jobs, attempts and events, for stores that have no more."""
+        # A store need not have them.
+        limits, permits, parked = inspection.limits() if hasattr(inspection, "limits") else ((), (), ())
         return cls(
             {job.id: job for job in inspection.jobs()},
             _by_job(inspection.attempts()),
             _by_job(inspection.events()),
-            # A store need not have them.
             batches=inspection.batches() if hasattr(inspection, "batches") else (),
             dependencies=inspection.dependencies() if hasattr(inspection, "dependencies") else (),
+            limits=limits,
+            permits=permits,
+            parked=parked,
         )
 
     @classmethod

@@ -1,0 +1,86 @@
+"""With a permit forgotten, taken twice, or a line that nobody looks at: the checker finds each of them in a real run.
+
+What is broken here is the library itself, on SQLite.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sloppyjobs import Jobs
+from sloppyjobs.storage.jobs import permit_line, permit_sweep, permits
+from sloppyjobs.testing import drain
+from sloppyjobs.testing.history import Log, check
+
+
+@pytest.fixture
+def database_url(ready_sqlite_url: str) -> str:
+    return ready_sqlite_url
+
+
+def broken(jobs: Jobs, log: Log, within: float | None = None) -> set[str]:
+    return {violation.invariant for violation in check(jobs, log, within=within)}
+
+
+def fill(jobs: Jobs, number: int = 6) -> None:
+    jobs.limit("api", concurrency=2)
+    jobs.enqueue_many([("greet", None, {"resource": "api", "partition": "t"})] * number)
+
+
+def run_side_by_side(jobs: Jobs, number: int) -> None:
+    """Handlers that wait for each other, as many as run at once, for a moment only."""
+    together = threading.Barrier(number)
+
+    def meet(_ctx: Any, _payload: Any) -> None:
+        try:
+            together.wait(0.5)
+        except threading.BrokenBarrierError:
+            return
+
+    jobs.define("meet", meet)
+    jobs.limit("api", concurrency=2)
+    made = jobs.enqueue_many([("meet", None, {"resource": "api"})] * number)
+    worker = jobs.create_worker(concurrency=number, maintenance=False)
+    worker.start()
+    try:
+        for job in made:
+            jobs.wait(job.id, timeout=60)
+    finally:
+        worker.stop()
+
+
+def test_jobs_under_a_limit_are_sound(jobs: Jobs, log: Log) -> None:
+    fill(jobs)
+    drain(jobs)
+    assert broken(jobs, log, within=0) == set()
+    run_side_by_side(jobs, 4)
+    assert broken(jobs, log, within=0) == set()
+
+
+def _forget_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permits.Permits, "give_back", lambda *_: 0)
+    monkeypatch.setattr(permit_sweep.PermitSweep, "remove_orphans", lambda _: 0)
+
+
+def _forget_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permit_line.PermitLine, "release", lambda *_: 0)
+
+
+@pytest.mark.parametrize("change", [_forget_to_give_back, _forget_the_line])
+def test_what_is_forgotten_is_found(
+    jobs: Jobs, log: Log, monkeypatch: pytest.MonkeyPatch, change: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    change(monkeypatch)
+    fill(jobs)
+    drain(jobs)
+    assert "I15" in broken(jobs, log, within=0)
+
+
+def test_more_at_once_than_the_limit_allows(jobs: Jobs, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permits, "_free_slots", lambda *_: list(range(100, 200)))
+    run_side_by_side(jobs, 4)
+    assert "I15" in broken(jobs, log)
