@@ -25,6 +25,7 @@ from benchmarks import (
     scale,
     sqlite,
     sweep,
+    workflows,
 )
 from benchmarks.report import Report, show
 
@@ -101,6 +102,17 @@ def batches_command(database: str | None, jobs: int, rounds: int, as_json: bool)
     """The drain of a batch beside that of plain jobs, by one worker and by sixteen; and bulk calls."""
     with databases.server(database) as server:
         show(batches.run(server, jobs, rounds), as_json=as_json)
+
+
+@main.command("workflows")
+@with_database
+@with_jobs(10_000)
+@with_rounds()
+@with_json
+def workflows_command(database: str | None, jobs: int, rounds: int, as_json: bool) -> None:
+    """One worker process empties a queue of jobs of workflows; and a job for which thousands wait is settled."""
+    with databases.server(database) as server:
+        show(workflows.run(server, jobs, rounds), as_json=as_json)
 
 
 @main.command("enqueue")
