@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from benchmarks import (
+    batches,
     before,
     bulk,
     databases,
@@ -102,6 +103,17 @@ def limits_command(database: str | None, jobs: int, parked: int, rounds: int, as
     """A drain under a limit that does not bind, and claims beside jobs that wait for permits."""
     with databases.server(database) as server:
         show(limits.run(server, jobs, rounds, parked), as_json=as_json)
+
+
+@main.command("batches")
+@with_database
+@with_jobs(20_000)
+@with_rounds()
+@with_json
+def batches_command(database: str | None, jobs: int, rounds: int, as_json: bool) -> None:
+    """The drain of a batch beside that of plain jobs, by one worker and by sixteen; and bulk calls."""
+    with databases.server(database) as server:
+        show(batches.run(server, jobs, rounds), as_json=as_json)
 
 
 @main.command("enqueue")

@@ -9,10 +9,18 @@ from sloppyjobs.domain.followups import Followup
 
 _END = ")\nSELECT count(*), CASE"
 
+# Each row by its whole primary key, whatever the statistics say: a join might read all members for each.
+PLACES = """
+    SELECT settled.*, found.place FROM settled CROSS JOIN LATERAL (
+      SELECT m.ctid AS place FROM {members} m
+      WHERE m.batch_id = settled.batch_id AND m.state = 0 AND m.job_id = settled.id
+      LIMIT 1 FOR UPDATE
+    ) found
+  """
+
 _SUCCEEDED = """),
 removed AS (
-  DELETE FROM {members} m USING settled
-  WHERE m.batch_id = settled.batch_id AND m.state = 0 AND m.job_id = ANY (ARRAY[settled.id])
+  DELETE FROM {members} WHERE ctid = ANY (ARRAY (SELECT place FROM ({places}) member))
 ),
 tallied AS (
   INSERT INTO {batch_counts} AS c (batch_id, queue, shard, total, succeeded, dead, cancelled, first_at, last_at)
@@ -26,9 +34,9 @@ SELECT count(*), CASE"""
 
 _OTHERS = """),
 removed AS (
-  DELETE FROM {members} m USING settled
-  WHERE settled.target IN ({finished}) AND m.batch_id = settled.batch_id AND m.state = 0
-    AND m.job_id = ANY (ARRAY[settled.id])
+  DELETE FROM {members} WHERE ctid = ANY (
+    ARRAY (SELECT place FROM ({places}) member WHERE target IN ({finished}))
+  )
 ),
 died AS (
   INSERT INTO {members} (batch_id, state, job_id) SELECT batch_id, 1, id FROM settled WHERE target = 'dead'
@@ -58,6 +66,6 @@ def of_members(template: str, *, successes: bool) -> str:
     """The statement for jobs of batches, as a template, from that for plain jobs."""
     made = template.replace("j.followups IS NULL", f"j.followups = {int(Followup.BATCH)}")
     made = made.replace("RETURNING j.id, j.queue", "RETURNING j.id, j.batch_id, j.queue")
-    made = made.replace(_END, _SUCCEEDED if successes else _OTHERS)
+    made = made.replace(_END, (_SUCCEEDED if successes else _OTHERS).replace("{places}", PLACES))
     assert "batch_id" in made and "tallied" in made
     return made
