@@ -130,6 +130,9 @@ def _view(row: AlertRow, presenter: Presenter) -> AlertView:
     if status != "told":
         known = _STATUSES.get(row.status, "pending") if row.status is not None else "failed"
         status = alert.state if row.status is None and alert.state != "pending" else known
+    if status == "pending" and (row.tries or 0) > (row.status is Status.PROCESSING):
+        # It has failed before, and is due again or under way.
+        status = "retrying"
     done = status == "told"
     ended = alert.ended_at or row.finished_at
     error = None if done else row.error_message or alert.error

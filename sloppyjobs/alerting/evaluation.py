@@ -24,8 +24,8 @@ LOCK_SECONDS = 8.0
 MOST = 1_000
 """Dead jobs, queues or schedules that one look at a rule reads."""
 SETTLED = 200
-LOOK_BACK = timedelta(hours=1)
-"""Deaths of the last windows are looked at, and at least those of the last hour."""
+LOOK_BACK = timedelta(days=1)
+"""Deaths are looked at since the last look, and the window before it; never from longer ago than this."""
 
 
 def evaluate(
@@ -35,11 +35,14 @@ def evaluate(
     lock = f"sloppy.jobs.alerts:{rules.job_name}"[:128]
     if not rules or (owner is not None and not storage.locks.acquire(lock, owner, LOCK_SECONDS)):
         return 0
+    seen = storage.alerts.seen()
     storage.alerts.declare(rules.records())
     presenter = Presenter(definitions, storage.redactions.by_name())
     raised = 0
     for rule in rules:
-        found = list(_FINDERS[rule.watch.on](storage, rule.watch, storage.clock.now(), rules.job_name))
+        now = storage.clock.now()
+        since = _since(rule.watch, now, seen.get(rule.name))
+        found = list(_FINDERS[rule.watch.on](storage, rule.watch, now, since, rules.job_name))
         if not found:
             continue
         known = storage.alerts.raised(rule.name, min(one.window_start for one in found))
@@ -64,13 +67,18 @@ def _alert(rule: Rule, found: Situation, presenter: Presenter) -> Alert:
 # What is looked for
 
 
-def _dead(storage: Store, watch: Watch, now: datetime, besides: str) -> Iterator[Situation]:
-    back = max(LOOK_BACK, timedelta(seconds=2 * watch.window))
-    since = start_of(now - back, watch.window)
+def _since(watch: Watch, now: datetime, seen_at: datetime | None) -> datetime:
+    """From when on deaths are looked at: of a new rule, those of the present window."""
+    if seen_at is None:
+        return start_of(now, watch.window)
+    return start_of(max(seen_at - timedelta(seconds=watch.window), now - LOOK_BACK), watch.window)
+
+
+def _dead(storage: Store, watch: Watch, _now: datetime, since: datetime, besides: str) -> Iterator[Situation]:
     yield from deadly(watch, storage.alerts.deaths(since, watch.queue, watch.name, besides, MOST))
 
 
-def _late(storage: Store, watch: Watch, now: datetime, _besides: str) -> Iterator[Situation]:
+def _late(storage: Store, watch: Watch, now: datetime, _since: datetime, _besides: str) -> Iterator[Situation]:
     scope = None if watch.queue is None else (watch.queue,)
     found = storage.history.queue_rows(scope, None, backward=False, limit=MOST)
     rows = [row for row in found if not is_paused(row, now) and row.name != QUEUE]
@@ -84,7 +92,7 @@ def _late(storage: Store, watch: Watch, now: datetime, _besides: str) -> Iterato
             yield Situation(cause_of("queue", row.name), start_of(now, watch.window), told)
 
 
-def _stale(storage: Store, watch: Watch, now: datetime, _besides: str) -> Iterator[Situation]:
+def _stale(storage: Store, watch: Watch, now: datetime, _since: datetime, _besides: str) -> Iterator[Situation]:
     for row in storage.overview.recent_workers():
         if liveness(row, now) == "stale":
             text = f"{row.hostname}:{row.pid} was last heard of {_rough(now - row.heartbeat_at)} ago"
@@ -93,7 +101,7 @@ def _stale(storage: Store, watch: Watch, now: datetime, _besides: str) -> Iterat
             yield Situation(cause_of("worker", row.id), start_of(row.heartbeat_at, watch.window), told)
 
 
-def _failing(storage: Store, watch: Watch, now: datetime, _besides: str) -> Iterator[Situation]:
+def _failing(storage: Store, watch: Watch, now: datetime, _since: datetime, _besides: str) -> Iterator[Situation]:
     found = storage.schedules.page(MOST, None)
     rows = [row for row in found if watch.name in (None, row.name) and row.vanished_at is None]
     runs = storage.recent_runs.last_runs([row.id for row in rows], watch.after) if rows else {}
@@ -113,7 +121,7 @@ def _failing(storage: Store, watch: Watch, now: datetime, _besides: str) -> Iter
             yield Situation(cause_of("schedule", row.name), start_of(now, watch.window), told)
 
 
-_FINDERS: dict[str, Callable[[Store, Watch, datetime, str], Iterator[Situation]]] = {
+_FINDERS: dict[str, Callable[[Store, Watch, datetime, datetime, str], Iterator[Situation]]] = {
     "dead": _dead,
     "late": _late,
     "stale-worker": _stale,

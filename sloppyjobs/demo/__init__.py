@@ -136,7 +136,7 @@ def create_jobs(target: str | URL | Engine | Store) -> Jobs:
     jobs.define("sync-contacts", sync_contacts, retry=fixed, log="none")
     jobs.define("fetch-rates", fetch_rates)
     refunds.define(jobs)
-    jobs.declare("export-invoices", queue="exports")
+    jobs.declare("export-invoices", queue="exports", version=2)
     jobs.declare("print-labels", queue="labels")
     jobs.declare_limit("partner-sftp", concurrency=2)
     jobs.declare_recurring("refresh-rates", "fetch-rates", {"currencies": ["EUR", "GBP"]}, every=60)

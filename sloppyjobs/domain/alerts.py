@@ -148,7 +148,7 @@ def deadly(rule: Watch, deaths: Iterable[Death]) -> Iterator[Situation]:
         if len(died) >= rule.after:
             last = max(died, key=lambda one: (one.died_at, one.id))
             number = f"{len(died)} dead" if len(died) > 1 else "1 dead job"
-            error = last.error_type or "no error"
+            error = (last.error_type or "no error").rpartition(".")[2]
             told = {
                 "text": f"{error}: {number} of {last.name} in {last.queue}: {last.error_message or ''}".rstrip(": "),
                 "count": len(died),

@@ -56,6 +56,13 @@ class Alerts:
         ):
             connection.execute(known)
 
+    def seen(self) -> dict[str, datetime]:
+        """When each rule was declared last."""
+        self.database.ensure_schema()
+        c = self.tables.alert_rules.c
+        query = select(c.name, c.seen_at).limit(10_000)
+        return self.database.read(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
+
     def rules(self, limit: int) -> list[RuleRecord]:
         """The rules that were ever declared, by name, with their last alerts."""
         self.database.ensure_schema()

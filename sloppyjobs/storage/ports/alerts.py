@@ -61,6 +61,10 @@ class AlertPort(Protocol):
         """Write these rules, and that they were seen now."""
         ...
 
+    def seen(self) -> dict[str, datetime]:
+        """When each rule was declared last."""
+        ...
+
     def deaths(self, since: datetime, queue: str | None, name: str | None, besides: str, limit: int) -> list[Death]:
         """Jobs that died at or after an instant and are dead, but for those of a name; bounded, latest first."""
         ...

@@ -93,9 +93,19 @@ def test_only_the_so_many_th_of_a_cause_is_told(jobs: Jobs, clock: FakeClock) ->
 
 def test_a_death_is_told_also_when_nobody_looked_in_its_window(jobs: Jobs, clock: FakeClock) -> None:
     jobs.declare_alert("dead", on="dead", window=60, deliver=Told())
+    assert _look(jobs) == 0
     _dead(jobs)
     clock.advance(600)
     assert (_look(jobs), _look(jobs)) == (1, 0)
+
+
+def test_a_new_rule_does_not_tell_of_the_past(jobs: Jobs, clock: FakeClock) -> None:
+    _dead(jobs)
+    clock.advance(600)
+    jobs.declare_alert("dead", on="dead", window=60, deliver=Told())
+    assert _look(jobs) == 0
+    _dead(jobs)
+    assert _look(jobs) == 1
 
 
 def test_a_queue_that_waits_is_told_in_each_window(jobs: Jobs, clock: FakeClock) -> None:

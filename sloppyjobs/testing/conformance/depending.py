@@ -51,7 +51,8 @@ def _delete(jobs: Jobs, job: Job) -> None:
 
 
 def _statuses(jobs: Jobs, made: Sequence[Job]) -> list[str]:
-    return [jobs.get(job.id).status.value for job in made]
+    found = {record.id: record.status for record in jobs.storage.inspection.jobs()}
+    return [found[job.id] for job in made]
 
 
 ENDS: dict[str, Callable[[Jobs, Job], None]] = {
