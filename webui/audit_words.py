@@ -47,6 +47,7 @@ ACTIONS: Mapping[str, Words] = {
     "resume_recurring": Words("play", "Resumed a schedule", "Resumed the schedule"),
     "delete_recurring": Words("deleted", "Deleted a schedule", "Deleted the schedule"),
     "test_alert": Words("alerts", "Tested alerts", "Sent a test of the alert"),
+    "set_queue_ageing": Words("queues", "Changed the ageing of a queue", "Changed the ageing of the queue"),
     "set_limit": Words("limits", "Changed a limit", "Changed the limit"),
     "delete_limit": Words("deleted", "Deleted a limit", "Deleted the limit"),
     "release_permit": Words("limits", "Released a permit", "Released the permit of"),

@@ -279,7 +279,8 @@ class Limits:
             same = (c.released == 0, c.resource == resource, c.partition_key == partition)
             ahead, more = self._counted(connection, select(c.job_id).where(*same, before))
         of_partition = (p.resource == resource, p.partition_key == partition)
-        holders = connection.execute(self._holders().where(*of_partition).order_by(p.slot).limit(HOLDERS))
+        # Read to its end: some drivers allow one open result at a time.
+        holders = connection.execute(self._holders().where(*of_partition).order_by(p.slot).limit(HOLDERS)).all()
         held = self._counted(connection, select(p.slot).where(*of_partition))[0]
         limit = known.get(resource)
         token = None if limit is None else domain.next_token_at(limit, full_at.get(key), now)
