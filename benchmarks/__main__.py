@@ -20,6 +20,7 @@ from benchmarks import (
     growth,
     idle,
     latency,
+    limits,
     mariadb,
     profiling,
     scale,
@@ -91,6 +92,18 @@ def kinds_command(database: str | None, jobs: int, rounds: int, as_json: bool) -
     """One worker process empties a queue of many lanes, of large payloads, of jobs with results."""
     with databases.server(database) as server:
         show(drain_kinds.run(server, jobs, rounds), as_json=as_json)
+
+
+@main.command("limits")
+@with_database
+@with_jobs(20_000)
+@click.option("--parked", default=limits.PARKED, show_default=True, help="Jobs that wait for one permit.")
+@with_rounds()
+@with_json
+def limits_command(database: str | None, jobs: int, parked: int, rounds: int, as_json: bool) -> None:
+    """A drain under a limit that does not bind, and claims beside jobs that wait for permits."""
+    with databases.server(database) as server:
+        show(limits.run(server, jobs, rounds, parked), as_json=as_json)
 
 
 @main.command("batches")
