@@ -14,7 +14,7 @@ from threading import local
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Select, SmallInteger, Text, func, insert, literal_column, select, update
+from sqlalchemy import Connection, Select, SmallInteger, Text, func, insert, select, update
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain.dependencies import Dependency, EdgeState, Readiness, Result, edge_state, readiness
@@ -46,7 +46,6 @@ _ROW: Mapping[str, TypeEngine[Any]] = {
     "result_test": Text(),
     "state": SmallInteger(),
 }
-_DECIDED = {name: _ROW[name] for name in ("child_id", "parent_id", "state")}
 
 
 class PreparedEdges(NamedTuple):
@@ -181,30 +180,18 @@ class Dependencies:
             found += [(row.child_id, _dependency(row)) for row in connection.execute(query)]
         succeeded = [edge.parent_id for _, edge in found if edge.when and ended[edge.parent_id] is SUCCEEDED]
         results = self._results(connection, succeeded)
-        decided: list[tuple[str, str, int]] = []
+        decided: dict[tuple[str, EdgeState], list[str]] = defaultdict(list)
         for child, edge in found:
             state = edge_state(edge, ended[edge.parent_id], results.get(edge.parent_id))
             if state is not EdgeState.OPEN:
-                decided.append((child, edge.parent_id, int(state)))
-        children = sorted({child for child, _, _ in decided})
+                decided[edge.parent_id, state].append(child)
+        children = sorted({child for group in decided.values() for child in group})
         self._touch(connection, children)
-        # All of them in the order of their key, whoever their parents are.
-        decided.sort()
-        for start in range(0, len(decided), EDGES):
-            given = msgspec.json.encode(decided[start : start + EDGES]).decode()
-            self.database.prepared("decide dependencies", self._decide_dependencies).run(
-                cursor_of(connection), {"given": given}
-            )
+        for (parent, state), of_parent in decided.items():
+            for ids in _chunks(of_parent):
+                same = (c.parent_id == parent, c.child_id.in_(ids), c.state == int(EdgeState.OPEN))
+                connection.execute(update(self.tables.dependencies).where(*same).values(state=int(state)))
         self.release(connection, children)
-
-    def _decide_dependencies(self) -> Any:
-        edges, given = self.tables.dependencies, self.dialect.given_rows("given", _DECIDED)
-        same = (
-            self.dialect.same_key(edges.c.child_id, given.c.child_id),
-            self.dialect.same_key(edges.c.parent_id, given.c.parent_id),
-            edges.c.state == literal_column(str(int(EdgeState.OPEN))),
-        )
-        return self.dialect.from_given(update(edges).where(*same).values(state=given.c.state))
 
     def _touch(self, connection: Connection, children: Sequence[str]) -> None:
         """Write to the rows of children that wait, in id order, so that others who decide about them wait for us."""
