@@ -20,11 +20,13 @@ from benchmarks import (
     growth,
     idle,
     latency,
+    limits,
     mariadb,
     profiling,
     scale,
     sqlite,
     sweep,
+    workflows,
 )
 from benchmarks.report import Report, show
 
@@ -92,6 +94,18 @@ def kinds_command(database: str | None, jobs: int, rounds: int, as_json: bool) -
         show(drain_kinds.run(server, jobs, rounds), as_json=as_json)
 
 
+@main.command("limits")
+@with_database
+@with_jobs(20_000)
+@click.option("--parked", default=limits.PARKED, show_default=True, help="Jobs that wait for one permit.")
+@with_rounds()
+@with_json
+def limits_command(database: str | None, jobs: int, parked: int, rounds: int, as_json: bool) -> None:
+    """A drain under a limit that does not bind, and claims beside jobs that wait for permits."""
+    with databases.server(database) as server:
+        show(limits.run(server, jobs, rounds, parked), as_json=as_json)
+
+
 @main.command("batches")
 @with_database
 @with_jobs(20_000)
@@ -101,6 +115,17 @@ def batches_command(database: str | None, jobs: int, rounds: int, as_json: bool)
     """The drain of a batch beside that of plain jobs, by one worker and by sixteen; and bulk calls."""
     with databases.server(database) as server:
         show(batches.run(server, jobs, rounds), as_json=as_json)
+
+
+@main.command("workflows")
+@with_database
+@with_jobs(10_000)
+@with_rounds()
+@with_json
+def workflows_command(database: str | None, jobs: int, rounds: int, as_json: bool) -> None:
+    """One worker process empties a queue of jobs of workflows; and a job for which thousands wait is settled."""
+    with databases.server(database) as server:
+        show(workflows.run(server, jobs, rounds), as_json=as_json)
 
 
 @main.command("enqueue")

@@ -36,7 +36,7 @@ def prepare(url: str, jobs: int, batched: bool) -> None:
     if not batched:
         found.enqueue_many(items)
         return
-    with found.batch("bench", on_complete=("noop", {})) as batch:
+    with found.batch("bench") as batch:
         batch.enqueue_many(items)
 
 
@@ -45,9 +45,8 @@ def drain(url: str, jobs: int, workers: int) -> dict[str, Any]:
     watch = Stopwatch(jobs, url)
     found = Jobs(url)
 
-    def handle(_ctx: Any, payload: Any) -> None:
-        if payload:
-            watch.handle()
+    def handle(_ctx: Any, _payload: Any) -> None:
+        watch.handle()
 
     found.define("noop", handle)
     started = [found.create_worker(concurrency=16, prefetch=100) for _ in range(workers)]

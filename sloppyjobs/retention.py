@@ -172,6 +172,7 @@ def purge(
     storage.alerts.remove(now - ago(CAUSES_KEPT), limit)
     storage.cleanup.remove_keys(now - ago(GONE_AFTER), limit)
     storage.cleanup.release_waiting(limit)
+    storage.ageing.raise_priorities(limit)
     storage.workflows.record_ended(limit)
     storage.workflows.remove_empty(limit)
     storage.cleanup.mend_batches(limit)

@@ -47,6 +47,7 @@ ACTIONS: Mapping[str, Words] = {
     "resume_recurring": Words("play", "Resumed a schedule", "Resumed the schedule"),
     "delete_recurring": Words("deleted", "Deleted a schedule", "Deleted the schedule"),
     "test_alert": Words("alerts", "Tested alerts", "Sent a test of the alert"),
+    "set_queue_ageing": Words("queues", "Changed the ageing of a queue", "Changed the ageing of the queue"),
     "set_limit": Words("limits", "Changed a limit", "Changed the limit"),
     "delete_limit": Words("deleted", "Deleted a limit", "Deleted the limit"),
     "release_permit": Words("limits", "Released a permit", "Released the permit of"),
@@ -57,13 +58,14 @@ ACTIONS: Mapping[str, Words] = {
     "retry_batch": Words("retrying", "Retried the dead of a batch", "Retried the dead jobs of the batch"),
     "restore": Words("archive", "Restored archived jobs", "Restored", "as a new job"),
     "cleanup": Words("deleted", "Deleted old finished jobs", "Deleted old finished jobs"),
+    "repair": Words("check", "Repaired what was blocked", "Repaired what was blocked"),
     "purge": Words("deleted", "Removed deleted jobs for good", "Removed deleted jobs for good"),
     "rekey": Words("locks", "Encrypted rows with the new key", "Encrypted rows with the new key"),
 }
 CHOICES = {name: words.label for name, words in ACTIONS.items() if name != "stop_retry_run"}
 """The actions that a filter offers."""
 
-_OF_MANY = ("cleanup", "purge", "rekey")
+_OF_MANY = ("cleanup", "purge", "rekey", "repair")
 _FILTERS = {
     "name": "job type",
     "tag": "tag",
@@ -180,7 +182,7 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
         details.append(Markup("the new one is {}").format(link("job", str(left.pop("new")))))
     if action == "delete_recurring" and "job_name" in left:
         details.append(Markup("it ran {}").format(left.pop("job_name")))
-    if action == "cleanup":
+    if action in ("cleanup", "repair"):
         return [Markup("{} {}").format(number, status) for status, number in left.items()]
     if action == "purge":
         return _purged(left)

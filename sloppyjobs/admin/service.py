@@ -11,6 +11,7 @@ import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.admin.actions import actions_for
+from sloppyjobs.admin.ageing import AgeingAdmin
 from sloppyjobs.admin.alerts import AlertAdmin
 from sloppyjobs.admin.archive import ArchiveAdmin
 from sloppyjobs.admin.batches import BatchAdmin
@@ -86,6 +87,7 @@ class Admin(
     LockAdmin,
     QueueAdmin,
     LimitAdmin,
+    AgeingAdmin,
     ScheduleAdmin,
     ThrottleAdmin,
     FormAdmin,

@@ -37,6 +37,22 @@ class UpkeepAdmin:
             self._storage.audit.record(command, "jobs", "cleanup", done.deleted)
         return done
 
+    def repair(self, *, actor: str | None = None, reason: str | None = None) -> Mapping[str, int]:
+        """Recompute what blocks jobs, now: how many went on or were mended, by ``waiting``, ``batches`` and ``keys``.
+
+        Workers do the same from time to time. It concerns what somebody has changed by hand. Up to 10,000 rows of each
+        kind are looked at.
+        """
+        cleanup, now = self._storage.cleanup, self._storage.clock.now()
+        done = {
+            "waiting": cleanup.release_waiting(retention.MOST),
+            "batches": cleanup.mend_batches(retention.MOST),
+            "keys": cleanup.remove_keys(now, retention.MOST),
+        }
+        if any(done.values()):
+            self._storage.audit.record(command_given("repair", actor, reason), "jobs", "repair", done)
+        return done
+
     def purge(
         self,
         limit: int = 1000,

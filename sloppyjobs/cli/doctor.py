@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 from msgspec.structs import replace
 from rich.console import Console
 
 from sloppyjobs.cli import output
-from sloppyjobs.cli.params import as_json
+from sloppyjobs.cli.params import as_json, signed
 from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.storage.ports.findings import FAIL, OK, WARN, Finding
 
 
 @click.command()
+@click.option(
+    "--repair", is_flag=True, help="Recompute what blocks jobs: dependencies, permits, sleeps, batches, keys."
+)
+@signed
 @as_json
 @pass_target
-def doctor(target: Target, as_json: bool) -> None:
+def doctor(target: Target, repair: bool, actor: str | None, reason: str | None, as_json: bool) -> None:
     """Check the database, its settings and its workers.
 
-    Exit code 1 when a check fails; a warning is none.
+    Exit code 1 when a check fails; a warning is none. With --repair, jobs that wait for something that is there already
+    go on; workers do the same from time to time.
     """
     found = target.jobs.storage.doctor.diagnose()
     if not any(one.check == "schema" and one.status == FAIL for one in found):
+        if repair:
+            found.append(_repaired(target.admin.repair(actor=actor, reason=reason)))
         found += _operation(target)
     found = [replace(one, hint=target.as_typed(one.hint)) if one.hint else one for one in found]
     ok = not any(one.status == FAIL for one in found)
     output.emit({"ok": ok, "checks": found}, as_json, lambda out: _render(out, target, found))
     if not ok:
         click.get_current_context().exit(1)
+
+
+def _repaired(done: Mapping[str, int]) -> Finding:
+    if not any(done.values()):
+        return Finding("repair", OK, "nothing was blocked that need not be")
+    parts = [f"{done['waiting']} jobs went on", f"{done['batches']} members of batches", f"{done['keys']} keys"]
+    return Finding("repair", OK, ", ".join(parts))
 
 
 def _operation(target: Target) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from sloppyjobs.cli import output
 from sloppyjobs.cli.paging import listing_group
-from sloppyjobs.cli.params import Moment, as_json, at, signed
+from sloppyjobs.cli.params import Moment, Span, as_json, at, signed
 from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.views import Page, QueueView
 
@@ -90,6 +90,32 @@ def resume(target: Target, name: str, actor: str | None, reason: str | None, as_
     """End the pause of a queue."""
     queue = target.admin.resume_queue(name, actor=actor, reason=reason)
     output.emit(queue, as_json, lambda out: _say(out, queue, target.now()))
+
+
+@queues.command()
+@click.argument("name")
+@click.option("--every", type=Span(), metavar="DURATION", help="How long a job is due until its priority rises by one.")
+@click.option("--most", type=int, default=10, show_default=True, metavar="N", help="By how much it rises at most.")
+@click.option("--off", is_flag=True, help="Let priorities stay as they are.")
+@signed
+@as_json
+@pass_target
+def age(
+    target: Target,
+    name: str,
+    every: float | None,
+    most: int,
+    off: bool,
+    actor: str | None,
+    reason: str | None,
+    as_json: bool,
+) -> None:
+    """Let jobs of a queue rise in priority while they wait."""
+    if off is (every is not None):
+        raise click.UsageError("give either --every or --off")
+    ageing = target.admin.set_queue_ageing(name, every, most, actor=actor, reason=reason)
+    words = "do not age" if ageing is None else f"rise by one every {ageing.every:g} s, by {ageing.most:,} at most"
+    output.emit(ageing, as_json, lambda out: out.print(f"priorities in {output.plain(name)} {words}"))
 
 
 def _say(out: Console, queue: QueueView, now: datetime) -> None:

@@ -19,6 +19,7 @@ from sloppyjobs.storage.ports.records import (
     AttemptRecord,
     BatchRecord,
     CounterRecord,
+    DependencyRecord,
     EventRecord,
     JobRecord,
     LimitRecord,
@@ -68,6 +69,11 @@ class SqlInspection:
         table = self._tables.events
         where = None if job_id is None else table.c.job_id == job_id
         return self._read(EventRecord, table, table.c.id, where=where)
+
+    def dependencies(self) -> list[DependencyRecord]:
+        """Every dependency, by the job that waits."""
+        table = self._tables.dependencies
+        return self._read(DependencyRecord, table, table.c.child_id, table.c.parent_id)
 
     def limits(self) -> tuple[list[LimitRecord], list[PermitRecord], list[ParkedRecord]]:
         """Every limit by name, every permit that is held, and every job in a line."""

@@ -154,6 +154,7 @@ class Limits:
         wanted = possible_id(job_id)
 
         def work(connection: Connection) -> bool:
+            self.dialect.plan_by_index(connection)
             states = self.permits.transitions.lock_states(connection, [wanted])
             c = self.tables.permits.c
             held = connection.execute(select(c.resource, c.partition_key).where(c.job_id == wanted)).first()
@@ -193,6 +194,7 @@ class Limits:
         """Put those of these jobs that wait for a permit and stand in no line into theirs; how many it was."""
 
         def work(connection: Connection) -> int:
+            self.dialect.plan_by_index(connection)
             states = self.permits.transitions.lock_states(connection, ids)
             waits = [
                 id
@@ -208,6 +210,7 @@ class Limits:
         return self.database.write(work) if ids else 0
 
     def _remove_strays(self, connection: Connection, ids: Sequence[str]) -> int:
+        self.dialect.plan_by_index(connection)
         states = self.permits.transitions.lock_states(connection, ids)
         strays = [id for id in ids if id not in states or states[id].status not in (Status.WAITING, Status.QUEUED)]
         self.permits.line.leave(connection, strays)
@@ -276,7 +279,8 @@ class Limits:
             same = (c.released == 0, c.resource == resource, c.partition_key == partition)
             ahead, more = self._counted(connection, select(c.job_id).where(*same, before))
         of_partition = (p.resource == resource, p.partition_key == partition)
-        holders = connection.execute(self._holders().where(*of_partition).order_by(p.slot).limit(HOLDERS))
+        # Read to its end: some drivers allow one open result at a time.
+        holders = connection.execute(self._holders().where(*of_partition).order_by(p.slot).limit(HOLDERS)).all()
         held = self._counted(connection, select(p.slot).where(*of_partition))[0]
         limit = known.get(resource)
         token = None if limit is None else domain.next_token_at(limit, full_at.get(key), now)

@@ -64,6 +64,7 @@ from sloppyjobs.storage.schedules.recent_runs import RecentRuns
 from sloppyjobs.storage.schedules.schedules import Schedules
 from sloppyjobs.storage.schema.migrate import Migrations
 from sloppyjobs.storage.schema.tables import Tables
+from sloppyjobs.storage.upkeep.ageing import PriorityAgeing
 from sloppyjobs.storage.upkeep.cleanup import Cleanup
 from sloppyjobs.storage.upkeep.deaths import Deaths
 from sloppyjobs.storage.upkeep.retention import Retention
@@ -139,6 +140,7 @@ class SqlStore:
         self._compose_batches(keyset, followups)
         self.dead_groups = DeadGroups(database, counts, keyset, self.deaths, self.lists)
         self.retention = Retention(database, keyset, followups)
+        self.ageing = PriorityAgeing(database, self.retention, self.audit, self.inserts)
         self.limits = Limits(database, self.permits, self.permit_sweep, self.audit, self.retention)
         self.cleanup = Cleanup(database, self.retention, self.dependencies, self.suspended, self.limits)
         self.workflows = Workflows(database, keyset, self.linked_inserts, self.commands, self.audit, self.retention)

@@ -30,14 +30,14 @@ class Task(msgspec.Struct, eq=False, gc=False):
     signal: Signal
     context: Context | AsyncContext
     trace: Mapping[str, str] | None = None
+    sealing: Sealing = PLAIN
+    unreadable: DecryptionFailed | None = None
+    """Why the payload cannot be decrypted."""
     claimed_at: float = msgspec.field(default_factory=time.monotonic)
     started: float | None = None
     grace: float = 0.0
     taken: bool = False
     finished: bool = False
-    sealing: Sealing = PLAIN
-    unreadable: DecryptionFailed | None = None
-    """Why the payload cannot be decrypted."""
 
     @classmethod
     def of_claim(
@@ -62,7 +62,7 @@ class Task(msgspec.Struct, eq=False, gc=False):
         signal = Signal()
         handler = definition.handler if wrap is None else wrap(definition)
         context = _context(definition)(claim, signal, reports)
-        return cls(claim, definition, handler, signal, context, trace, sealing=sealing, unreadable=unreadable)
+        return cls(claim, definition, handler, signal, context, trace, sealing, unreadable)
 
     @property
     def fence(self) -> Fence:

@@ -13,7 +13,8 @@ from plain_stores import UnlockedPostgres, UnlockedSqlite, database_by
 from sqlalchemy import make_url
 
 from sloppyjobs import Jobs
-from sloppyjobs.domain.states import Outcome, Released, Succeeded
+from sloppyjobs.domain.states import Outcome, Released, Succeeded, Suspended
+from sloppyjobs.domain.steps import StepKind
 from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.outcomes import claimed, decided
@@ -153,4 +154,27 @@ def test_many_threads_claim_every_job_once(make_unlocked: Callable[..., SqlStore
 
     shares = _together(*(lambda n=n: work(n) for n in range(8)))  # type: ignore[misc]
     assert Counter(id for share in shares for id in share) == Counter(job.id for job in written)
+    check_every_history(jobs)
+
+
+def test_a_signal_that_has_read_a_running_job_wakes_it_when_it_was_suspended_meanwhile(
+    make_unlocked: Callable[..., SqlStore], database_url: str
+) -> None:
+    if database_url.startswith("sqlite"):
+        pytest.skip("a transaction that has written lets no other write before it ends")
+    clock, meeting = FakeClock("2030-01-01T12:00:00Z"), Meeting(2)
+    jobs = Jobs(make_unlocked(clock))
+    [claim] = claimed(jobs)
+    assert jobs.storage.steps.ask("w1", (claim.id, 1), StepKind.SIGNAL, "approved", None, 1) is not None
+    sender = make_unlocked(clock)
+    plain = sender.suspended.go_on
+    sender.suspended.go_on = lambda *given: (meeting.arrive(), plain(*given))[1]  # type: ignore[method-assign]
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(Jobs(sender).signal, claim.id, "approved", 1)
+        assert meeting.reached.wait(WAIT)
+        assert jobs.storage.settle([decided(claim, Suspended(60.0, "waits"))])
+        assert jobs.get(claim.id).status == "waiting", "the settlement has not seen the signal"
+        meeting.arrive()
+        assert sending.result(WAIT)
+    assert jobs.get(claim.id).status == "queued"
     check_every_history(jobs)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -24,11 +21,7 @@ PAGE = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
 
 
 def test_the_picture_of_the_layers_is_of_these_imports() -> None:
-    path = ROOT / "docs" / "generators" / "layers.py"
-    spec = importlib.util.spec_from_file_location("layers", path)
-    assert spec is not None and spec.loader is not None
-    layers = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(layers)
+    layers = generator("layers")
     command = "python docs/generators/layers.py > docs/explanation/layers.svg"
     assert layers.svg() == (ROOT / "docs" / "explanation" / "layers.svg").read_text(), f"run {command}"
 
@@ -39,25 +32,16 @@ def way(heading: str) -> list[str]:
     return re.findall(r"^\d+\. `([^`]+)`:", section, re.MULTILINE)
 
 
-@contextmanager
-def entered() -> Iterator[list[str]]:
-    """The files of ours in which functions are called inside, in their order."""
-    files: dict[str, None] = {}
+def generator(name: str) -> Any:
+    """A module of ``docs/generators``."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / "generators" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
 
-    def note(frame: FrameType, event: str, _argument: Any) -> None:
-        name = frame.f_code.co_filename
-        if event == "call" and name.startswith(str(ROOT)):
-            files[Path(name).relative_to(ROOT).as_posix()] = None
 
-    found: list[str] = []
-    threading.setprofile(note)
-    sys.setprofile(note)
-    try:
-        yield found
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
-        found += list(files)
+entered = generator("way").entered
 
 
 @pytest.fixture
@@ -102,6 +86,13 @@ def test_a_page_takes_the_way_that_is_described(jobs: Jobs) -> None:
     with entered() as files:
         assert client.get(f"/jobs/jobs/{job.id}").status_code == 200
     assert in_order(way("Its page"), files) == way("Its page")
+
+
+def test_the_command_that_counts_files_finds_the_ones_that_are_listed(sqlite_url: str) -> None:
+    found = generator("way").ways(sqlite_url)
+    assert set(way("Enqueue")) <= set(found["enqueue"])
+    assert {file for file in way("Its page") if file.endswith(".py")} <= set(found["its page"])
+    assert "sloppyjobs/worker/executor.py" in found["claim, run, settle"]
 
 
 def _until(condition: Callable[[], object], seconds: float = 60) -> None:

@@ -76,3 +76,14 @@ def test_show_has_the_steps_without_secrets(url: str, waiting: str) -> None:
     document = json.loads(_run(url, "show", waiting, "--json").output)
     assert [one["name"] for one in document["steps"]] == ["load", "approved"]
     assert "canary" not in json.dumps(document)
+
+
+def test_doctor_repairs_what_is_suspended_for_nothing(url: str, waiting: str) -> None:
+    jobs = Jobs(url)
+    assert jobs.admin.repair() == {"waiting": 0, "batches": 0, "keys": 0}
+    jobs.storage.inspection.set_step(waiting, "approved", state="done")
+    done = _run(url, "doctor", "--repair", "--actor", "ada")
+    assert "1 jobs went on" in done.output
+    assert jobs.get(waiting).status == "queued"
+    [entry] = jobs.admin.audit("repair")
+    assert (entry.action, entry.actor, entry.detail["waiting"]) == ("repair", "ada", 1)

@@ -15,14 +15,17 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     SmallInteger,
+    Table,
     Text,
     bindparam,
     case,
     delete,
     func,
     insert,
+    literal_column,
     null,
     select,
     update,
@@ -46,6 +49,8 @@ _COUNTERS = Tally._fields
 
 Row = tuple[str, int, str]
 """Batch, state and job."""
+AddMembers = Callable[[Connection, str, Sequence[str]], None]
+"""Writes the rows of new members of one batch."""
 Counts = dict[tuple[str, str], Tally]
 """What is added to the numbers of a batch, by batch and queue."""
 
@@ -64,7 +69,7 @@ def admit(database: Database, connection: Connection, terms: Iterable[Terms]) ->
     tables = database.tables
     now = database.now(connection)
     for batch_id, adder in sorted({(one.batch_id or "", one.batch_adder or "") for one in terms}):
-        batches, members = tables.batches, tables.batch_members
+        members = tables.batch_members
         if adder:
             held = (
                 members.c.batch_id == batch_id,
@@ -77,8 +82,8 @@ def admit(database: Database, connection: Connection, terms: Iterable[Terms]) ->
                 continue
             why = "it was cancelled" if cancelled_at is not None else f"its member {adder} has ended"
         else:
-            is_open = (batches.c.id == batch_id, batches.c.status == BatchStatus.OPEN.value)
-            if connection.execute(update(batches).where(*is_open).values(updated_at=now)).rowcount == 1:
+            touch = database.prepared("admit to batch", lambda: _touch_open(tables.batches))
+            if touch.run(cursor_of(connection), {"batch": batch_id, "moment": database.to_driver(now)}) == 1:
                 continue
             status, cancelled_at = _state(database, connection, batch_id)
             why = {BatchStatus.RUNNING: "it is sealed"}.get(status, f"it has ended ({status})")
@@ -89,6 +94,11 @@ def admit(database: Database, connection: Connection, terms: Iterable[Terms]) ->
         )
 
 
+def _touch_open(batches: Table) -> Any:
+    is_open = (batches.c.id == bindparam("batch"), batches.c.status == BatchStatus.OPEN.value)
+    return update(batches).where(*is_open).values(updated_at=bindparam("moment", type_=Instant()))
+
+
 def _state(database: Database, connection: Connection, batch_id: str) -> tuple[BatchStatus, datetime | None]:
     c = database.tables.batches.c
     row = connection.execute(select(c.status, c.cancelled_at).where(c.id == batch_id)).first()
@@ -97,18 +107,37 @@ def _state(database: Database, connection: Connection, batch_id: str) -> tuple[B
     return BatchStatus(row[0]), row[1]
 
 
-def write_members(database: Database, connection: Connection, new: Sequence[NewJob]) -> None:
+def write_members(database: Database, connection: Connection, new: Sequence[NewJob], add: AddMembers) -> None:
     """Write the rows of those new jobs that belong to a batch, and count them."""
-    if not batch_terms(new):
+    terms = batch_terms(new)
+    if not terms:
         return
-    outstanding = int(MemberState.OUTSTANDING)
-    rows = [(job.terms.batch_id, outstanding, job.id) for job in new if job.terms.batch_id is not None]
-    insert_members(database, connection, rows)
-    counts: dict[tuple[str, str], int] = defaultdict(int)
-    for job in new:
-        if job.terms.batch_id is not None:
-            counts[job.terms.batch_id, job.terms.queue] += 1
-    count_members(database, connection, {place: Tally(total=number) for place, number in counts.items()}, None)
+    places = {id(one): (one.batch_id or "", one.queue) for one in terms}
+    ids: dict[tuple[str, str], list[str]] = defaultdict(list)
+    if len(terms) == 1 and all(job.terms is terms[0] for job in new):
+        # Mostly they are alike.
+        ids[places[id(terms[0])]] = [job.id for job in new]
+    else:
+        for job in new:
+            if id(job.terms) in places:
+                ids[places[id(job.terms)]].append(job.id)
+    for (batch_id, _), job_ids in sorted(ids.items()):
+        add(connection, batch_id, job_ids)
+    count_members(database, connection, {place: Tally(total=len(found)) for place, found in ids.items()}, None)
+
+
+def add_outstanding(database: Database, connection: Connection, batch_id: str, job_ids: Sequence[str]) -> None:
+    """Write the rows of new members of one batch."""
+
+    def build() -> Any:
+        given = database.dialect.given_rows("given", {"job_id": Text()})
+        state: ColumnElement[int] = literal_column(str(int(MemberState.OUTSTANDING)))
+        values = select(bindparam("batch", type_=Text()), state, given.c.job_id)
+        return insert(database.tables.batch_members).from_select(list(_ROW), values)
+
+    statement = database.prepared("write new batch members", build)
+    given = msgspec.json.encode([(job_id,) for job_id in job_ids]).decode()
+    statement.run(cursor_of(connection), {"given": given, "batch": batch_id})
 
 
 def insert_members(database: Database, connection: Connection, rows: Sequence[Row]) -> None:

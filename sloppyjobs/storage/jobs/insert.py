@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sloppyjobs import errors
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.batches.members import admit, batch_terms, write_members
+from sloppyjobs.storage.batches.members import add_outstanding, admit, batch_terms, write_members
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows
@@ -92,8 +92,12 @@ class Insert:
         if placed is not new:
             write_expiries(self.database, connection, placed)
         write_tags(self.database, connection, written)
-        write_members(self.database, connection, placed)
+        write_members(self.database, connection, placed, self.add_members)
         return written
+
+    def add_members(self, connection: Connection, batch_id: str, job_ids: Sequence[str]) -> None:
+        """Write the rows of new members of a batch."""
+        add_outstanding(self.database, connection, batch_id, job_ids)
 
     def insert_or_find(
         self, connection: Connection, new: Sequence[NewJob], now: datetime, *, rerun: bool = False

@@ -163,6 +163,7 @@ class PermitSweep:
 
     def _remove(self, connection: Connection, rows: Sequence[Any]) -> int:
         """Those whose jobs, locked now, do not run; and the first of their lines go on."""
+        self.dialect.plan_by_index(connection)
         states = self.permits.transitions.lock_states(connection, sorted({row.job_id for row in rows}))
         c = self.tables.permits.c
         removed, partitions = 0, set[Partition]()

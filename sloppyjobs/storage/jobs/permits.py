@@ -102,6 +102,7 @@ class Permits:
 
         Those have their permits then, and jobs for which there are none wait.
         """
+        self.dialect.plan_by_index(connection)
         wanted = self._wanted(connection, [head.id for head in heads if head.limited])
         known = self.line.limits_of(connection, {one.partition[0] for one in wanted.values()})
         bound = {id: one for id, one in wanted.items() if one.partition[0] in known}

@@ -13,6 +13,7 @@ from sloppyjobs.storage.ports.records import (
     AttemptRecord,
     BatchRecord,
     CounterRecord,
+    DependencyRecord,
     EventRecord,
     JobRecord,
     LimitRecord,
@@ -81,6 +82,10 @@ class Inspection(Protocol):
 
     def events(self, job_id: str | None = None) -> list[EventRecord]:
         """The events of a job, or of all, oldest first."""
+        ...
+
+    def dependencies(self) -> list[DependencyRecord]:
+        """Every job that another one waits for, by the one that waits."""
         ...
 
     def limits(self) -> tuple[list[LimitRecord], list[PermitRecord], list[ParkedRecord]]:

@@ -50,6 +50,8 @@ class JobRecord(NamedTuple):
     tags: str | None = None
     waiting_for: str | None = None
     batch_id: str | None = None
+    workflow_id: str | None = None
+    followups: int | None = None
     resource: str | None = None
     partition_key: str | None = None
 
@@ -82,6 +84,16 @@ class ParkedRecord(NamedTuple):
     resource: str
     partition_key: str
     released: int
+
+
+class DependencyRecord(NamedTuple):
+    """A job that another one waits for, or has waited for."""
+
+    child_id: str
+    parent_id: str
+    needs: str
+    state: int
+    result_test: str | None = None
 
 
 class BatchRecord(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from sloppyjobs.storage.ports.ageing import AgeingPort
 from sloppyjobs.storage.ports.alerts import AlertPort
 from sloppyjobs.storage.ports.archive import ArchivePort
 from sloppyjobs.storage.ports.batches import BatchCommandPort, BatchPort, BatchReadPort
@@ -73,6 +74,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def dependencies(self) -> DependencyPort: ...
     @property
     def limits(self) -> LimitPort: ...
+    @property
+    def ageing(self) -> AgeingPort: ...
     @property
     def steps(self) -> StepPort: ...
     @property

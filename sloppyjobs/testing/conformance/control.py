@@ -9,6 +9,7 @@ from sloppyjobs.testing.conformance.expiring import *  # noqa: F403
 from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
 from sloppyjobs.testing.conformance.flowing import *  # noqa: F403
 from sloppyjobs.testing.conformance.limiting import *  # noqa: F403
+from sloppyjobs.testing.conformance.limiting_more import *  # noqa: F403
 from sloppyjobs.testing.conformance.patching import *  # noqa: F403
 from sloppyjobs.testing.conformance.stepping import *  # noqa: F403
 from sloppyjobs.testing.conformance.suspending import *  # noqa: F403

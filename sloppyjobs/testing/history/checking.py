@@ -11,6 +11,7 @@ from sloppyjobs.jobs import Jobs
 from sloppyjobs.testing.history import entries
 from sloppyjobs.testing.history.alerts import alerts_are_told_once
 from sloppyjobs.testing.history.batches import batches_count_their_jobs, is_over
+from sloppyjobs.testing.history.dependencies import dependencies_are_kept
 from sloppyjobs.testing.history.enqueues import (
     acknowledged_jobs_are_there,
     keys_are_taken_once,
@@ -52,6 +53,7 @@ INVARIANTS: dict[str, Find] = {
     "I14": batches_count_their_jobs,
     "I15": permits_are_held_by_those_who_run,
     "I17": steps_are_done_once,
+    "I18": dependencies_are_kept,
 }
 """Each invariant by its number; the first line of its docstring is the promise."""
 

@@ -20,6 +20,7 @@ from sloppyjobs.storage.ports.inspection import Inspection
 from sloppyjobs.storage.ports.records import (
     AttemptRecord,
     BatchRecord,
+    DependencyRecord,
     EventRecord,
     JobRecord,
     LimitRecord,
@@ -53,6 +54,7 @@ class Tables:
     schedules: Sequence[StoredSchedule] = ()
     paused_queues: frozenset[str] = frozenset()
     batches: Sequence[BatchRecord] = ()
+    dependencies: Sequence[DependencyRecord] = ()
     alerts: Sequence[AlertRecord] = ()
     steps: Mapping[str, Sequence[StepRecord]] = field(default_factory=dict)
     """By job."""
@@ -70,6 +72,7 @@ class Tables:
             _by_job(inspection.attempts()),
             _by_job(inspection.events()),
             batches=inspection.batches() if hasattr(inspection, "batches") else (),
+            dependencies=inspection.dependencies() if hasattr(inspection, "dependencies") else (),
             limits=limits,
             permits=permits,
             parked=parked,
@@ -90,6 +93,14 @@ class Tables:
             alerts=inspection.alerts(),
             steps=_by_job(inspection.steps()),
         )
+
+    @cached_property
+    def edges_to(self) -> Mapping[str, Sequence[DependencyRecord]]:
+        """The dependencies of each job that has some."""
+        found: dict[str, list[DependencyRecord]] = defaultdict(list)
+        for edge in self.dependencies:
+            found[edge.child_id].append(edge)
+        return found
 
     def known(self) -> Iterator[JobRecord]:
         """Every job, archived ones too."""

@@ -10,6 +10,7 @@ from itertools import pairwise
 from sloppyjobs.domain.states import FINISHED, INITIAL, AttemptStatus, Status, allowed
 from sloppyjobs.storage.ports.records import EventRecord, JobRecord
 from sloppyjobs.testing.history import entries
+from sloppyjobs.testing.history.dependencies import held_by_dead
 from sloppyjobs.testing.history.evidence import Evidence, Fence, Tables
 from sloppyjobs.testing.history.steps import sleeps_on
 from sloppyjobs.testing.history.violations import Finding
@@ -22,7 +23,8 @@ def is_unfinished(job: JobRecord, tables: Tables, now: datetime) -> bool:
     """Whether the job should have ended: it is due, and nobody holds it back."""
     held_back = job.status == Status.PAUSED or job.queue in tables.paused_queues
     later = job.status in (Status.SCHEDULED, Status.RETRYING) and job.run_at > now
-    return job.status not in FINISHED and not held_back and not later and not sleeps_on(job, tables, now)
+    held_back = held_back or sleeps_on(job, tables, now) or held_by_dead(job, tables)
+    return job.status not in FINISHED and not held_back and not later
 
 
 def jobs_end(evidence: Evidence) -> Iterator[Finding]:

@@ -62,6 +62,11 @@ WHERE (SELECT m.job_id FROM {members} m WHERE m.batch_id = b.id AND m.state = 0 
 """Which of these batches are sealed and have nothing outstanding."""
 
 
+ADD_MEMBERS = """
+INSERT INTO {members} (batch_id, state, job_id) SELECT %(batch)s, 0, id FROM unnest(%(ids)s::text[]) AS given(id)
+"""
+
+
 def of_members(template: str, *, successes: bool) -> str:
     """The statement for jobs of batches, as a template, from that for plain jobs."""
     made = template.replace("j.followups IS NULL", f"j.followups = {int(Followup.BATCH)}")

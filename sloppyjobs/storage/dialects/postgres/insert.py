@@ -113,6 +113,12 @@ class PostgresInsert(Insert):
         self._send_insert(taking_arrays(driver_of(connection).cursor()), made, now)
         return made.jobs()
 
+    def add_members(self, connection: Connection, batch_id: str, job_ids: Sequence[str]) -> None:
+        """As an array, which is cheaper to read than JSON."""
+        driver = driver_of(connection)
+        values = {"batch": batch_id, "ids": text_array(job_ids, driver.info.encoding)}
+        taking_arrays(driver.cursor()).execute(self._sql.add_members, values, prepare=True)
+
     def _insert_in_own_transaction(self, new: Sequence[NewJob]) -> list[Job] | None:
         """In a transaction of its own, with as few round trips as can be; None where a key is taken."""
         keys = [key for job in new if (key := job.terms.idempotency_key) is not None]

@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.states import FINISHED
 from sloppyjobs.storage.dialects.postgres.arrays import array_of
-from sloppyjobs.storage.dialects.postgres.batch_statements import OVER_BATCHES, of_members
+from sloppyjobs.storage.dialects.postgres.batch_statements import ADD_MEMBERS, OVER_BATCHES, of_members
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS, JobColumn, Kind, New, inserted
@@ -50,6 +50,7 @@ class Statements(NamedTuple):
     """The same for jobs of batches."""
     settle_member_others: str
     over_batches: str
+    add_members: str
     promote: str
     claim: str
 
@@ -92,6 +93,7 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         settle_member_successes=of_members(_SETTLE_SUCCESSES, successes=True).format(**names),
         settle_member_others=of_members(_SETTLE_OTHERS, successes=False).format(**names),
         over_batches=OVER_BATCHES.format(**names),
+        add_members=ADD_MEMBERS.format(**names),
         promote=_PROMOTE.format(**names),
         claim=_CLAIM.format(**names),
     )
