@@ -64,7 +64,7 @@ COMMANDS: Mapping[str, Entry] = {
     "web": Entry(_RUN, "web", "web", "Serve the admin pages."),
     "cleanup": Entry(_KEEP, "retention", "cleanup", "Delete finished jobs that are old enough."),
     "purge": Entry(_KEEP, "retention", "purge", "Remove or archive deleted jobs for good."),
-    "rekey": Entry(_KEEP, "encryption", "rekey", "Encrypt with the first key what is not."),
+    "rekey": Entry(_KEEP, "encryption", "rekey", "Encrypt with the first key what is not encrypted with it."),
 }
 
 

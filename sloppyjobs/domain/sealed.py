@@ -46,8 +46,8 @@ def data_of(text: str) -> str | None:
 
 
 def is_sealed(text: str) -> bool:
-    """Whether it is an envelope."""
-    return text.startswith(MARK)
+    """Whether it is an envelope; a damaged row may hold something else than a text."""
+    return isinstance(text, str) and text.startswith(MARK)
 
 
 def is_whole(text: str) -> bool:

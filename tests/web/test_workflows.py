@@ -41,7 +41,7 @@ def test_the_page_of_a_workflow_says_what_holds_it_up_and_hides_secrets(
     admin: Client, played: Jobs, blocked: str
 ) -> None:
     page = admin.get(f"/workflows/{blocked}").text
-    assert "A dead job holds up the rest" in page
+    assert "A dead job blocks the rest" in page
     assert scene.SECRET not in page
     [blocker] = played.admin.workflow_blockers(blocked)
     assert f"/jobs/{blocker.job_id}" in page
