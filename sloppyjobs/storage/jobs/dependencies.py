@@ -180,18 +180,45 @@ class Dependencies:
             found += [(row.child_id, _dependency(row)) for row in connection.execute(query)]
         succeeded = [edge.parent_id for _, edge in found if edge.when and ended[edge.parent_id] is SUCCEEDED]
         results = self._results(connection, succeeded)
-        decided: dict[tuple[str, EdgeState], list[str]] = defaultdict(list)
+        decided: dict[str, dict[EdgeState, list[str]]] = defaultdict(lambda: defaultdict(list))
         for child, edge in found:
             state = edge_state(edge, ended[edge.parent_id], results.get(edge.parent_id))
-            if state is not EdgeState.OPEN:
-                decided[edge.parent_id, state].append(child)
-        children = sorted({child for group in decided.values() for child in group})
+            decided[edge.parent_id][state].append(child)
+        children = sorted(
+            {
+                child
+                for groups in decided.values()
+                for state, ids in groups.items()
+                if state is not EdgeState.OPEN
+                for child in ids
+            }
+        )
         self._touch(connection, children)
-        for (parent, state), of_parent in decided.items():
-            for ids in _chunks(of_parent):
-                same = (c.parent_id == parent, c.child_id.in_(ids), c.state == int(EdgeState.OPEN))
-                connection.execute(update(self.tables.dependencies).where(*same).values(state=int(state)))
+        self._write_states(connection, decided)
         self.release(connection, children)
+
+    def _write_states(self, connection: Connection, decided: Mapping[str, Mapping[EdgeState, Sequence[str]]]) -> None:
+        """Write how the open edges of parents were decided: all of a parent at once where they are alike.
+
+        No edge can be added meanwhile: whoever writes a child must write to its parent, whose row we have.
+        """
+        c = self.tables.dependencies.c
+        alike: dict[EdgeState, list[str]] = defaultdict(list)
+        parts: list[tuple[EdgeState, Any]] = []
+        for parent, groups in decided.items():
+            if len(groups) == 1:
+                alike[next(iter(groups))].append(parent)
+            else:
+                parts += [
+                    (state, (c.parent_id == parent) & c.child_id.in_(ids))
+                    for state, children in groups.items()
+                    for ids in _chunks(children)
+                ]
+        parts += [(state, c.parent_id.in_(ids)) for state, parents in alike.items() for ids in _chunks(sorted(parents))]
+        for state, which in parts:
+            if state is not EdgeState.OPEN:
+                same = (which, c.state == int(EdgeState.OPEN))
+                connection.execute(update(self.tables.dependencies).where(*same).values(state=int(state)))
 
     def _touch(self, connection: Connection, children: Sequence[str]) -> None:
         """Write to the rows of children that wait, in id order, so that others who decide about them wait for us."""
