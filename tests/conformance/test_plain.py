@@ -31,6 +31,7 @@ from sloppyjobs.testing.conformance.sql_enqueueing import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_retention import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_statements import *  # noqa: F403
 from sloppyjobs.testing.conformance.stepping import *  # noqa: F403
+from sloppyjobs.testing.conformance.suspended_commands import *  # noqa: F403
 from sloppyjobs.testing.conformance.suspending import *  # noqa: F403
 
 KINDS: dict[str, type[Dialect]] = {"sqlite-plain": PlainSqlite, "postgres-plain": PlainPostgres}

@@ -14,6 +14,7 @@ from sloppyjobs.testing.conformance.claim import *  # noqa: F403
 from sloppyjobs.testing.conformance.leases import *  # noqa: F403
 from sloppyjobs.testing.conformance.settle import *  # noqa: F403
 from sloppyjobs.testing.conformance.stepping import *  # noqa: F403
+from sloppyjobs.testing.conformance.suspended_commands import *  # noqa: F403
 from sloppyjobs.testing.conformance.suspending import *  # noqa: F403
 
 KINDS: dict[str, type[Dialect]] = {"sqlite-unlocked": UnlockedSqlite, "postgres-unlocked": UnlockedPostgres}
