@@ -74,7 +74,7 @@ def test_workflows_are_listed_newest_first_by_what_is_asked(flows: Jobs, clock: 
         assert [flow.status for flow in flows.admin.list_workflows()] == names
         for word, flow in made.items():
             assert [found.id for found in flows.admin.list_workflows(word)] == [flow.id]
-            assert [found.id for found in flows.admin.list_workflows(word, name="scene.diamond")] == [flow.id]
+            assert [found.id for found in flows.admin.list_workflows(word, name="diamond")] == [flow.id]
             assert [found.id for found in flows.admin.list_workflows(correlation_id=word)] == [flow.id]
             assert not flows.admin.list_workflows(word, name="other")
         flows.admin.purge()
