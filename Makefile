@@ -34,10 +34,13 @@ check: $(STAMP) ## the inner loop: lint, types, and the tests of units and of co
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types
 	$(BIN)/pytest -n 2 --dist worksteal --sqlite-only -m "not slow" tests/unit tests/conformance
 
+# A shell lets what it starts in the background ignore Ctrl-C, and so would the processes of tests that send it.
+INTERRUPTIBLE := $(PYTHON) -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])'
+
 # All at once, so that no core is idle while something is installed, or while one of them waits or comes to its end. By
 # the shell: of make's own jobs, the tests were once seen to wait for all of the others.
 test: $(STAMP) ## everything that must pass: lint, types, layers, tests with the newest and oldest set
-	@$(MAKE) --no-print-directory beside-unit & beside=$$!; \
+	@$(INTERRUPTIBLE) $(MAKE) --no-print-directory beside-unit & beside=$$!; \
 	$(MAKE) --no-print-directory unit; unit=$$?; wait $$beside && exit $$unit
 
 beside-unit: $(OLDEST)/.installed # what each of them prints is shown when it is done
@@ -74,7 +77,7 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest-constraints.txt constraints.tx
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python tests/oldest_set.py > $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt \
-		-e '.[postgres,mysql,otel]' $(OLDEST_TOOLS)
+		-e '.[postgres,mysql,otel,encryption]' $(OLDEST_TOOLS)
 	touch $@
 
 test-oldest: $(OLDEST)/.installed ## what depends on other libraries, with the oldest versions of them that are supported

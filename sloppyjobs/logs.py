@@ -175,7 +175,13 @@ class OwnRecords(logging.Filter):
         return True
 
 
-OWN_LOGGERS = ("sloppyjobs.worker", "sloppyjobs.hooks", "sloppyjobs.supervisor", "sloppyjobs.recurring")
+OWN_LOGGERS = (
+    "sloppyjobs.batches",
+    "sloppyjobs.hooks",
+    "sloppyjobs.recurring",
+    "sloppyjobs.supervisor",
+    "sloppyjobs.worker",
+)
 """The loggers of the library."""
 
 for _name in OWN_LOGGERS:

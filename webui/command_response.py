@@ -9,6 +9,7 @@ from flask import Response, g, request, url_for
 
 from sloppyjobs import errors
 from webui import refusals
+from webui.fields import REFUSED, Form
 from webui.rendering import Flash, flash_later, is_htmx, render
 from webui.ui import Ui, visit
 
@@ -46,6 +47,19 @@ def run_command(command: Callable[[], Flash]) -> tuple[Flash, int]:
         return Flash("warn", refusals.title(error), refusals.reason(error)), 409
     except errors.KeyConflict as error:
         return Flash("warn", refusals.NOT_DONE, f"{error}."), 409
+
+
+def refuse(ui: Ui, why: str, form: Form, endpoint: str, show: Show, **values: Any) -> Response:
+    """The page at ``endpoint`` with a form that cannot be carried out, in which everything stays as it was typed.
+
+    Who may send the form but not see that page is told why, and no more.
+    """
+    # What was typed may be a secret: the page with it is not kept for those who send the form twice.
+    g.sloppyjobs_unstored = True
+    if visit().lacks(ui.routes[endpoint], values) is not None:
+        flash = Flash("warn", refusals.NOT_DONE, why)
+        return render(ui, "done.html", title=flash.title, status=REFUSED, done=flash)
+    return ui.admin.snapshot(lambda: show(ui, **values, status=REFUSED, form=form))
 
 
 def respond(ui: Ui, flash: Flash, status: int, endpoint: str, show: Show, **values: Any) -> Response:

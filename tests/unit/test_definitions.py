@@ -159,7 +159,9 @@ def test_metadata_that_is_not_json_is_refused(jobs: Jobs) -> None:
 def test_an_unknown_setting_is_refused(jobs: Jobs) -> None:
     with pytest.raises(InvalidOption, match=r"define has no option 'prioritty'\. Did you mean 'priority'\?"):
         jobs.define("say", top_level, prioritty=3)  # type: ignore[call-arg, call-overload]
-    with pytest.raises(InvalidOption, match="Its options are expires, input, isolation, log, metadata, name, priority"):
+    with pytest.raises(
+        InvalidOption, match="Its options are expires, input, isolation, log, metadata, name, partition, priority"
+    ):
         jobs.declare("say", colour="red")  # type: ignore[call-arg]
     assert jobs.definitions.get("say") is None
 

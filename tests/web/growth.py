@@ -83,6 +83,7 @@ def fill(jobs: Jobs, count: int) -> None:
         )
         _settle(jobs, min(BATCH, count - start) * 9 // 10)
     jobs.recurring("nightly", "work", {}, cron="0 2 * * *")
+    jobs.limit("payments-api", concurrency=5)
 
 
 def _settle(jobs: Jobs, count: int) -> None:

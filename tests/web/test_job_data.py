@@ -97,6 +97,10 @@ def _addresses(app: Flask, method: str, job: str, cause: str) -> Iterator[str]:
             about, commands = "nightly", ("pause", "resume", "trigger", "delete")
         elif "queue" in rule.endpoint:
             commands = ("pause", "resume")
+        elif "workflow" in rule.endpoint:
+            commands = ("cancel", "retry")
+        elif "batch" in rule.endpoint:
+            commands = ("seal", "cancel", "retry")
         for command in commands if "command" in rule.arguments else ("",):
             values = {"id": job, "name": about, "command": command, "anything": "nope", "cause": cause}
             with app.test_request_context():

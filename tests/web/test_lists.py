@@ -88,7 +88,7 @@ def test_the_title_says_what_is_listed(admin: Client, query: str, title: str) ->
     ("query", "words"),
     [
         ("?status=failed", "No failed jobs."),
-        ("?status=retrying", "No retrying jobs."),
+        ("?status=deleted", "No deleted jobs."),
         ("?status=dead&name=nobody", "No dead jobs match these filters."),
         ("?name=nobody", "No jobs match these filters."),
     ],

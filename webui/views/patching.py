@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from flask import Response, g, request
+from flask import Response, request
 
 from sloppyjobs import errors
-from webui.command_response import actor_and_reason, respond, run_command
-from webui.fields import REFUSED, Form
+from webui.command_response import actor_and_reason, refuse, respond, run_command
+from webui.fields import Form
 from webui.filters import sentence
 from webui.rendering import Flash
 from webui.routes import Route
@@ -51,10 +51,8 @@ def _decoded(text: str) -> Any:
 
 
 def _refused(ui: Ui, id: str, text: str, why: str) -> Response:
-    # What was typed may be a secret: the page with it is not kept for those who send the form twice.
-    g.sloppyjobs_unstored = True
     typed = {FIELD: text[:SHOWN], "reason": request.form.get("reason", "")[:2_000]}
-    return ui.admin.snapshot(lambda: job.show(ui, id, status=REFUSED, form=Form(typed, {FIELD: why}, FIELD)))
+    return refuse(ui, why, Form(typed, {FIELD: why}, FIELD), "job", job.show, id=id)
 
 
 ROUTES = (Route("/jobs/<path:id>/patch", "job_patch", patch, "job.patch", "POST"),)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from flask import Response, g, request
+from flask import Response, request
 
 from sloppyjobs import errors
 from sloppyjobs.domain.states import FINISHED
 from sloppyjobs.views import JobView, StepView
-from webui.command_response import actor_and_reason, respond, run_command
-from webui.fields import REFUSED, Form
+from webui.command_response import actor_and_reason, refuse, respond, run_command
+from webui.fields import Form
 from webui.filters import sentence
 from webui.rendering import Flash
 from webui.routes import Route
@@ -63,14 +63,12 @@ def _decoded(text: str) -> Any:
 
 
 def _refused(ui: Ui, id: str, field: str, why: str) -> Response:
-    # What was typed may be a secret: the page with it is not kept for those who send the form twice.
-    g.sloppyjobs_unstored = True
     typed = {
         "name": request.form.get("name", "")[:200],
         "value": request.form.get("value", "")[:SHOWN],
         "reason": request.form.get("reason", "")[:2_000],
     }
-    return ui.admin.snapshot(lambda: job.show(ui, id, status=REFUSED, form=Form(typed, {field: why}, FORM)))
+    return refuse(ui, why, Form(typed, {field: why}, FORM), "job", job.show, id=id)
 
 
 ROUTES = (Route("/jobs/<path:id>/signal", "job_signal", send, "job.signal", "POST"),)
