@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import pytest
 import scene
 from flask import Flask
 from hosts import PREFIX, Client
@@ -12,6 +13,15 @@ from hosts import PREFIX, Client
 from sloppyjobs import Jobs
 
 BEARER = {"Authorization": "Bearer t0k3n"}
+
+
+@pytest.fixture
+def played(played: Jobs) -> Jobs:
+    """The scene, which may have been made a while ago, with workers that have just declared its rules."""
+    rules = played.storage.tables.alert_rules  # type: ignore[attr-defined]
+    with played.storage.engine.begin() as connection:
+        connection.execute(rules.update().values(seen_at=played.storage.clock.now()))
+    return played
 
 
 def test_rules_and_deliveries_are_shown_without_secrets(admin: Client, played: Jobs) -> None:
