@@ -16,6 +16,7 @@ import psycopg
 
 from benchmarks.stopwatch import Stopwatch
 from sloppyjobs.storage.dialects.postgres import statements
+from sloppyjobs.storage.dialects.postgres.settle_statements import Hanging
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.schema.tables import Tables
 
@@ -40,7 +41,7 @@ class BareLoop:
             execute("BEGIN")
             execute(statements.PLAN_BY_INDEX, prepare=True)
             if finished:
-                execute(self._sql.settle_successes, settle_values(finished), prepare=True)
+                execute(self._sql.settle[Hanging.NOTHING].successes, settle_values(finished), prepare=True)
             if room:
                 claimed = execute(self._sql.claim, claim_values(room), prepare=True)
             execute("COMMIT")
@@ -113,7 +114,7 @@ def statement_times(url: str, jobs: int, batch: int = BATCH) -> dict[str, Any]:
             timed("begin", "BEGIN")
             timed("begin", statements.PLAN_BY_INDEX)
             if finished:
-                timed("settle", sql.settle_successes, settle_values(finished))
+                timed("settle", sql.settle[Hanging.NOTHING].successes, settle_values(finished))
             claimed = timed("claim", sql.claim, claim_values(batch)) if jobs else []
             timed("commit", "COMMIT")
             jobs -= len(claimed)

@@ -114,7 +114,9 @@ class ClaimProtocol(HasInternals):
 
     def _settle(self, claim: Claim, outcome: Outcome) -> bool:
         decision = decide(claim.attempt, claim.job.max_attempts, outcome)
-        settlement = Settlement(claim.id, claim.attempt, claim.worker_id, decision, batch_id=claim.job.batch_id)
+        settlement = Settlement(
+            claim.id, claim.attempt, claim.worker_id, decision, None, claim.job.batch_id, claim.followups
+        )
         accepted = claim.id in self.storage.settle([settlement])
         if accepted:
             self._settlement_hooks().settled([Ended(traces.without_trace(claim.job), settlement)], wait=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import IntEnum, StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -68,6 +69,7 @@ class Ending(NamedTuple):
     written: MemberState | None = None
 
 
+@lru_cache(maxsize=256)
 def ending(source: Status, target: Status | None) -> Ending | None:
     """What becomes of a member's row and its batch's numbers when the member takes an edge; None for nothing."""
     if target is Status.SUCCEEDED:

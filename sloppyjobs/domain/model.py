@@ -186,6 +186,8 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     locked_until: datetime
     payload_json: str
     retry_json: str | None = None
+    followups: int | None = None
+    """What hung on the job when it was claimed, as bits; storage settles by it."""
 
     @property
     def id(self) -> str:
@@ -227,6 +229,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     run_seconds: float | None = None
     batch_id: str | None = None
     """The batch of the job, as the claim said."""
+    followups: int | None = None
+    """What hung on the job when it was claimed. More may hang on it by now: the row decides."""
 
 
 class Ended(NamedTuple):

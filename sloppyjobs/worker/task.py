@@ -105,7 +105,8 @@ class Task(msgspec.Struct, eq=False, gc=False):
         if decision.result is not None and self.sealing.on:
             sealed = self.sealing.seal_result(claim.job.id, decision.result)
             decision = msgspec.structs.replace(decision, result=sealed)
-        return Settlement(claim.job.id, claim.attempt, claim.worker_id, decision, seconds, claim.job.batch_id)
+        job = claim.job
+        return Settlement(job.id, claim.attempt, claim.worker_id, decision, seconds, job.batch_id, claim.followups)
 
     def run_seconds(self) -> float | None:
         """How long the handler has run so far."""

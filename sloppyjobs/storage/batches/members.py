@@ -170,11 +170,16 @@ def remove_members(database: Database, connection: Connection, rows: Collection[
     return removed
 
 
+def shard_of_process() -> int:
+    """Where this process counts members that it adds, or ends by commands."""
+    return STATS_SHARDS + os.getpid() % SHARDS
+
+
 def count_members(database: Database, connection: Connection, counts: Counts, ended_at: datetime | None) -> None:
     """Add to the numbers of batches, in a fixed order, so that nobody waits for another in a ring."""
     table = database.tables.batch_counts
     c = table.c
-    shard = STATS_SHARDS + os.getpid() % SHARDS
+    shard = shard_of_process()
 
     def build() -> Any:
         # Under names of their own, which no column has.
@@ -222,19 +227,25 @@ class BatchMembers:
             self._write(connection, concerned)
 
     def _write(self, connection: Connection, concerned: Sequence[tuple[str, str, str, Ending]]) -> None:
-        removed = [(batch, int(met.removed), job) for job, batch, _, met in concerned if met.removed is not None]
-        written = [(batch, int(met.written), job) for job, batch, _, met in concerned if met.written is not None]
+        removed: set[Row] = set()
+        written: list[Row] = []
+        alike: dict[tuple[str, str, Ending], int] = defaultdict(int)
+        for job_id, batch_id, queue, met in concerned:
+            alike[batch_id, queue, met] += 1
+            if met.removed is not None:
+                removed.add((batch_id, int(met.removed), job_id))
+            if met.written is not None:
+                written.append((batch_id, int(met.written), job_id))
         remove_members(self.database, connection, removed)
         if written:
             insert_members(self.database, connection, written)
-        reopened = {batch for job, batch, _, met in concerned if met.written is MemberState.OUTSTANDING}
-        for batch_id in sorted(reopened):
+        for batch_id in sorted({batch for batch, _, met in alike if met.written is MemberState.OUTSTANDING}):
             self._reopen(connection, batch_id)
         counts: Counts = defaultdict(Tally)
-        for _, batch_id, queue, met in concerned:
-            counts[batch_id, queue] = Tally(*map(add, counts[batch_id, queue], met.tally))
+        for (batch_id, queue, met), number in alike.items():
+            counts[batch_id, queue] = Tally(*map(add, counts[batch_id, queue], (number * one for one in met.tally)))
         self._count(connection, {place: more for place, more in counts.items() if any(more)})
-        ended = {batch for _, batch, _, met in concerned if met.removed is MemberState.OUTSTANDING}
+        ended = {batch for batch, _, met in alike if met.removed is MemberState.OUTSTANDING}
         if ended:
             self.database.after_commit(connection, self.look, ended)
 

@@ -121,8 +121,11 @@ def status_in(tables: Tables, *statuses: str) -> ColumnElement[bool]:
     return literal_column(tables.style.status_in(*statuses))
 
 
+_PERMIT = int(Followup.PERMIT)
+
+
 def is_limited(bits: Any) -> bool:
-    return isinstance(bits, int) and bool(bits & Followup.PERMIT)
+    return isinstance(bits, int) and bool(bits & _PERMIT)
 
 
 def _in_order(heads: list[Any]) -> list[Any]:

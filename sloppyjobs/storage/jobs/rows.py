@@ -178,7 +178,7 @@ def read(found, worker_id, instant):
         if not max_attempts >= 0 or (timeout_seconds is not None and not timeout_seconds > 0):
             raise ValueError("max_attempts or timeout_seconds is no number that makes sense")
         job = {job}
-        made.append(Claim(job, attempt_count, worker_id, until, payload, retry_policy))
+        made.append(Claim(job, attempt_count, worker_id, until, payload, retry_policy, followups))
     return made
 """
 _OF_A_CLAIM = {

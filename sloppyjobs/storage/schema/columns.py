@@ -125,7 +125,7 @@ JOB_COLUMNS = (
     JobColumn("paused_from", Word, as_kind=Kind.STATUS),
     JobColumn("finished_at", Instant),
     JobColumn("progress_fields", LongText, as_kind=Kind.OBJECT),
-    JobColumn("followups", Integer, told=False, new="followups"),
+    JobColumn("followups", Integer, told=False, new="followups", claimed=True),
     JobColumn("business_key", KeyText, new="business_key", claimed=True),
     JobColumn("superseded_by", ByteText),
     JobColumn("supersedes", ByteText, new="supersedes"),

@@ -41,6 +41,8 @@ WHOLE_HEADS = 1000
 ALIKE = 4
 """Successes of one owner, number and result that are worth statements of their own."""
 
+_FOLLOWUPS = rows.CLAIM_FIELDS.index("followups")
+
 
 class MariaDbInsert(Insert):
     """Columns in which jobs differ travel as JSON, the others once."""
@@ -122,10 +124,10 @@ class MariaDbLanes(Lanes):
     def _whole_heads(self, cursor: Any, lane: Lane, moment: Any, most: int) -> list[Head]:
         jobs = self.tables.jobs
         query = self.database.prepared(
-            "whole heads of lane", lambda: self.heads(*rows.columns(jobs, rows.CLAIM_FIELDS), jobs.c.followups)
+            "whole heads of lane", lambda: self.heads(*rows.columns(jobs, rows.CLAIM_FIELDS))
         )
         found = query.rows(cursor, {"of_queue": lane[0], "of_name": lane[1], "now": moment, "most": most})
-        return [Head(row[0], is_limited(row[-1]), row[:-1]) for row in found]
+        return [Head(row[0], is_limited(row[_FOLLOWUPS]), row) for row in found]
 
 
 class MariaDbClaims(Claims):

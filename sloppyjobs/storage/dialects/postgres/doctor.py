@@ -92,7 +92,8 @@ def _autovacuum(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
 
 def _claim_statement(storage: SqlStore, connection: Connection) -> tuple[str, Any]:
     if isinstance(storage.claims, PostgresClaims):
-        return storage.claims.claim_call(ClaimRequest("doctor", ("default",), ("any",)))
+        call = storage.claims.claim_call(ClaimRequest("doctor", ("default",), ("any",)))
+        return call.statement, call.values
     claim = storage.claims.lanes.heads_statement()
     return claim.sql, claim.bind(
         {"of_queue": "default", "of_name": "any", "now": storage.database.now(connection), "most": 1}

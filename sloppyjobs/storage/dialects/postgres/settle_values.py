@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import Decision, Status
 from sloppyjobs.storage.dialects.postgres.arrays import Texts
+from sloppyjobs.storage.dialects.postgres.settle_statements import Hanging
 from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs.counters import shard_of
 from sloppyjobs.storage.jobs.settlement_sql import edges_of
 
 SUCCEEDED = (Status.SUCCEEDED,)
+_ACCEPTED = ((Hanging.NOTHING, Followup(0)), (Hanging.BATCH, Followup.BATCH))
+"""What may hang on jobs of each kind; the first one that fits is taken."""
 
 
-def is_success(settlement: Settlement) -> bool:
-    """Whether the attempt went well; such attempts are settled by a leaner statement."""
-    return settlement.decision.path == SUCCEEDED
+class Part(NamedTuple):
+    """Settlements that one statement can write."""
+
+    hanging: Hanging
+    success: bool
+    settlements: Sequence[Settlement]
 
 
-def parts(settlements: Sequence[Settlement]) -> list[Sequence[Settlement]]:
-    """The successes and all others, those of batches apart, as far as there are any."""
-    if all(one.decision.path == SUCCEEDED and one.batch_id is None for one in settlements):
-        return [settlements]
-    found: dict[tuple[bool, bool], list[Settlement]] = {}
+def parts(settlements: Sequence[Settlement]) -> list[Part]:
+    """The settlements by what hangs on their jobs, successes apart from all others, as far as there are any.
+
+    Those that no statement can write are in none of the parts.
+    """
+    if all(one.decision.path == SUCCEEDED and one.followups is None and one.batch_id is None for one in settlements):
+        return [Part(Hanging.NOTHING, True, settlements)]
+    found: dict[tuple[Hanging, bool], list[Settlement]] = {}
     for one in settlements:
-        found.setdefault((one.batch_id is not None, one.decision.path != SUCCEEDED), []).append(one)
-    return [found[kind] for kind in sorted(found)]
+        if (kind := _hanging(one)) is not None:
+            found.setdefault((kind, one.decision.path == SUCCEEDED), []).append(one)
+    # Successes first: a connection that breaks at the failures must not take them along.
+    return [Part(*key, found[key]) for key in sorted(found, key=lambda key: (key[0], not key[1]))]
+
+
+def _hanging(one: Settlement) -> Hanging | None:
+    bits = Followup(one.followups or (0 if one.batch_id is None else Followup.BATCH))
+    for kind, accepted in _ACCEPTED:
+        if not bits & ~accepted:
+            return kind
+    return None
 
 
 def batches(settlements: Sequence[Settlement]) -> list[str]:

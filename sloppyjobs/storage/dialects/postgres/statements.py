@@ -7,7 +7,7 @@ because a volatile function in a condition would rule the index out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -16,7 +16,14 @@ from sqlalchemy.dialects import postgresql
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.states import FINISHED
 from sloppyjobs.storage.dialects.postgres.arrays import array_of
-from sloppyjobs.storage.dialects.postgres.batch_statements import ADD_MEMBERS, OVER_BATCHES, of_members
+from sloppyjobs.storage.dialects.postgres.batch_statements import (
+    ADD_MEMBERS,
+    ADMIT,
+    COUNT_MEMBERS,
+    OVER_BATCHES,
+    with_members,
+)
+from sloppyjobs.storage.dialects.postgres.settle_statements import CLOCK, Hanging, SettleStatements, settle_statements
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS, JobColumn, Kind, New, inserted
@@ -39,18 +46,18 @@ class Statements(NamedTuple):
     """As ``insert_one``, for a queue that most likely has its row; the last column says whether it has."""
     insert_many: str
     """With the columns in which the jobs differ left open, for ``insert_many``."""
+    insert_members: str
+    """As ``insert_many``, for jobs that are added to a batch."""
     taken_key: str
     jobs: str
     """The name of the table of jobs."""
     copy_events: str
     after_copy: str
-    settle_successes: str
-    settle_others: str
-    settle_member_successes: str
-    """The same for jobs of batches."""
-    settle_member_others: str
+    settle: Mapping[Hanging, SettleStatements]
     over_batches: str
     add_members: str
+    admit: str
+    count_members: str
     promote: str
     claim: str
 
@@ -78,22 +85,21 @@ def statements(tables: Tables, channel: str | None) -> Statements:
     quoted = "NULL" if channel is None else "'" + channel.replace("'", "''") + "'"
     announce = "NULL" if channel is None else f"CASE WHEN status = 'queued' THEN pg_notify({quoted}, queue) END"
     announce_many = "SELECT 1" if channel is None else f"SELECT pg_notify({quoted}, '')"
+    left_open = {name: f"{{{name}}}" for name in ("given", "values", "status")}
     return Statements(
         insert_one=_INSERT_ONE.format(seen=_SEEN.format(**names), known="true", announce=announce, **names),
         insert_in_known=_INSERT_ONE.format(seen="", known=_KNOWN.format(**names), announce=announce, **names),
-        insert_many=_INSERT_MANY.format(
-            announce=announce_many, given="{given}", values="{values}", status="{status}", **names
-        ),
+        insert_many=_INSERT_MANY.format(announce=announce_many, **left_open, **names),
+        insert_members=with_members(_INSERT_MANY).format(announce=announce_many, **left_open, **names),
         taken_key=_TAKEN_KEY.format(**names),
         jobs=names["jobs"],
         copy_events=copy_into(names["events"], CREATED_EVENT),
         after_copy=_AFTER_COPY.format(announce=announce_many, **names),
-        settle_successes=_SETTLE_SUCCESSES.format(**names),
-        settle_others=_SETTLE_OTHERS.format(**names),
-        settle_member_successes=of_members(_SETTLE_SUCCESSES, successes=True).format(**names),
-        settle_member_others=of_members(_SETTLE_OTHERS, successes=False).format(**names),
+        settle=settle_statements(names),
         over_batches=OVER_BATCHES.format(**names),
         add_members=ADD_MEMBERS.format(**names),
+        admit=ADMIT.format(**names),
+        count_members=COUNT_MEMBERS.format(**names),
         promote=_PROMOTE.format(**names),
         claim=_CLAIM.format(**names),
     )
@@ -137,11 +143,9 @@ _ONE_JOB = {
 }
 _OF_MANY = {name: _DECIDED_OF_MANY[new] for name, new in _NEW.items() if new in _DECIDED_OF_MANY}
 
-_CLOCK = "clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)"
-
 _INSERT_ONE = (
     "WITH "
-    + _CLOCK
+    + CLOCK
     + """,
 timed AS MATERIALIZED (
   SELECT now, coalesce(%(run_at)s::timestamptz, now + make_interval(secs => %(delay)s::float8)) AS run_at FROM clock
@@ -205,99 +209,10 @@ WITH seen AS (
 {announce}
 """
 
-_SETTLE_SUCCESSES = (
-    "WITH "
-    + _CLOCK
-    + """,
-settled AS (
-  UPDATE {jobs} j
-  SET status = 'succeeded', result = given.result, updated_at = clock.now, finished_at = clock.now, locked_by = NULL,
-      locked_until = NULL, error_code = NULL, error_type = NULL, error_message = NULL, error_frame = NULL
-  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(results)s::text[])
-       AS given(id, attempt, microseconds, result), clock
-  -- An expression, not the column: the index of running jobs must look unusable, for the way is by primary key.
-  -- And = ANY, not =, for which a plan made for a small table scans the whole primary key.
-  WHERE j.id = ANY (ARRAY[given.id]) AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
-    AND j.attempt_count = given.attempt AND j.followups IS NULL
-  RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds
-),
-closed AS (
-  UPDATE {attempts} a SET status = 'succeeded', finished_at = clock.now, run_seconds = settled.seconds
-  FROM settled, clock WHERE a.job_id = ANY (ARRAY[settled.id]) AND a.attempt_number = settled.attempt
-),
-history AS (
-  INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
-  SELECT id, 'succeeded', 'processing', 'succeeded', attempt, %(worker)s, clock.now FROM settled, clock
-),
-counted AS (
-  INSERT INTO {stats} AS s (minute, queue, name, shard, succeeded, failed, dead, cancelled, run_seconds)
-  SELECT date_trunc('minute', clock.now), queue, name, %(shard)s, count(*), 0, 0, 0, coalesce(sum(seconds), 0)
-  FROM settled, clock GROUP BY clock.now, queue, name ORDER BY queue, name
-  ON CONFLICT (minute, queue, name, shard) DO UPDATE
-  SET succeeded = s.succeeded + excluded.succeeded, run_seconds = s.run_seconds + excluded.run_seconds
-)
-SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_agg(id) END FROM settled
-"""
-)
-
-# Any mixture of the other outcomes. ``path`` numbers the ways from processing to the target; their edges come apart.
-_SETTLE_OTHERS = (
-    "WITH "
-    + _CLOCK
-    + """,
-settled AS (
-  UPDATE {jobs} j
-  SET status = given.target, updated_at = clock.now,
-      run_at = coalesce(clock.now + make_interval(secs => given.delay), j.run_at),
-      finished_at = CASE WHEN given.target IN ({finished}) THEN clock.now END, locked_by = NULL, locked_until = NULL,
-      max_attempts = j.max_attempts + given.extra, error_code = given.error_code, error_type = given.error_type,
-      error_message = given.error_message, error_frame = given.error_frame
-  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(paths)s::int[], %(targets)s::text[],
-              %(ends)s::text[], %(delays)s::float8[], %(extras)s::int[], %(codes)s::text[], %(types)s::text[],
-              %(messages)s::text[], %(frames)s::text[], %(traces)s::text[], %(reasons)s::text[])
-       AS given(id, attempt, microseconds, path, target, ended, delay, extra, error_code, error_type,
-                error_message, error_frame, traceback, reason), clock
-  WHERE j.id = ANY (ARRAY[given.id]) AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
-    AND j.attempt_count = given.attempt AND j.followups IS NULL
-  RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds, given.path, given.target,
-            given.ended, given.extra, given.error_code, given.error_type, given.error_message,
-            given.error_frame, given.traceback, given.reason
-),
-closed AS (
-  UPDATE {attempts} a
-  SET status = settled.ended, finished_at = clock.now, run_seconds = settled.seconds, error_code = settled.error_code,
-      error_type = settled.error_type, error_message = settled.error_message, error_frame = settled.error_frame,
-      traceback = settled.traceback
-  FROM settled, clock WHERE a.job_id = ANY (ARRAY[settled.id]) AND a.attempt_number = settled.attempt
-),
-history AS (
-  INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, message, created_at)
-  SELECT id, edge.event, edge.source, edge.target, attempt, %(worker)s,
-         CASE WHEN edge.source = 'processing' THEN coalesce(error_message, reason) END, clock.now
-  FROM settled CROSS JOIN clock CROSS JOIN
-       unnest(%(edge_paths)s::int[], %(edge_events)s::text[], %(edge_sources)s::text[], %(edge_targets)s::text[])
-       WITH ORDINALITY AS edge(path, event, source, target, step)
-  WHERE edge.path = settled.path
-  ORDER BY id, step
-),
-counted AS (
-  INSERT INTO {stats} AS s (minute, queue, name, shard, succeeded, failed, dead, cancelled, run_seconds)
-  SELECT date_trunc('minute', clock.now), queue, name, %(shard)s, 0,
-         count(*) FILTER (WHERE target <> 'cancelled' AND extra = 0), count(*) FILTER (WHERE target = 'dead'),
-         count(*) FILTER (WHERE target = 'cancelled'), coalesce(sum(seconds), 0)
-  FROM settled, clock GROUP BY clock.now, queue, name ORDER BY queue, name
-  ON CONFLICT (minute, queue, name, shard) DO UPDATE
-  SET failed = s.failed + excluded.failed, dead = s.dead + excluded.dead,
-      cancelled = s.cancelled + excluded.cancelled, run_seconds = s.run_seconds + excluded.run_seconds
-)
-SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_agg(id) END FROM settled
-"""
-)
-
 # Jobs on which something hangs are left, and counted; a batch does not mind.
 _PROMOTE = (
     "WITH "
-    + _CLOCK
+    + CLOCK
     + """,
 due AS MATERIALIZED (
   SELECT id, status, followups FROM {jobs}
@@ -320,7 +235,7 @@ SELECT (SELECT count(*) FROM queued), (SELECT count(*) FROM due WHERE followups 
 # Jobs that need permits are passed over; that there were some is told by a last row, which is empty.
 _CLAIM = (
     "WITH RECURSIVE "
-    + _CLOCK
+    + CLOCK
     + """,
 lanes AS (
   (SELECT queue, name FROM {jobs} WHERE status = 'queued' ORDER BY queue, name LIMIT 1)

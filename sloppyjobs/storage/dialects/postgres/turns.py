@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC
 from functools import cached_property, partial
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from sqlalchemy.exc import DBAPIError
 
@@ -28,7 +28,13 @@ from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest
 
 _CLAIMED_AT = rows.CLAIM_FIELDS.index("updated_at")
 
-Call = tuple[str, dict[str, Any]]
+
+class Call(NamedTuple):
+    """A statement and its values; and those that follow it in the same transaction, with the same values."""
+
+    statement: str
+    values: dict[str, Any]
+    then: tuple[str, ...] = ()
 
 
 class PostgresClaims(Claims):
@@ -81,11 +87,13 @@ class PostgresClaims(Claims):
             driver = stack.enter_context(self._pool.checkout()).driver
             stack.enter_context(driver.pipeline())
             cursors = []
-            for statement, values in calls:
+            for statement, values, then in calls:
                 driver.execute("BEGIN")
                 driver.execute(statements.PLAN_BY_INDEX, prepare=True)
                 cursors.append(taking_arrays(driver.cursor(binary=True)))
                 cursors[-1].execute(statement, values, prepare=True)
+                for following in then:
+                    taking_arrays(driver.cursor(binary=True)).execute(following, values, prepare=True)
                 driver.execute("COMMIT")
             return SentTransactions(stack.pop_all(), cursors)
 
@@ -104,7 +112,7 @@ class PostgresClaims(Claims):
                 accepted = {s.job_id for s in settlements}
             else:
                 accepted = set()
-                for (number, ids), part in zip(numbered, parts, strict=True):
+                for (number, ids), (_, _, part) in zip(numbered, parts, strict=True):
                     accepted.update([s.job_id for s in part] if number == len(part) else ids or ())
                 # Something hangs on these, or they are stale, or an earlier answer was lost.
                 if rest := [s for s in settlements if s.job_id not in accepted]:
@@ -153,7 +161,8 @@ class PostgresClaims(Claims):
     def settle_calls(self, settlements: Sequence[Settlement]) -> list[Call]:
         """The statements for this mixture of outcomes, and their values: one for successes, one for all others.
 
-        Jobs of batches have two of their own, and then the question which of the batches are over.
+        Jobs on which something hangs have two of their own for each kind of thing. Where there are jobs of batches the
+        question which of the batches are over comes last.
 
         Each is a transaction. In one for both, rows would be locked in id order twice, and not in id order as a
         whole: others who lock several rows, as commands and heartbeats do, could then wait for it in a ring. One
@@ -161,24 +170,22 @@ class PostgresClaims(Claims):
         """
         now = {"now": self.database.injected_now()}
         calls = []
-        for part in settle_values.parts(settlements):
+        for hanging, success, part in settle_values.parts(settlements):
             ordered = sorted(part, key=lambda s: s.job_id)
-            member = ordered[0].batch_id is not None
-            if settle_values.is_success(ordered[0]):
-                statement = self._sql.settle_member_successes if member else self._sql.settle_successes
-                calls.append((statement, settle_values.successes(ordered) | now))
+            successes, others, then = self._sql.settle[hanging]
+            if success:
+                calls.append(Call(successes, settle_values.successes(ordered) | now, then))
             else:
-                statement = self._sql.settle_member_others if member else self._sql.settle_others
-                calls.append((statement, settle_values.others(ordered) | now))
+                calls.append(Call(others, settle_values.others(ordered) | now, then))
         if batches := settle_values.batches(settlements):
             # After the commits: of two workers that settle the last members, the later one sees none.
-            calls.append((self._sql.over_batches, {"batches": array_text(batches)}))
+            calls.append(Call(self._sql.over_batches, {"batches": array_text(batches)}))
         return calls
 
     def claim_call(self, request: ClaimRequest) -> Call:
         """The statement that claims, and its values."""
         every = ALL_QUEUES in request.queues
-        return self._sql.claim, {
+        values = {
             "worker": request.worker_id,
             "queues": None if every else sorted(request.queues),
             "names": None if request.names is None else sorted(request.names),
@@ -186,6 +193,7 @@ class PostgresClaims(Claims):
             "lease": request.lease,
             "now": self.database.injected_now(),
         }
+        return Call(self._sql.claim, values)
 
     def read_claims(self, worker_id: str, answer: Any, rows: int | None = None) -> list[Claim]:
         """The claims in an answer that has some, or in its first ``rows``.
@@ -223,7 +231,7 @@ class PostgresPromotion(Promotion):
     def promote(self, limit: int) -> int:
         """Queue plain jobs here; those on which something hangs by the common way."""
         values = {"most": limit, "now": self.database.injected_now()}
-        [answer] = self.database.retry(lambda: self._claims.send((self._statement, values)).answers())
+        [answer] = self.database.retry(lambda: self._claims.send(Call(self._statement, values)).answers())
         promoted, left = answer.fetchone()
         return int(promoted) + (super().promote(limit) if left else 0)
 

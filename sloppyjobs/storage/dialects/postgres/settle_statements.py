@@ -1,0 +1,136 @@
+"""The statements that settle a batch of attempts, as text: one for each kind of thing that hangs on their jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from sloppyjobs.storage.dialects.postgres.batch_statements import of_members
+
+CLOCK = "clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)"
+"""The clock, read once per statement."""
+
+
+class Hanging(IntEnum):
+    """What hangs on jobs that are settled by statements of their own."""
+
+    NOTHING = 0
+    BATCH = 1
+
+
+class SettleStatements(NamedTuple):
+    """The settlement of jobs on which the same kind of thing hangs. Each answers as that of plain jobs does."""
+
+    successes: str
+    others: str
+    then: tuple[str, ...] = ()
+    """What follows in the same transaction, with the same values; its answer is not looked at."""
+
+
+def settle_statements(names: Mapping[str, str]) -> dict[Hanging, SettleStatements]:
+    """The statements over the tables of these names."""
+    templates = {
+        Hanging.NOTHING: SettleStatements(_SETTLE_SUCCESSES, _SETTLE_OTHERS),
+        Hanging.BATCH: SettleStatements(
+            of_members(_SETTLE_SUCCESSES, successes=True), of_members(_SETTLE_OTHERS, successes=False)
+        ),
+    }
+    return {
+        hanging: SettleStatements(
+            one.successes.format(**names),
+            one.others.format(**names),
+            tuple(following.format(**names) for following in one.then),
+        )
+        for hanging, one in templates.items()
+    }
+
+
+_SETTLE_SUCCESSES = (
+    "WITH "
+    + CLOCK
+    + """,
+settled AS (
+  UPDATE {jobs} j
+  SET status = 'succeeded', result = given.result, updated_at = clock.now, finished_at = clock.now, locked_by = NULL,
+      locked_until = NULL, error_code = NULL, error_type = NULL, error_message = NULL, error_frame = NULL
+  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(results)s::text[])
+       AS given(id, attempt, microseconds, result), clock
+  -- An expression, not the column: the index of running jobs must look unusable, for the way is by primary key.
+  -- And = ANY, not =, for which a plan made for a small table scans the whole primary key.
+  WHERE j.id = ANY (ARRAY[given.id]) AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
+    AND j.attempt_count = given.attempt AND j.followups IS NULL
+  RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds
+),
+closed AS (
+  UPDATE {attempts} a SET status = 'succeeded', finished_at = clock.now, run_seconds = settled.seconds
+  FROM settled, clock WHERE a.job_id = ANY (ARRAY[settled.id]) AND a.attempt_number = settled.attempt
+),
+history AS (
+  INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
+  SELECT id, 'succeeded', 'processing', 'succeeded', attempt, %(worker)s, clock.now FROM settled, clock
+),
+counted AS (
+  INSERT INTO {stats} AS s (minute, queue, name, shard, succeeded, failed, dead, cancelled, run_seconds)
+  SELECT date_trunc('minute', clock.now), queue, name, %(shard)s, count(*), 0, 0, 0, coalesce(sum(seconds), 0)
+  FROM settled, clock GROUP BY clock.now, queue, name ORDER BY queue, name
+  ON CONFLICT (minute, queue, name, shard) DO UPDATE
+  SET succeeded = s.succeeded + excluded.succeeded, run_seconds = s.run_seconds + excluded.run_seconds
+)
+SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_agg(id) END FROM settled
+"""
+)
+
+# Any mixture of the other outcomes. ``path`` numbers the ways from processing to the target; their edges come apart.
+_SETTLE_OTHERS = (
+    "WITH "
+    + CLOCK
+    + """,
+settled AS (
+  UPDATE {jobs} j
+  SET status = given.target, updated_at = clock.now,
+      run_at = coalesce(clock.now + make_interval(secs => given.delay), j.run_at),
+      finished_at = CASE WHEN given.target IN ({finished}) THEN clock.now END, locked_by = NULL, locked_until = NULL,
+      max_attempts = j.max_attempts + given.extra, error_code = given.error_code, error_type = given.error_type,
+      error_message = given.error_message, error_frame = given.error_frame
+  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(paths)s::int[], %(targets)s::text[],
+              %(ends)s::text[], %(delays)s::float8[], %(extras)s::int[], %(codes)s::text[], %(types)s::text[],
+              %(messages)s::text[], %(frames)s::text[], %(traces)s::text[], %(reasons)s::text[])
+       AS given(id, attempt, microseconds, path, target, ended, delay, extra, error_code, error_type,
+                error_message, error_frame, traceback, reason), clock
+  WHERE j.id = ANY (ARRAY[given.id]) AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
+    AND j.attempt_count = given.attempt AND j.followups IS NULL
+  RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds, given.path, given.target,
+            given.ended, given.extra, given.error_code, given.error_type, given.error_message,
+            given.error_frame, given.traceback, given.reason
+),
+closed AS (
+  UPDATE {attempts} a
+  SET status = settled.ended, finished_at = clock.now, run_seconds = settled.seconds, error_code = settled.error_code,
+      error_type = settled.error_type, error_message = settled.error_message, error_frame = settled.error_frame,
+      traceback = settled.traceback
+  FROM settled, clock WHERE a.job_id = ANY (ARRAY[settled.id]) AND a.attempt_number = settled.attempt
+),
+history AS (
+  INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, message, created_at)
+  SELECT id, edge.event, edge.source, edge.target, attempt, %(worker)s,
+         CASE WHEN edge.source = 'processing' THEN coalesce(error_message, reason) END, clock.now
+  FROM settled CROSS JOIN clock CROSS JOIN
+       unnest(%(edge_paths)s::int[], %(edge_events)s::text[], %(edge_sources)s::text[], %(edge_targets)s::text[])
+       WITH ORDINALITY AS edge(path, event, source, target, step)
+  WHERE edge.path = settled.path
+  ORDER BY id, step
+),
+counted AS (
+  INSERT INTO {stats} AS s (minute, queue, name, shard, succeeded, failed, dead, cancelled, run_seconds)
+  SELECT date_trunc('minute', clock.now), queue, name, %(shard)s, 0,
+         count(*) FILTER (WHERE target <> 'cancelled' AND extra = 0), count(*) FILTER (WHERE target = 'dead'),
+         count(*) FILTER (WHERE target = 'cancelled'), coalesce(sum(seconds), 0)
+  FROM settled, clock GROUP BY clock.now, queue, name ORDER BY queue, name
+  ON CONFLICT (minute, queue, name, shard) DO UPDATE
+  SET failed = s.failed + excluded.failed, dead = s.dead + excluded.dead,
+      cancelled = s.cancelled + excluded.cancelled, run_seconds = s.run_seconds + excluded.run_seconds
+)
+SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_agg(id) END FROM settled
+"""
+)
