@@ -61,6 +61,7 @@ class SqliteDialect(Dialect):
     name = "sqlite"
     now_sql = NOW
     preparation = f"{WAL};\n\n"
+    one_writer = True
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables)
