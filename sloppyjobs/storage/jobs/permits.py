@@ -91,7 +91,9 @@ class Permits:
         known = self.line.limits_of(connection, {one.partition[0] for one in wanted.values()})
         bound = {id: one for id, one in wanted.items() if one.partition[0] in known}
         if not bound:
-            return Admission([head.id for head in heads[:most]])
+            chosen = [head.id for head in heads[:most]]
+            self._leave_line(connection, chosen, wanted)
+            return Admission(chosen)
         partitions = sorted({one.partition for one in bound.values()})
         first_places = self.line.first_places(connection, partitions)
         rated = [partition for partition in partitions if known[partition[0]].rate is not None]
@@ -110,11 +112,15 @@ class Permits:
         else:
             raise Conflict("others were faster with every permit")
         self._take_tokens(connection, choice, full_at, now)
-        self.line.leave(connection, [id for id in chosen if id in bound and bound[id].released])
+        self._leave_line(connection, chosen, wanted)
         if choice.parked:
             self._park(connection, choice.parked, now)
             self.line.release(connection, [part for part in partitions if choice.rooms[part].refused], now)
         return Admission(chosen, len(choice.parked))
+
+    def _leave_line(self, connection: Connection, chosen: Sequence[str], wanted: Mapping[str, Wanted]) -> None:
+        """Also where there is no limit any more: a row that stays would stand for a job that is about to start."""
+        self.line.leave(connection, [id for id in chosen if id in wanted and wanted[id].released])
 
     def _wanted(self, connection: Connection, ids: Sequence[str]) -> dict[str, Wanted]:
         query = self.database.prepared("limited jobs", self._limited_jobs)
@@ -207,6 +213,15 @@ class Permits:
         partitions = sorted({(resource, partition) for resource, partition in freed})
         self.line.release(connection, partitions, now)
         return len(freed)
+
+    def release(self, partitions: Sequence[Partition]) -> int:
+        """Let those go on who wait for permits that were given back, in a transaction of its own; how many it was."""
+
+        def work(connection: Connection) -> int:
+            self.dialect.plan_by_index(connection)
+            return self.line.release(connection, sorted(partitions), self.database.now(connection))
+
+        return self.database.write(work)
 
     # Statements
 

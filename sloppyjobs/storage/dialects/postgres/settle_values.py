@@ -15,8 +15,14 @@ from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs.counters import shard_of
 
 SUCCEEDED = (Status.SUCCEEDED,)
-_ACCEPTED = ((Hanging.NOTHING, Followup(0)), (Hanging.BATCH, Followup.BATCH))
+_ACCEPTED = (
+    (Hanging.NOTHING, Followup(0)),
+    (Hanging.BATCH, Followup.BATCH),
+    (Hanging.LIMIT, Followup.PERMIT),
+    (Hanging.BATCH_AND_LIMIT, Followup.BATCH | Followup.PERMIT),
+)
 """What may hang on jobs of each kind; the first one that fits is taken."""
+_PERMIT = int(Followup.PERMIT)
 
 
 class Part(NamedTuple):
@@ -43,7 +49,11 @@ def parts(settlements: Sequence[Settlement]) -> list[Part]:
 
 
 def _hanging(one: Settlement) -> Hanging | None:
-    bits = Followup(one.followups or (0 if one.batch_id is None else Followup.BATCH))
+    return _hanging_by(one.followups or (0 if one.batch_id is None else int(Followup.BATCH)))
+
+
+@lru_cache(maxsize=256)
+def _hanging_by(bits: int) -> Hanging | None:
     for kind, accepted in _ACCEPTED:
         if not bits & ~accepted:
             return kind
@@ -53,6 +63,11 @@ def _hanging(one: Settlement) -> Hanging | None:
 def batches(settlements: Sequence[Settlement]) -> list[str]:
     """The batches that the jobs belong to."""
     return sorted({one.batch_id for one in settlements if one.batch_id is not None})
+
+
+def limited(settlements: Sequence[Settlement]) -> list[str]:
+    """The jobs that had permits."""
+    return [one.job_id for one in settlements if one.followups and one.followups & _PERMIT]
 
 
 def successes(ordered: Sequence[Settlement]) -> dict[str, Any]:
