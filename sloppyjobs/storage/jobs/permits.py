@@ -3,8 +3,8 @@
 A permit is a row whose key is the resource, the partition and a slot below the limit, so that never more are held than
 the limit allows, whoever takes them at once and whether rows are locked or not. A claim that finds no permit for a job
 parks it: the job waits, out of the way of every claim, and has a row in the line of its partition. Who gives permits
-back releases the first of that line in the same transaction. Of two who miss each other there, one giving back and one
-parking, the sweep makes up.
+back releases the first of that line in the same transaction, or right after it. Of two who miss each other there, one
+giving back and one parking, the sweep makes up; and for one who ends in between.
 
 Rows of a line are written by those who hold the job. Jobs of a line are locked without waiting: whoever has locked one
 sees to it.
