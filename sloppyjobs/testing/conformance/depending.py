@@ -291,6 +291,18 @@ def test_handlers_see_the_results_of_their_parents(jobs: Jobs) -> None:
     assert (dict(by_size[0]), by_size[0].get("extract")) == ({}, None)
 
 
+def test_a_job_that_is_replaced_in_the_call_that_adds_its_child_ends_for_the_child_too(work: Jobs) -> None:
+    parent = work.enqueue("work", business_key="k")
+    made = work.enqueue_many(
+        [
+            ("work", 1, {"depends_on": [After(parent, on="always")]}),
+            ("work", 2, {"depends_on": [parent]}),
+            ("work", 3, {"business_key": "k", "on_conflict": "replace"}),
+        ]
+    )
+    assert _statuses(work, [parent, *made]) == ["cancelled", "queued", "cancelled", "queued"]
+
+
 SENSELESS: dict[str, tuple[Any, type[errors.JobsError], str]] = {
     "an unknown job": ("job_nobody", errors.InvalidWorkflow, "job_nobody"),
     "a number": (7, errors.InvalidOption, "depends_on"),
