@@ -52,7 +52,7 @@ class StepAdmin:
         To the job with this id, or to the live one with a business key. Raises as ``jobs.signal``.
         """
         sent = sent_signal(name, payload)
-        target = signalled_job(self._storage, id, business_key)
+        target = signalled_job(self._storage.signals, id, business_key)
         sealed = sent._replace(value=self._sealing.seal(target, sealed_as(StepKind.SIGNAL, sent.name), sent.value))
         return self._storage.signals.send(target, sealed, command_given("signal", actor, reason))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from sloppyjobs.domain import options
@@ -11,9 +12,15 @@ from sloppyjobs.domain import payload as payloads
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.steps import StepKind, name_of
 from sloppyjobs.encryption import Sealing, sealed_as
+from sloppyjobs.enqueue.asynchronous import run_from_coroutine
 from sloppyjobs.enqueue.waiting import id_of
-from sloppyjobs.storage.ports import Store, on_behalf_of_task
-from sloppyjobs.storage.ports.steps import SentSignal
+from sloppyjobs.storage.ports import CallerConnection
+from sloppyjobs.storage.ports.steps import SentSignal, SignalPort
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+    from sqlalchemy.orm import Session, scoped_session
 
 
 class Signalling:
@@ -21,6 +28,7 @@ class Signalling:
 
     storage: Any
     _payload_limit: int
+    _connection_of: Callable[[Any, CallerConnection | None], CallerConnection | None]
 
     @property
     def _sealing(self) -> Sealing:
@@ -33,18 +41,23 @@ class Signalling:
         payload: Any = None,
         *,
         business_key: str | None = None,
+        session: Session | scoped_session[Any] | None = None,
+        connection: Connection | None = None,
     ) -> bool:
         """Send a signal to a job, or to the live job with a business key: ``ctx.wait_for(name)`` gets the payload.
 
-        It is kept until it is asked for. The first signal of a name wins: False where the job has one already. Raises,
-        before anything is written, ``UnknownJob``, ``InvalidTransition`` for a job that has finished,
+        It is kept until it is asked for. The first signal of a name wins: False where the job has one already. With
+        ``session`` or ``connection`` it is sent in the caller's transaction, and the job goes on when that commits.
+        Raises, before anything is written, ``UnknownJob``, ``InvalidTransition`` for a job that has finished,
         ``InvalidPayload`` or ``InvalidOption``.
         """
         sent = sent_signal(name, payload, self._payload_limit)
-        store: Store = self.storage
-        target = signalled_job(store, job_id, business_key)
+        caller = self._connection_of(session, connection)
+        store = self.storage if caller is None else self.storage.callers.storage_for(caller)
+        signals: SignalPort = store.signals
+        target = signalled_job(signals, job_id, business_key, caller)
         sealed = self._sealing.seal(target, sealed_as(StepKind.SIGNAL, sent.name), sent.value)
-        return store.signals.send(target, sent._replace(value=sealed))
+        return signals.send(target, sent._replace(value=sealed), None, caller)
 
     async def signal_async(
         self,
@@ -53,16 +66,20 @@ class Signalling:
         payload: Any = None,
         *,
         business_key: str | None = None,
+        session: AsyncSession | async_scoped_session[Any] | None = None,
+        connection: AsyncConnection | None = None,
     ) -> bool:
         """As ``signal``, without blocking the event loop. A call that is cancelled may have sent it all the same."""
-        with on_behalf_of_task():
-            return await asyncio.to_thread(self.signal, job_id, name, payload, business_key=business_key)
+        send = partial(self.signal, job_id, name, payload, business_key=business_key)
+        return await run_from_coroutine(send, session, connection)
 
 
-def signalled_job(store: Store, job: Job[Any] | str | None, business_key: str | None) -> str:
+def signalled_job(
+    signals: SignalPort, job: Job[Any] | str | None, business_key: str | None, caller: CallerConnection | None = None
+) -> str:
     """The id of the job that a signal is for."""
     if business_key is not None and job is None:
-        return store.signals.job_with_key(options.text("business_key", business_key, longest=options.KEY_LENGTH))
+        return signals.job_with_key(options.text("business_key", business_key, longest=options.KEY_LENGTH), caller)
     if business_key is not None or job is None:
         raise options.refuse("job_id", job, "give either the id of a job or a business_key")
     return id_of(job)

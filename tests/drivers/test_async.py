@@ -119,6 +119,22 @@ def test_a_workflow_is_in_the_transaction_of_the_caller(jobs: Jobs, play: Callab
     assert len(jobs.admin.list_workflows()) == 2
 
 
+def test_a_signal_is_in_the_transaction_of_the_caller(jobs: Jobs, play: Callable) -> None:
+    job = jobs.enqueue("charge")
+
+    async def scene(engine: AsyncEngine) -> Any:
+        async with AsyncSession(engine) as session:
+            assert await jobs.signal_async(job.id, "approved", 1, session=session)
+            await session.rollback()
+        async with engine.connect() as connection:
+            assert await jobs.signal_async(job.id, "approved", 2, connection=connection)
+            assert not await jobs.signal_async(job.id, "approved", 3, connection=connection)
+            await connection.commit()
+
+    play(scene)
+    assert [(step.name, step.result_preview.value) for step in jobs.admin.steps(job.id)] == [("approved", 2)]
+
+
 def test_a_savepoint_takes_back_its_own_only(jobs: Jobs, play: Callable) -> None:
     async def scene(engine: AsyncEngine) -> Any:
         async with AsyncSession(engine) as session:

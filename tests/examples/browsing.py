@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.cookiejar
 import re
 import time
@@ -19,10 +20,14 @@ T = TypeVar("T")
 class Browser:
     """Keeps cookies, and sends forms with the token of the page before."""
 
-    def __init__(self, base: str) -> None:
+    def __init__(self, base: str, password: str | None = None) -> None:
+        """``password`` is a name and a password, with a colon between them."""
         self._base = base
         self._cookies = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
         self._opener = urllib.request.build_opener(self._cookies)
+        if password is not None:
+            given = base64.b64encode(password.encode()).decode()
+            self._opener.addheaders = [("Authorization", f"Basic {given}")]
         self.text = ""
         self.url = ""
 
@@ -34,8 +39,19 @@ class Browser:
         assert found is not None, self.text
         return self._open(path, urllib.parse.urlencode({"csrf_token": found[1], **fields}).encode())
 
-    def _open(self, path: str, data: bytes | None) -> str:
-        with self._opener.open(urllib.parse.urljoin(self._base, path), data, timeout=SECONDS) as answer:
+    def upload(self, path: str, name: str, content: str) -> str:
+        """Send a file as the only field of a form beside its token."""
+        boundary, found = "a-boundary", TOKEN.search(self.text)
+        assert found is not None, self.text
+        part = f"--{boundary}\r\nContent-Disposition: form-data; name="
+        token = f'{part}"csrf_token"\r\n\r\n{found[1]}\r\n'
+        body = f'{token}{part}"file"; filename="{name}"\r\n\r\n{content}\r\n--{boundary}--'
+        kind = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+        return self._open(path, body.encode(), kind)
+
+    def _open(self, path: str, data: bytes | None, headers: dict[str, str] | None = None) -> str:
+        wanted = urllib.request.Request(urllib.parse.urljoin(self._base, path), data, headers or {})
+        with self._opener.open(wanted, timeout=SECONDS) as answer:
             self.text, self.url = answer.read().decode(), answer.url
         return self.text
 

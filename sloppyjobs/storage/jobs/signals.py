@@ -20,6 +20,9 @@ from sloppyjobs.storage.jobs.suspended import Suspended
 from sloppyjobs.storage.ports.operators import Command, JobState
 from sloppyjobs.storage.ports.steps import SentSignal
 
+CALLER_TRIES = 10
+"""How often a signal in a caller's transaction is tried, where its job moves on between the read and the write."""
+
 
 class Signals:
     """Sends signals to jobs."""
@@ -31,16 +34,22 @@ class Signals:
         self.keys = keys
         self.audit = audit
 
-    def send(self, job_id: str, signal: SentSignal, command: Command | None = None) -> bool:
+    def send(
+        self, job_id: str, signal: SentSignal, command: Command | None = None, connection: Connection | None = None
+    ) -> bool:
         """Give a job a signal; False where it has one of this name."""
-        self.database.ensure_schema()
+        if connection is not None:
+            self.database.dialect.refuse_caller(connection)
+        self.database.ensure_schema(connection)
         job_id = possible_id(job_id)
-        return self.database.write(lambda connection: self._send(connection, job_id, signal, command))
+        if connection is None:
+            return self.database.write(lambda c: self._send(c, job_id, signal, command))
+        return self.database.write(lambda c: self._send_for_caller(c, job_id, signal), connection)
 
-    def job_with_key(self, business_key: str) -> str:
+    def job_with_key(self, business_key: str, connection: Connection | None = None) -> str:
         """The id of the live job with a business key, else of the latest one; ``UnknownJob`` where there is none."""
-        self.database.ensure_schema()
-        return self.database.read(lambda connection: self._job_with_key(connection, business_key))
+        self.database.ensure_schema(connection)
+        return self.database.read(lambda c: self._job_with_key(c, business_key), connection)
 
     def _job_with_key(self, connection: Connection, business_key: str) -> str:
         holder = self.keys.holders(connection, [business_key]).get(business_key)
@@ -53,6 +62,19 @@ class Signals:
         if found is None:
             raise errors.UnknownJob(f"no job has the business key {business_key!r}")
         return found
+
+    def _send_for_caller(self, connection: Connection, job_id: str, signal: SentSignal) -> bool:
+        """In a savepoint: a caller may go on after a refusal, and his transaction cannot be run again from here."""
+        self.database.dialect.ensure_begun(connection)
+        tries = 0
+        while True:
+            try:
+                with connection.begin_nested():
+                    return self._send(connection, job_id, signal, None)
+            except Conflict:
+                tries += 1
+                if tries == CALLER_TRIES:
+                    raise
 
     def _send(self, connection: Connection, job_id: str, signal: SentSignal, command: Command | None) -> bool:
         state = self.suspended.transitions.lock_states(connection, [job_id]).get(job_id)

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from sloppyjobs.domain.model import Claim, Job, NewJob, Settlement, WorkerInfo
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.ports.claims import ClaimRequest, Fence, Sweep, Turns
+from sloppyjobs.storage.ports.steps import SignalPort
 from sloppyjobs.storage.ports.workflows import WorkflowPort
 from sloppyjobs.storage.watcher import Watcher
 
@@ -183,6 +184,11 @@ class CallerStore(EnqueuePort, Protocol):
     @property
     def workflows(self) -> WorkflowPort:
         """Named graphs of jobs."""
+        ...
+
+    @property
+    def signals(self) -> SignalPort:
+        """Signals to jobs."""
         ...
 
 

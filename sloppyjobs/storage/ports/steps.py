@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sloppyjobs.domain.steps import Answer, Kept, StepKind, StepState
 from sloppyjobs.storage.ports.claims import Fence
@@ -71,14 +71,21 @@ class StepPort(Protocol):
 class SignalPort(Protocol):
     """Signals to jobs; a store has it as ``signals``."""
 
-    def send(self, job_id: str, signal: SentSignal, command: Command | None = None) -> bool:
+    def send(
+        self,
+        job_id: str,
+        signal: SentSignal,
+        command: Command | None = None,
+        connection: Any | None = None,
+    ) -> bool:
         """Give a job a signal; False where it has one of this name. With a command it is written to the audit trail.
 
+        With a connection it is sent in the caller's transaction, and the caller can go on after a refusal.
         ``UnknownJob`` where there is no such job, ``InvalidTransition`` where it has finished, ``InvalidStep`` where it
         has too many.
         """
         ...
 
-    def job_with_key(self, business_key: str) -> str:
+    def job_with_key(self, business_key: str, connection: Any | None = None) -> str:
         """The id of the live job with a business key, else of the latest one; ``UnknownJob`` where there is none."""
         ...

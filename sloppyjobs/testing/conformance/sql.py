@@ -11,5 +11,6 @@ from sloppyjobs.testing.conformance.sql_enqueueing import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_retention import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_schema import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_secrets import *  # noqa: F403
+from sloppyjobs.testing.conformance.sql_signals import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_statements import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_transactions import *  # noqa: F403

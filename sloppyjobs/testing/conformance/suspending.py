@@ -191,8 +191,9 @@ def test_a_signal_from_a_coroutine(jobs: Jobs) -> None:
 )
 def test_a_signal_that_cannot_be_sent_is_refused_whole(jobs: Jobs, given: dict[str, Any], error: type) -> None:
     job = stepped(jobs, waits)
+    wanted: dict[str, Any] = {key: job.id if value == "JOB" else value for key, value in given.items()}
     with pytest.raises(error):
-        jobs.signal(**{key: job.id if value == "JOB" else value for key, value in given.items()})
+        jobs.signal(**wanted)
     assert names(jobs, job) == []
 
 
