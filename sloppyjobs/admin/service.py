@@ -184,7 +184,7 @@ class Admin(
         wanted = job_query(given, scope)
         order = order_of(order, wanted)
         size = checked_size(page_size)
-        paging = Paging("jobs", (datetime, str), [wanted, order])
+        paging = Paging("jobs", (str,) if wanted.ordered_by_id else (datetime, str), [wanted, order])
         position = paging.position(cursor)
         found = self._storage.lists.find(
             wanted, order, position.after, backward=position.backward, limit=size, details=True

@@ -7,9 +7,9 @@ SQL Server is compiled by the dialect itself and parsed as T-SQL. No server is a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlglot
 from plain_stores import PlainSqlite, database_by
@@ -32,6 +32,7 @@ from sqlalchemy.dialects import mssql
 from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import SchemaItem
+from sqlalchemy.sql.visitors import InternalTraversal
 from sqlalchemy.types import TypeEngine
 from sqlglot import exp
 
@@ -50,10 +51,17 @@ T_SQL.server_version_info = (15, 0)
 T_SQL._setup_version_attributes()
 
 
+_TEXTS: dict[Hashable, str] = {}
+"""What was compiled for SQL Server, by what SQLAlchemy knows a compiled statement by."""
+_WRITTEN = ("written", InternalTraversal.dp_clauseelement)
+"""The form for SQL Server is a part of that."""
+
+
 class Either(ColumnElement[Any]):
     """An expression with a form for SQLite and one for SQL Server."""
 
-    inherit_cache = False
+    inherit_cache = True
+    _traverse_internals: ClassVar[Any] = [("executed", InternalTraversal.dp_clauseelement), _WRITTEN]
 
     def __init__(self, executed: ColumnElement[Any], written: ColumnElement[Any]) -> None:
         self.executed, self.written = executed, written
@@ -67,14 +75,16 @@ class Either(ColumnElement[Any]):
 class EitherText(TextClause):
     """A query of SQLite that has a form for SQL Server."""
 
-    inherit_cache = False
+    inherit_cache = True
+    _traverse_internals: ClassVar[Any] = [*TextClause._traverse_internals, _WRITTEN]
     written: TextClause
 
 
 class EitherInsert(SqliteInsert):
     """An insert of SQLite that has a form for SQL Server."""
 
-    inherit_cache = False
+    inherit_cache = True
+    _traverse_internals: ClassVar[Any] = [*SqliteInsert._traverse_internals, _WRITTEN]
     written: Any
 
 
@@ -111,9 +121,16 @@ class TwinDialect(PlainSqlite):
 
     def record(self, statement: Any, names: Sequence[str] | None = None) -> None:
         """Write the statement for SQL Server."""
-        text, _ = as_executed(statement.compile(dialect=T_SQL, column_keys=names))
-        # Of lists that SQLAlchemy expands when it executes them, one value stands for all.
-        self.written.add(re.sub(r"__\[POSTCOMPILE_[^\]]+\]", "?", text))
+        found = statement._generate_cache_key()
+        if found is None:
+            self.written.add(_written_text(statement, names))
+            return
+        # Statements that are alike but for their values have one text. Compiling each took longest of all.
+        key = (found.key, None if names is None else tuple(names))
+        text = _TEXTS.get(key)
+        if text is None:
+            text = _TEXTS[key] = _written_text(statement, names)
+        self.written.add(text)
 
     def attach(self, engine: Engine, *, ours: bool) -> None:
         """Record what SQLAlchemy executes."""
@@ -182,6 +199,12 @@ class TwinDialect(PlainSqlite):
     def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
         """Hints, which SQLAlchemy writes for SQL Server alone."""
         return self._server.locked(query, skip=skip)
+
+
+def _written_text(statement: Any, names: Sequence[str] | None) -> str:
+    text, _ = as_executed(statement.compile(dialect=T_SQL, column_keys=names))
+    # Of lists that SQLAlchemy expands when it executes them, one value stands for all.
+    return re.sub(r"__\[POSTCOMPILE_[^\]]+\]", "?", text)
 
 
 def _either_insert(executed: Any, written: Any) -> EitherInsert:

@@ -41,6 +41,7 @@ def _row(place: int) -> dict[str, Any]:
         "idempotency_key": f"key{place}",
         "schedule_id": "recurring_1" if place % 4 == 0 else None,
         "occurrence_at": moment if place % 4 == 0 else None,
+        "batch_id": "batch_1" if place % 2 == 0 else None,
         "error_type": f"Error{place % 3}" if died and place % 7 else None,
         "error_frame": f"frame{place % 2}" if died and place % 11 else None,
         "finished_at": moment if status in ("succeeded", "dead", "cancelled", "deleted") else None,
@@ -49,6 +50,11 @@ def _row(place: int) -> dict[str, Any]:
 
 def _archived(place: int) -> dict[str, Any]:
     return {"archived_at": START + timedelta(seconds=place), "history": "{}", "business_key": f"order{place}"}
+
+
+def _members() -> list[dict[str, Any]]:
+    jobs = [row for row in map(_row, range(0, ROWS, 2)) if row["status"] == "dead" or row["finished_at"] is None]
+    return [{"batch_id": "batch_1", "state": int(row["status"] == "dead"), "job_id": row["id"]} for row in jobs]
 
 
 def _attempt(place: int) -> dict[str, Any]:
@@ -75,6 +81,7 @@ def filled(make_storage: Callable[..., SqlStore]) -> Jobs:
             archived = [_row(place) | _archived(place) for place in range(start, start + 5_000)]
             connection.execute(insert(tables.archive), archived)
             connection.execute(insert(tables.attempts), [_attempt(place) for place in range(start, start + 5_000)])
+        connection.execute(insert(tables.batch_members), _members())
         connection.execute(
             insert(tables.queues), [{"name": f"queue{place}", "created_at": START} for place in range(3)]
         )
@@ -104,6 +111,10 @@ def _reads(jobs: Jobs) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "correlation and status", lambda: admin.list_jobs("dead", correlation_id="correlation5")
     yield "key", lambda: admin.list_jobs(idempotency_key="key77")
     yield "schedule", lambda: admin.list_jobs(schedule="recurring_1")
+    yield "batch", lambda: admin.list_jobs(batch="batch_1")
+    yield "batch and status", lambda: admin.list_jobs("succeeded", batch="batch_1", order="created_at")
+    yield "dead of a batch", lambda: admin.list_jobs("dead", batch="batch_1")
+    yield "outstanding of a batch", lambda: admin.list_jobs(["queued", "scheduled"], batch="batch_1")
     yield "by run time", lambda: admin.list_jobs("scheduled", order="run_at")
     yield "by run time backward", lambda: admin.list_jobs(["scheduled", "retrying"], order="-run_at")
     yield "created", lambda: admin.list_jobs("succeeded", created_from=START, created_to=START + timedelta(seconds=99))

@@ -21,3 +21,8 @@ class PartialIndexes(TableStyle):
         """With the predicate."""
         options: dict[str, Any] = {self.keyword: text(where)}
         return IndexForm(columns, options)
+
+    @property
+    def ended_members(self) -> str:
+        """Those that have ended: others have rows as members, and a job that is claimed does not move in the index."""
+        return self._ended_members()

@@ -57,6 +57,12 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     ids: tuple[str, ...] | None = None
     scope: tuple[str, ...] | None = None
 
+    @property
+    def ordered_by_id(self) -> bool:
+        """Whether the order is that of ids alone: for the members of a batch, where nothing narrows them more."""
+        narrower = (self.ids, self.idempotency_key, self.business_key, self.correlation_id, self.schedule)
+        return self.batch is not None and all(one is None for one in narrower)
+
 
 class LastAttempt(NamedTuple):
     """When the last attempt of a job began, and how many seconds it took; None before the first, or while it runs."""

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, literal_column, null, select
 
+from sloppyjobs.domain.batches import MemberState
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.payload_summary import START
-from sloppyjobs.domain.states import Status
+from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs, salvage
@@ -159,8 +160,8 @@ class JobLists:
         if wanted.schedule is not None:
             fired = (c.schedule_id == wanted.schedule, c.occurrence_at.is_not(None))
             return [self._scan(wanted, fired, (c.occurrence_at, c.id))]
-        if wanted.batch is not None:
-            return [self._scan(wanted, (c.batch_id == wanted.batch,), by_creation)]
+        if wanted.ordered_by_id:
+            return self._batch_scans(wanted)
         if wanted.tag is not None:
             return [self._tag_scan(wanted)]
         if order.endswith("run_at"):
@@ -172,6 +173,25 @@ class JobLists:
             # Nobody holds a job in any other state.
             statuses = tuple(status for status in statuses if status is Status.PROCESSING)
         return [self._status_scan(wanted, status) for status in statuses]
+
+    def _batch_scans(self, wanted: JobQuery) -> list[Scan]:
+        """In the order of their ids: members that have ended along their index, all others along their own rows."""
+        c, members, scans = self.tables.jobs.c, self.tables.batch_members.c, []
+        by_state = {MemberState.OUTSTANDING: set(wanted.statuses) - FINISHED}
+        if set(wanted.statuses) & FINISHED == {Status.DEAD}:
+            by_state[MemberState.DEAD] = {Status.DEAD}
+        elif ended := set(wanted.statuses) & FINISHED:
+            index = self.tables.style.ended_members
+            where = (c.batch_id == wanted.batch, *(() if index is None else (literal_column(index),)))
+            scans.append(self._scan(_only(wanted, ended), where, (c.id,)))
+        for state, statuses in by_state.items():
+            if statuses:
+                rows = (members.batch_id == wanted.batch, members.state == int(state))
+                only = msgspec.structs.replace(_only(wanted, statuses), batch=None)
+                # By primary key: a planner that knows the tables might read all jobs beside all members.
+                by_key = self.dialect.same_key(c.id, members.job_id)
+                scans.append(self._scan(only, (*rows, by_key), (members.job_id,)))
+        return scans
 
     def _tag_scan(self, wanted: JobQuery) -> Scan:
         """Along the tag's own rows; the conditions on the jobs filter them."""
@@ -247,6 +267,10 @@ class JobLists:
                 raise
         salvaged = salvage(self.dialect, connection, ids)
         return {id: (one.job, Details(one.payload[: START + 1])) for id, one in salvaged.items()}
+
+
+def _only(wanted: JobQuery, statuses: Collection[Status]) -> JobQuery:
+    return msgspec.structs.replace(wanted, statuses=tuple(sorted(statuses)))
 
 
 def _details(row: Sequence[Any]) -> Details:

@@ -41,7 +41,7 @@ def jobs(prefix: str, metadata: MetaData, style: TableStyle) -> None:
         ("due", ("run_at", "id"), style.status_in("scheduled", "retrying")),
         ("schedule", ("schedule_id", "occurrence_at", "id"), "schedule_id IS NOT NULL"),
         ("correlation", ("correlation_id", "created_at", "id"), "correlation_id IS NOT NULL"),
-        ("batch", ("batch_id", "created_at", "id"), "batch_id IS NOT NULL"),
+        ("batch", ("batch_id", "id"), style.ended_members or "batch_id IS NOT NULL"),
         ("business_key", ("business_key", "created_at", "id"), "business_key IS NOT NULL"),
         ("workflow", ("workflow_id", "status", "id"), "workflow_id IS NOT NULL"),
         ("dead", ("error_type", "error_frame", "name", "created_at", "id"), style.status_in("dead")),

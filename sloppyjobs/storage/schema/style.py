@@ -14,7 +14,7 @@ from sqlalchemy.exc import CompileError
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
-from sloppyjobs.domain.states import Status
+from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.storage.schema.instant_values import LATEST, nearest
 
 
@@ -116,6 +116,9 @@ class TableStyle:
         words = ", ".join(f"'{status}'" for status in statuses)
         return f"status = {words}" if len(statuses) == 1 else f"status IN ({words})"
 
+    def _ended_members(self) -> str:
+        return f"batch_id IS NOT NULL AND {self.status_in(*sorted(FINISHED))}"
+
     def in_list(self, status: Status) -> str:
         """The condition by which jobs of a status are found in the order of their creation."""
         if status is Status.PROCESSING:
@@ -131,6 +134,11 @@ class TableStyle:
     def settled_list(self) -> str:
         """What the list of all jobs that neither wait for a worker nor run holds."""
         return f"{self.listed_status} NOT IN ('queued', 'processing')"
+
+    @property
+    def ended_members(self) -> str | None:
+        """What the index of members of batches that have ended holds; None where it holds all members."""
+        return None
 
     @property
     def enabled(self) -> str:

@@ -75,6 +75,32 @@ def test_a_job_that_a_key_finds_is_no_member(batching: Jobs) -> None:
     assert [job.id for job in batching.admin.list_jobs(batch=batch.id)] == [found[1].id]
 
 
+def test_the_jobs_of_a_batch_are_listed_in_the_order_of_their_ids_wherever_they_are(batching: Jobs) -> None:
+    with batching.batch("import") as batch, batching.batch("other") as other:
+        other.enqueue_many([("work", place) for place in range(3)])
+        ids = [job.id for job in batch.enqueue_many([("work", place, {"max_attempts": 1}) for place in range(9)])]
+    claims = {claim.job.id: claim for claim in batching.claim("w", limit=12)}
+    for place, id in enumerate(ids[:7]):
+        assert batching.fail(claims[id], "no") if place % 2 else batching.complete(claims[id])
+
+    def listed(order: str, **wanted: Any) -> list[str]:
+        found, cursor = [], None
+        while True:
+            page = batching.admin.list_jobs(batch=batch.id, order=order, page_size=2, cursor=cursor, **wanted)
+            found += [job.id for job in page.items]
+            if (cursor := page.next_cursor) is None:
+                return found
+
+    assert listed("created_at") == listed("-created_at")[::-1] == sorted(ids)
+    assert listed("created_at", status="dead") == sorted(ids[1:7:2])
+    assert listed("created_at", status=["dead", "succeeded"]) == sorted(ids[:7])
+    assert listed("created_at", status="processing") == sorted(ids[7:])
+    assert listed("created_at", status="queued") == []
+    batching.admin.retry(ids[1])
+    assert listed("created_at", status=["dead", "queued"]) == sorted(ids[1:7:2])
+    assert listed("created_at") == sorted(ids)
+
+
 def test_a_block_that_raises_cancels_its_batch(batching: Jobs) -> None:
     with pytest.raises(ZeroDivisionError), batching.batch("import", on_failure=("report",)) as batch:
         batch.enqueue_many([("work", place) for place in range(3)])

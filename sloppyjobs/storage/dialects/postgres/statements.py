@@ -16,7 +16,13 @@ from sqlalchemy.dialects import postgresql
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.states import FINISHED
 from sloppyjobs.storage.dialects.postgres.arrays import array_of
-from sloppyjobs.storage.dialects.postgres.batch_statements import ADD_MEMBERS, OVER_BATCHES
+from sloppyjobs.storage.dialects.postgres.batch_statements import (
+    ADD_MEMBERS,
+    ADMIT,
+    COUNT_MEMBERS,
+    OVER_BATCHES,
+    with_members,
+)
 from sloppyjobs.storage.dialects.postgres.settle_statements import CLOCK, Hanging, SettleStatements, settle_statements
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT
@@ -40,6 +46,8 @@ class Statements(NamedTuple):
     """As ``insert_one``, for a queue that most likely has its row; the last column says whether it has."""
     insert_many: str
     """With the columns in which the jobs differ left open, for ``insert_many``."""
+    insert_members: str
+    """As ``insert_many``, for jobs that are added to a batch."""
     taken_key: str
     jobs: str
     """The name of the table of jobs."""
@@ -48,6 +56,8 @@ class Statements(NamedTuple):
     settle: Mapping[Hanging, SettleStatements]
     over_batches: str
     add_members: str
+    admit: str
+    count_members: str
     promote: str
     claim: str
 
@@ -75,12 +85,12 @@ def statements(tables: Tables, channel: str | None) -> Statements:
     quoted = "NULL" if channel is None else "'" + channel.replace("'", "''") + "'"
     announce = "NULL" if channel is None else f"CASE WHEN status = 'queued' THEN pg_notify({quoted}, queue) END"
     announce_many = "SELECT 1" if channel is None else f"SELECT pg_notify({quoted}, '')"
+    left_open = {name: f"{{{name}}}" for name in ("given", "values", "status")}
     return Statements(
         insert_one=_INSERT_ONE.format(seen=_SEEN.format(**names), known="true", announce=announce, **names),
         insert_in_known=_INSERT_ONE.format(seen="", known=_KNOWN.format(**names), announce=announce, **names),
-        insert_many=_INSERT_MANY.format(
-            announce=announce_many, given="{given}", values="{values}", status="{status}", **names
-        ),
+        insert_many=_INSERT_MANY.format(announce=announce_many, **left_open, **names),
+        insert_members=with_members(_INSERT_MANY).format(announce=announce_many, **left_open, **names),
         taken_key=_TAKEN_KEY.format(**names),
         jobs=names["jobs"],
         copy_events=copy_into(names["events"], CREATED_EVENT),
@@ -88,6 +98,8 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         settle=settle_statements(names),
         over_batches=OVER_BATCHES.format(**names),
         add_members=ADD_MEMBERS.format(**names),
+        admit=ADMIT.format(**names),
+        count_members=COUNT_MEMBERS.format(**names),
         promote=_PROMOTE.format(**names),
         claim=_CLAIM.format(**names),
     )

@@ -112,6 +112,11 @@ class SqlServerStyle(TableStyle):
         return f"{column} = 0"
 
     @property
+    def ended_members(self) -> str:
+        """As where an index may have any predicate."""
+        return self._ended_members()
+
+    @property
     def settled_list(self) -> str:
         """Comparisons: the predicate of an index has no ``NOT IN``."""
         return "status <> 'queued' AND status <> 'processing'"
