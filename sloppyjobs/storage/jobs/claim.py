@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 
 from sloppyjobs.domain.model import Claim, Settlement
+from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
@@ -131,7 +132,7 @@ class Claims:
             accepted = self.settlement.settle_in(connection, settlements) if settlements else set()
             before = self.claimed_before(connection, asked) if asked and (lost or rerun) else []
             found = lanes
-            if asked and settlements and self.promote_due(connection):
+            if asked and settlements and (self.promote_due(connection) or any(map(_queued_again, settlements))):
                 found = self._lanes_for(connection, asked)
             if before or not asked or not found:
                 return accepted, Taken(before)
@@ -293,6 +294,10 @@ class Claims:
             worker_id=bindparam("worker"),
             created_at=bindparam("now"),
         )
+
+
+def _queued_again(settlement: Settlement) -> bool:
+    return settlement.decision.path[-1] is Status.QUEUED
 
 
 def _as_taken(row: Sequence[Any], values: Mapping[str, Any]) -> Sequence[Any]:

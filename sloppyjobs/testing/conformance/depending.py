@@ -19,10 +19,12 @@ from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.records import count, transitions
 
 
-@pytest.fixture
-def work(jobs: Jobs) -> Jobs:
-    """Jobs with a name that everybody uses here."""
+@pytest.fixture(params=["settle", "turn"])
+def work(jobs: Jobs, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    """Jobs with a name that everybody uses here; their attempts end by themselves, or in a worker's turn."""
     jobs.declare("work", retry=NO_RETRY)
+    if request.param == "turn":
+        monkeypatch.setattr(jobs.storage, "settle", lambda settlements: jobs.storage.turn(settlements, None)[0])
     return jobs
 
 
