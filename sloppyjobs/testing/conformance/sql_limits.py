@@ -5,12 +5,11 @@ from __future__ import annotations
 from sqlalchemy import func, select
 
 from sloppyjobs.jobs import Jobs
-from sloppyjobs.storage import SqlStore
+from sloppyjobs.testing.conformance.sql_storage import sql_storage
 
 
 def _in_line(jobs: Jobs) -> int:
-    storage = jobs.storage
-    assert isinstance(storage, SqlStore)
+    storage = sql_storage(jobs)
     with storage.engine.connect() as connection:
         number: int = connection.execute(select(func.count()).select_from(storage.tables.parked)).scalar_one()
     return number

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.storage.dialects.postgres.batch_statements import of_members
+from sloppyjobs.storage.dialects.postgres.graph_statements import SECOND_LOOK, of_graphs
 from sloppyjobs.storage.dialects.postgres.permit_statements import of_limited
 
 CLOCK = "clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)"
@@ -19,8 +20,10 @@ class Hanging(IntEnum):
 
     NOTHING = 0
     BATCH = 1
-    LIMIT = 2
-    BATCH_AND_LIMIT = 3
+    GRAPH = 2
+    """Jobs that wait for this one, or for which it has waited."""
+    LIMIT = 3
+    BATCH_AND_LIMIT = 4
 
 
 class SettleStatements(NamedTuple):
@@ -46,6 +49,11 @@ def settle_statements(names: Mapping[str, str]) -> dict[Hanging, SettleStatement
         ),
         Hanging.BATCH_AND_LIMIT: SettleStatements(
             of_limited(members.successes, Followup.BATCH), of_limited(members.others, Followup.BATCH)
+        ),
+        Hanging.GRAPH: SettleStatements(
+            of_graphs(_SETTLE_SUCCESSES, successes=True),
+            of_graphs(_SETTLE_OTHERS, successes=False),
+            (f"WITH {CLOCK},{SECOND_LOOK}",),
         ),
     }
     return {

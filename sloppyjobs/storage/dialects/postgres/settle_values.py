@@ -10,6 +10,7 @@ from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import Decision, Status
 from sloppyjobs.storage.dialects.postgres.arrays import Texts
+from sloppyjobs.storage.dialects.postgres.graph_statements import ACCEPTED
 from sloppyjobs.storage.dialects.postgres.settle_statements import Hanging
 from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs.counters import shard_of
@@ -17,13 +18,14 @@ from sloppyjobs.storage.jobs.settlement_sql import edges_of
 
 SUCCEEDED = (Status.SUCCEEDED,)
 _ACCEPTED = (
-    (Hanging.NOTHING, Followup(0)),
-    (Hanging.BATCH, Followup.BATCH),
-    (Hanging.LIMIT, Followup.PERMIT),
-    (Hanging.BATCH_AND_LIMIT, Followup.BATCH | Followup.PERMIT),
+    (Hanging.NOTHING, 0),
+    (Hanging.BATCH, int(Followup.BATCH)),
+    (Hanging.GRAPH, int(ACCEPTED)),
+    (Hanging.LIMIT, int(Followup.PERMIT)),
+    (Hanging.BATCH_AND_LIMIT, int(Followup.BATCH | Followup.PERMIT)),
 )
-"""What may hang on jobs of each kind; the first one that fits is taken."""
-_PERMIT = int(Followup.PERMIT)
+"""What may hang on jobs of each kind, as plain numbers; the first one that fits is taken."""
+_BATCH, _PERMIT = int(Followup.BATCH), int(Followup.PERMIT)
 
 
 class Part(NamedTuple):
@@ -50,7 +52,7 @@ def parts(settlements: Sequence[Settlement]) -> list[Part]:
 
 
 def _hanging(one: Settlement) -> Hanging | None:
-    return _hanging_by(one.followups or (0 if one.batch_id is None else int(Followup.BATCH)))
+    return _hanging_by(one.followups or (0 if one.batch_id is None else _BATCH))
 
 
 @lru_cache(maxsize=256)
