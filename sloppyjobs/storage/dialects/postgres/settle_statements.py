@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from sloppyjobs.storage.dialects.postgres.batch_statements import of_members
+from sloppyjobs.storage.dialects.postgres.graph_statements import SECOND_LOOK, of_graphs
 
 CLOCK = "clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)"
 """The clock, read once per statement."""
@@ -17,6 +18,8 @@ class Hanging(IntEnum):
 
     NOTHING = 0
     BATCH = 1
+    GRAPH = 2
+    """Jobs that wait for this one, or for which it has waited."""
 
 
 class SettleStatements(NamedTuple):
@@ -34,6 +37,11 @@ def settle_statements(names: Mapping[str, str]) -> dict[Hanging, SettleStatement
         Hanging.NOTHING: SettleStatements(_SETTLE_SUCCESSES, _SETTLE_OTHERS),
         Hanging.BATCH: SettleStatements(
             of_members(_SETTLE_SUCCESSES, successes=True), of_members(_SETTLE_OTHERS, successes=False)
+        ),
+        Hanging.GRAPH: SettleStatements(
+            of_graphs(_SETTLE_SUCCESSES, successes=True),
+            of_graphs(_SETTLE_OTHERS, successes=False),
+            (f"WITH {CLOCK},{SECOND_LOOK}",),
         ),
     }
     return {

@@ -9,14 +9,16 @@ from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import Decision, Status
 from sloppyjobs.storage.dialects.postgres.arrays import Texts
+from sloppyjobs.storage.dialects.postgres.graph_statements import ACCEPTED
 from sloppyjobs.storage.dialects.postgres.settle_statements import Hanging
 from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs.counters import shard_of
 from sloppyjobs.storage.jobs.settlement_sql import edges_of
 
 SUCCEEDED = (Status.SUCCEEDED,)
-_ACCEPTED = ((Hanging.NOTHING, Followup(0)), (Hanging.BATCH, Followup.BATCH))
-"""What may hang on jobs of each kind; the first one that fits is taken."""
+_ACCEPTED = ((Hanging.NOTHING, 0), (Hanging.BATCH, int(Followup.BATCH)), (Hanging.GRAPH, int(ACCEPTED)))
+"""What may hang on jobs of each kind, as plain numbers; the first one that fits is taken."""
+_BATCH = int(Followup.BATCH)
 
 
 class Part(NamedTuple):
@@ -43,7 +45,7 @@ def parts(settlements: Sequence[Settlement]) -> list[Part]:
 
 
 def _hanging(one: Settlement) -> Hanging | None:
-    bits = Followup(one.followups or (0 if one.batch_id is None else Followup.BATCH))
+    bits = one.followups or (0 if one.batch_id is None else _BATCH)
     for kind, accepted in _ACCEPTED:
         if not bits & ~accepted:
             return kind

@@ -23,6 +23,7 @@ from sloppyjobs.storage.dialects.postgres.batch_statements import (
     OVER_BATCHES,
     with_members,
 )
+from sloppyjobs.storage.dialects.postgres.graph_statements import NUMBERS
 from sloppyjobs.storage.dialects.postgres.settle_statements import CLOCK, Hanging, SettleStatements, settle_statements
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT
@@ -81,8 +82,11 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         "j_claim_fields": ", ".join(f"j.{name}" for name in rows.CLAIM_FIELDS),
         "job_insert": ", ".join(JOB_INSERT),
         "one_job": ", ".join(_ONE_JOB.values()),
+        "dependencies": format_table(tables.dependencies),
+        **NUMBERS,
     }
     quoted = "NULL" if channel is None else "'" + channel.replace("'", "''") + "'"
+    names["notify"] = "NULL" if channel is None else f"pg_notify({quoted}, '')"
     announce = "NULL" if channel is None else f"CASE WHEN status = 'queued' THEN pg_notify({quoted}, queue) END"
     announce_many = "SELECT 1" if channel is None else f"SELECT pg_notify({quoted}, '')"
     left_open = {name: f"{{{name}}}" for name in ("given", "values", "status")}

@@ -88,7 +88,8 @@ class PostgresClaims(Claims):
             stack.enter_context(driver.pipeline())
             cursors = []
             for statement, values, then in calls:
-                driver.execute("BEGIN")
+                # A statement that follows another looks at what was committed meanwhile.
+                driver.execute("BEGIN ISOLATION LEVEL READ COMMITTED" if then else "BEGIN")
                 driver.execute(statements.PLAN_BY_INDEX, prepare=True)
                 cursors.append(taking_arrays(driver.cursor(binary=True)))
                 cursors[-1].execute(statement, values, prepare=True)
@@ -108,11 +109,11 @@ class PostgresClaims(Claims):
             numbered = [answer.fetchone() for answer in answers[: len(parts)]]
             over = [batch_id for answer in answers[len(parts) :] for (batch_id,) in answer.fetchall()]
             # Mostly all of them, and then nobody needs to say which.
-            if sum(number for number, _ in numbered) == len(settlements):
+            if sum(number for number, *_ in numbered) == len(settlements):
                 accepted = {s.job_id for s in settlements}
             else:
                 accepted = set()
-                for (number, ids), (_, _, part) in zip(numbered, parts, strict=True):
+                for (number, ids, *_), (_, _, part) in zip(numbered, parts, strict=True):
                     accepted.update([s.job_id for s in part] if number == len(part) else ids or ())
                 # Something hangs on these, or they are stale, or an earlier answer was lost.
                 if rest := [s for s in settlements if s.job_id not in accepted]:
