@@ -188,10 +188,6 @@ class MariaDbClaims(Claims):
     ) -> None:
         super().__init__(database, MariaDbLanes(database), settlement, unanswered, permits)
 
-    def claimed_at(self, connection: Connection, now: datetime) -> datetime:  # noqa: ARG002
-        """By the clock now: a row that was locked may have come back, from a lease that expired, since it was read."""
-        return self.database.now(connection)
-
     def turns(self) -> Turns:
         """Side by side."""
         return SideBySideTurns(self.settlement.settle, self.claim)

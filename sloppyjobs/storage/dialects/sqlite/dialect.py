@@ -60,6 +60,7 @@ class SqliteDialect(Dialect):
 
     name = "sqlite"
     now_sql = NOW
+    one_writer = True
     preparation = f"{WAL};\n\n"
     one_writer = True
 
