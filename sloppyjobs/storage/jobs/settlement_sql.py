@@ -86,7 +86,7 @@ _ERROR = tuple(_ERRORS)
 # Rows
 
 
-def as_json(rows: Sequence[tuple[Any, ...]]) -> str:
+def as_json(rows: Sequence[Any]) -> str:
     """The rows as the single value that the statements take as ``given``."""
     return msgspec.json.encode(rows).decode()
 
