@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from benchmarks import (
+    batch_ends,
     batches,
     before,
     bulk,
@@ -37,6 +38,12 @@ with_database = click.option(
     metavar="URL",
     help=f"A PostgreSQL server on which databases may be created. Default: ${databases.ENVIRONMENT}, else one from a "
     "wheel.",
+)
+with_mariadb = click.option(
+    "--mariadb",
+    "mariadb_url",
+    metavar="URL",
+    help=f"A MariaDB server on which databases may be created. Default: ${mariadb.ENVIRONMENT}, else one of its own.",
 )
 with_peers = click.option(
     "--peers", multiple=True, metavar="NAME", help="Only these peers (pgqueuer, huey); may be repeated."
@@ -117,6 +124,23 @@ def batches_command(database: str | None, jobs: int, rounds: int, as_json: bool)
         show(batches.run(server, jobs, rounds), as_json=as_json)
 
 
+@main.command("batch-ends")
+@with_database
+@with_mariadb
+@click.option("--processes", default=8, show_default=True, help="Processes, and members of each batch.")
+@click.option("--rounds", default=1000, show_default=True, help="Batches.")
+@with_json
+def batch_ends_command(
+    database: str | None, mariadb_url: str | None, processes: int, rounds: int, as_json: bool
+) -> None:
+    """Processes that settle the last members of one batch at once: one of each callback, or exit code 1."""
+    with databases.server(database) as postgres, mariadb.server(mariadb_url) as server:
+        reports, right = batch_ends.run(postgres, server, processes, rounds)
+    show(reports, as_json=as_json)
+    if not right:
+        raise SystemExit(1)
+
+
 @main.command("workflows")
 @with_database
 @with_jobs(10_000)
@@ -164,12 +188,7 @@ def sqlite_command(jobs: int, rounds: int, peers: tuple[str, ...], as_json: bool
 
 @main.command("mariadb")
 @with_database
-@click.option(
-    "--mariadb",
-    "mariadb_url",
-    metavar="URL",
-    help=f"A MariaDB server on which databases may be created. Default: ${mariadb.ENVIRONMENT}, else one of its own.",
-)
+@with_mariadb
 @with_jobs(20_000)
 @with_rounds()
 @with_json

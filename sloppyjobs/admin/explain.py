@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sloppyjobs import errors
+from sloppyjobs.admin.explain_batches import of_batch
 from sloppyjobs.admin.explain_limits import not_limited, waits_for_permit
 from sloppyjobs.admin.job_facts import Facts
 from sloppyjobs.admin.sentences import At, Part, Relative, Sentence, Since, Write, plain, span
@@ -66,6 +67,8 @@ def _told(job: Job, error: str | None, facts: Facts) -> Iterable[Told]:
         if facts.line is not None and facts.line.limit is None and job.resource is not None:
             yield Told("not_limited", not_limited(job.resource))
     yield from _stuck(job, facts)
+    if facts.batch is not None:
+        yield Told("batch", (of_batch(job, facts.batch),))
     if job.attempt_count and job.status not in FINISHED:
         yield _attempts(job, error)
 
@@ -316,6 +319,9 @@ def _in_line(job: Job, facts: Facts, *, free: bool) -> Iterable[Told]:
 
 def _attempts(job: Job, error: str | None) -> Told:
     text = f"Attempts used: {job.attempt_count} of {job.max_attempts}."
+    if job.waiting_for in (WaitingFor.SLEEP, WaitingFor.SIGNAL):
+        # Both numbers grow with every wait.
+        text = f"Attempts left: {job.max_attempts - job.attempt_count}."
     if error is None:
         return Told("attempts", (text,))
     what = "Last attempt" if job.error_code in NO_ERRORS else "Last error"

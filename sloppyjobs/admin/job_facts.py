@@ -12,6 +12,7 @@ from sloppyjobs.domain.limits import NO_PARTITION
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import FINISHED, Status, WaitingFor
 from sloppyjobs.storage.ports import Store, reads
+from sloppyjobs.storage.ports.batches import BatchFound
 from sloppyjobs.storage.ports.dependencies import EdgeRow
 from sloppyjobs.storage.ports.limits import LineState
 from sloppyjobs.storage.ports.reads import Count
@@ -69,6 +70,8 @@ class Facts(NamedTuple):
     """What a job with a resource that has not ended has before it; holders without a name where they are hidden."""
     waits: Sequence[StepRow] = ()
     """The sleep, or the signal, that a suspended job waits for."""
+    batch: BatchFound | None = None
+    """The batch that the job belongs to, with its numbers in the queues that may be seen."""
 
 
 _SUSPENDED = (WaitingFor.SLEEP, WaitingFor.SIGNAL)
@@ -106,7 +109,18 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
         ],
         line=_line(storage, job, scope),
         waits=storage.steps.waits(job.id) if waits and job.waiting_for in _SUSPENDED else (),
+        batch=_batch(storage, job, scope),
     )
+
+
+def _batch(storage: Store, job: Job, scope: Sequence[str] | None) -> BatchFound | None:
+    if job.batch_id is None:
+        return None
+    try:
+        return storage.batch_rows.get(job.batch_id, scope)
+    except errors.UnknownBatch:
+        # It was purged.
+        return None
 
 
 def _line(storage: Store, job: Job, scope: Sequence[str] | None) -> LineState | None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.admin.summaries import is_paused
 from sloppyjobs.admin.workers import liveness
 from sloppyjobs.alerting.deliveries import delivery
 from sloppyjobs.alerting.rules import QUEUE, AlertRules, Rule
-from sloppyjobs.domain.alerts import LATE_SECONDS, TEXT_LIMIT, Alert, Situation, Watch, cause_of, deadly
-from sloppyjobs.domain.alerts import window_start as start_of
+from sloppyjobs.domain.alerts import LATE_SECONDS, TEXT_LIMIT, Alert, Situation, Watch, by_cause, cause_of, deadly
 from sloppyjobs.domain.payload import clean_text
 from sloppyjobs.domain.states import Status
 from sloppyjobs.encryption import Sealing
@@ -40,45 +39,73 @@ def evaluate(
     presenter = Presenter(definitions, storage.redactions.by_name())
     raised = 0
     for rule in rules:
+        # Asked before anything is read: whatever others raise meanwhile is within the window of this moment.
         now = storage.clock.now()
-        since = _since(rule.watch, now, seen.get(rule.name))
-        found = list(_FINDERS[rule.watch.on](storage, rule.watch, now, since, rules.job_name))
-        if not found:
-            continue
-        known = storage.alerts.raised(rule.name, min(one.window_start for one in found))
-        for one in found:
-            if (one.cause, one.window_start) not in known:
-                record, job = delivery(_alert(rule, one, presenter), rule.target, rules.job_name, QUEUE)
-                [sealed] = sealing.seal_new([job])
-                raised += storage.alerts.raise_alert(record, sealed)
+        look = _Look(storage, rule, now, _since(rule.watch, now, seen.get(rule.name)), rules.job_name)
+        for found in _FINDERS[rule.watch.on](look):
+            alert = _alert(rule, found, now, presenter)
+            record, job = delivery(alert, rule.target, rules.job_name, QUEUE)
+            [sealed] = sealing.seal_new([job])
+            raised += storage.alerts.raise_alert(record, sealed)
     storage.alerts.settle(SETTLED)
     return raised
 
 
-def _alert(rule: Rule, found: Situation, presenter: Presenter) -> Alert:
+def _alert(rule: Rule, found: Situation, now: datetime, presenter: Presenter) -> Alert:
     text = presenter.text(found.told.get("name"), found.told["text"]) or ""
     told = {**found.told, "text": clean_text(text, TEXT_LIMIT)}
-    watch = rule.watch
     return Alert(
-        rule=rule.name, on=watch.on, cause=found.cause, window_start=found.window_start, window=watch.window, **told
+        rule=rule.name, on=rule.watch.on, cause=found.cause, window_start=now, window=rule.watch.window, **told
     )
 
 
 # What is looked for
 
 
+class _Look(NamedTuple):
+    """One look at a rule."""
+
+    storage: Store
+    rule: Rule
+    now: datetime
+    since: datetime
+    """From when on deaths are looked at."""
+    besides: str
+    """The job whose deaths do not count: it delivers alerts."""
+
+    @property
+    def watch(self) -> Watch:
+        return self.rule.watch
+
+    def last(self, causes: Iterable[str]) -> dict[str, datetime]:
+        """When the window of the last alert of each of these causes began."""
+        return self.storage.alerts.last(self.rule.name, sorted(causes))
+
+    def untold(self, found: Sequence[Situation]) -> Iterator[Situation]:
+        """Those of whose cause nobody was told within the window."""
+        last, window = self.last(one.cause for one in found), timedelta(seconds=self.watch.window)
+        for one in found:
+            if one.cause not in last or self.now >= last[one.cause] + window:
+                yield one
+
+
 def _since(watch: Watch, now: datetime, seen_at: datetime | None) -> datetime:
-    """From when on deaths are looked at: of a new rule, those of the present window."""
-    if seen_at is None:
-        return start_of(now, watch.window)
-    return start_of(max(seen_at - timedelta(seconds=watch.window), now - LOOK_BACK), watch.window)
+    """From when on deaths are looked at: of a new rule, those of one window."""
+    window = timedelta(seconds=watch.window)
+    return now - window if seen_at is None else max(seen_at - window, now - LOOK_BACK)
 
 
-def _dead(storage: Store, watch: Watch, _now: datetime, since: datetime, besides: str) -> Iterator[Situation]:
-    yield from deadly(watch, storage.alerts.deaths(since, watch.queue, watch.name, besides, MOST))
+def _dead(look: _Look) -> Iterator[Situation]:
+    watch = look.watch
+    deaths = by_cause(look.storage.alerts.deaths(look.since, watch.queue, watch.name, look.besides, MOST))
+    yield from deadly(watch, deaths, look.last(deaths))
 
 
-def _late(storage: Store, watch: Watch, now: datetime, _since: datetime, _besides: str) -> Iterator[Situation]:
+def _late(look: _Look) -> Iterator[Situation]:
+    yield from look.untold(list(_late_queues(look.storage, look.watch, look.now)))
+
+
+def _late_queues(storage: Store, watch: Watch, now: datetime) -> Iterator[Situation]:
     scope = None if watch.queue is None else (watch.queue,)
     found = storage.history.queue_rows(scope, None, backward=False, limit=MOST)
     rows = [row for row in found if not is_paused(row, now) and row.name != QUEUE]
@@ -89,19 +116,25 @@ def _late(storage: Store, watch: Watch, now: datetime, _since: datetime, _beside
         if since is not None and now - since > most:
             waits = _rough(now - since)
             told = {"text": f"The oldest job in {row.name} has waited {waits}", "since": since, "queue": row.name}
-            yield Situation(cause_of("queue", row.name), start_of(now, watch.window), told)
+            yield Situation(cause_of("queue", row.name), told)
 
 
-def _stale(storage: Store, watch: Watch, now: datetime, _since: datetime, _besides: str) -> Iterator[Situation]:
-    for row in storage.overview.recent_workers():
-        if liveness(row, now) == "stale":
-            text = f"{row.hostname}:{row.pid} was last heard of {_rough(now - row.heartbeat_at)} ago"
-            told = {"text": text, "since": row.heartbeat_at, "worker": row.id}
-            # In the window of its last sign of life: a worker that is gone is told of once.
-            yield Situation(cause_of("worker", row.id), start_of(row.heartbeat_at, watch.window), told)
+def _stale(look: _Look) -> Iterator[Situation]:
+    gone = {cause_of("worker", row.id): row for row in look.storage.overview.recent_workers()}
+    gone = {cause: row for cause, row in gone.items() if liveness(row, look.now) == "stale"}
+    last = look.last(gone)
+    for cause, row in gone.items():
+        # Told of once since its last sign of life, however long ago that is.
+        if cause not in last or last[cause] <= row.heartbeat_at:
+            text = f"{row.hostname}:{row.pid} was last heard of {_rough(look.now - row.heartbeat_at)} ago"
+            yield Situation(cause, {"text": text, "since": row.heartbeat_at, "worker": row.id})
 
 
-def _failing(storage: Store, watch: Watch, now: datetime, _since: datetime, _besides: str) -> Iterator[Situation]:
+def _failing(look: _Look) -> Iterator[Situation]:
+    yield from look.untold(list(_failing_schedules(look.storage, look.watch, look.now)))
+
+
+def _failing_schedules(storage: Store, watch: Watch, now: datetime) -> Iterator[Situation]:
     found = storage.schedules.page(MOST, None)
     rows = [row for row in found if watch.name in (None, row.name) and row.vanished_at is None]
     runs = storage.recent_runs.last_runs([row.id for row in rows], watch.after) if rows else {}
@@ -118,10 +151,10 @@ def _failing(storage: Store, watch: Watch, now: datetime, _since: datetime, _bes
             told = {"text": f"{row.name} is {_rough(now - row.next_run_at)} late", "since": row.next_run_at}
         if told:
             told["name"] = row.name
-            yield Situation(cause_of("schedule", row.name), start_of(now, watch.window), told)
+            yield Situation(cause_of("schedule", row.name), told)
 
 
-_FINDERS: dict[str, Callable[[Store, Watch, datetime, datetime, str], Iterator[Situation]]] = {
+_FINDERS: dict[str, Callable[[_Look], Iterator[Situation]]] = {
     "dead": _dead,
     "late": _late,
     "stale-worker": _stale,

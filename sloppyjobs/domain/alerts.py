@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -21,7 +21,6 @@ MOST_SECONDS = 31 * 86_400.0
 TEXT_LIMIT = 500
 TEST = "test"
 """The cause of an alert that somebody sent to try a rule."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -47,6 +46,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     """In a sentence."""
     window_start: datetime
+    """When it was raised. There is no other one of this cause for ``window`` seconds."""
     window: float
     count: int = 0
     """Of dead jobs how many of the cause died in the window; of schedules how many runs in a row failed."""
@@ -73,10 +73,9 @@ class Death(NamedTuple):
 
 
 class Situation(NamedTuple):
-    """That a rule is met: by what, in which window, and what there is to say."""
+    """That a rule is met: by what, and what there is to say."""
 
     cause: str
-    window_start: datetime
     told: dict[str, Any]
 
 
@@ -127,34 +126,46 @@ def shown_url(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}" + (f":{parts.port}" if parts.port else "")
 
 
-def window_start(moment: datetime, window: float) -> datetime:
-    """The beginning of the window that an instant is in: windows follow each other, the same for everybody."""
-    step = timedelta(seconds=window)
-    return _EPOCH + (moment - _EPOCH) // step * step
-
-
 def cause_of(kind: str, what: str) -> str:
     """A short digest that names what is in trouble."""
     return hashlib.sha256(f"{kind}|{what}".encode()).hexdigest()[:20]
 
 
-def deadly(rule: Watch, deaths: Iterable[Death]) -> Iterator[Situation]:
-    """The causes of which at least as many jobs died in one window as the rule asks for."""
-    groups: dict[tuple[str, datetime], list[Death]] = {}
-    for one in deaths:
-        cause = cause_id(one.name, one.error_type, one.error_frame)
-        groups.setdefault((cause, window_start(one.died_at, rule.window)), []).append(one)
-    for (cause, start), died in sorted(groups.items()):
-        if len(died) >= rule.after:
-            last = max(died, key=lambda one: (one.died_at, one.id))
-            number = f"{len(died)} dead" if len(died) > 1 else "1 dead job"
-            error = (last.error_type or "no error").rpartition(".")[2]
-            told = {
-                "text": f"{error}: {number} of {last.name} in {last.queue}: {last.error_message or ''}".rstrip(": "),
-                "count": len(died),
-                "since": min(one.died_at for one in died),
-                "queue": last.queue,
-                "name": last.name,
-                "example_id": last.id,
-            }
-            yield Situation(cause, start, told)
+def by_cause(deaths: Iterable[Death]) -> dict[str, list[Death]]:
+    """Deaths of each cause, in the order in which they died."""
+    groups: dict[str, list[Death]] = {}
+    for one in sorted(deaths, key=lambda one: (one.died_at, one.id)):
+        groups.setdefault(cause_id(one.name, one.error_type, one.error_frame), []).append(one)
+    return groups
+
+
+def deadly(rule: Watch, deaths: Mapping[str, Sequence[Death]], last: Mapping[str, datetime]) -> Iterator[Situation]:
+    """The causes of which as many jobs died within one window as the rule asks for, after the window of the last alert.
+
+    ``last`` says when that window began.
+    """
+    window = timedelta(seconds=rule.window)
+    for cause, died in sorted(deaths.items()):
+        untold = [one for one in died if cause not in last or one.died_at >= last[cause] + window]
+        enough = [
+            ending
+            for starting, ending in zip(untold, untold[rule.after - 1 :], strict=False)
+            if ending.died_at - starting.died_at < window
+        ]
+        if enough:
+            last_of_them = enough[-1]
+            counted = [one for one in untold if last_of_them.died_at - window < one.died_at <= last_of_them.died_at]
+            yield Situation(cause, _told(counted, last_of_them))
+
+
+def _told(died: Sequence[Death], last: Death) -> dict[str, Any]:
+    number = f"{len(died)} dead" if len(died) > 1 else "1 dead job"
+    error = (last.error_type or "no error").rpartition(".")[2]
+    return {
+        "text": f"{error}: {number} of {last.name} in {last.queue}: {last.error_message or ''}".rstrip(": "),
+        "count": len(died),
+        "since": died[0].died_at,
+        "queue": last.queue,
+        "name": last.name,
+        "example_id": last.id,
+    }

@@ -13,17 +13,12 @@ from typing import Any
 import psycopg
 import pytest
 from proxy import FaultyProxy
+from silence import BOUND, LONG, give_up_and_go_on, keep_leases_and_go_on
 from sqlalchemy import create_engine, make_url, text
 
 from sloppyjobs import Jobs, StorageUnavailable, storage
 from sloppyjobs.storage.dialects.postgres.connections import CONNECT_ARGS, connect_args
 from sloppyjobs.storage.ports.findings import Finding
-
-BOUND = 1.0
-"""Seconds that the producers of these tests wait for an answer; ten unless one says otherwise."""
-
-LONG = 60.0
-"""What nobody here ever waits for; without a bound it would be for ever."""
 
 
 @pytest.fixture
@@ -35,29 +30,8 @@ def jobs(proxied_url: str) -> Iterator[Jobs]:
     made.storage.close()
 
 
-CALLS: dict[str, Callable[[Jobs], object]] = {
-    "enqueue": lambda jobs: jobs.enqueue("greet", idempotency_key="once"),
-    "enqueue_many": lambda jobs: jobs.enqueue_many([("greet", {})] * 2),
-    "enqueue_many by COPY": lambda jobs: jobs.enqueue_many([("greet", {}, {"priority": n}) for n in range(2)]),
-    "enqueue_many with keys": lambda jobs: jobs.enqueue_many([("greet", {}, {"idempotency_key": "k"})]),
-    "overview": lambda jobs: jobs.admin.overview(),
-    "lock": lambda jobs: jobs.locks("me").acquire("nightly"),
-    "claim": lambda jobs: jobs.claim("worker"),
-    "pause_queue": lambda jobs: jobs.admin.pause_queue("default"),
-}
-
-
 def test_producers_and_commands_give_up_and_go_on(jobs: Jobs, proxy: FaultyProxy) -> None:
-    for name, call in CALLS.items():
-        jobs.enqueue("greet")
-        jobs.admin.list_locks()
-        lost = proxy.black_hole()
-        assert lost, name
-        begun = time.monotonic()
-        assert call(jobs), name
-        assert time.monotonic() - begun < LONG, name
-        for link in lost:
-            link.reset()
+    give_up_and_go_on(jobs, proxy)
 
 
 def test_where_nothing_passes_at_all_it_is_an_error_within_the_documented_bound(
@@ -110,43 +84,7 @@ def test_a_statement_that_is_given_up_does_not_go_on_waiting_in_the_server(
 def test_a_worker_keeps_its_leases_and_goes_on(
     proxy: FaultyProxy, proxied_url: str, postgres_url: str, *, ours: bool
 ) -> None:
-    engine = create_engine(proxied_url.replace("postgresql://", "postgresql+psycopg://"))
-    jobs, onlooker = Jobs(proxied_url if ours else engine), Jobs(postgres_url)
-    running, leave = threading.Event(), threading.Event()
-
-    @jobs.define("hold")
-    def hold(_ctx: Any, _payload: Any) -> str:
-        running.set()
-        assert leave.wait(100)
-        return "held"
-
-    jobs.define("greet", lambda _ctx, _payload: "hello")
-    onlooker.declare("hold")
-    onlooker.declare("greet")
-    # Without maintenance, whose thread may still wait for its answer when the test is over.
-    worker = jobs.create_worker(lease=24, heartbeat=1, poll_interval=0.5, maintenance=False)
-    worker.start()
-    try:
-        held = onlooker.enqueue("hold")
-        assert running.wait(30)
-        proxy.black_hole()
-        # Claimed, run and settled on new connections, while the long one keeps its lease beyond its first one's end.
-        assert onlooker.wait(onlooker.enqueue("greet").id, timeout=LONG).status == "succeeded"
-        first = onlooker.get(held.id)
-        assert first.status == "processing" and first.locked_until is not None
-        deadline = time.monotonic() + LONG
-        while (now := onlooker.get(held.id)).locked_until <= first.locked_until:  # type: ignore[operator]
-            assert now.status == "processing" and time.monotonic() < deadline
-            time.sleep(0.05)
-        leave.set()
-        done = onlooker.wait(held.id, timeout=LONG)
-        assert (done.status, done.attempt_count) == ("succeeded", 1)
-    finally:
-        leave.set()
-        worker.stop(timeout=60)
-        jobs.storage.close()
-        onlooker.storage.close()
-        engine.dispose()
+    keep_leases_and_go_on(proxy, proxied_url, postgres_url, ours=ours)
 
 
 def test_a_silent_listener_is_noticed(proxy: FaultyProxy, proxied_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

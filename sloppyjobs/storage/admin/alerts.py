@@ -1,4 +1,4 @@
-"""The rows of alerts. The key of a row is its rule, its cause and its window: whoever writes it first has raised it.
+"""The rows of alerts. Whoever raises one writes to the row of its rule first, and looks whether a window still runs.
 
 The job that delivers an alert is written in the same transaction. So an alert is never raised twice, however many
 evaluate the rules, and never lost when one of them dies.
@@ -7,7 +7,7 @@ evaluate the rules, and never lost when one of them dies.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, literal_column, or_, select, update
@@ -119,12 +119,19 @@ class Alerts:
             found += [Death(*row) for row in connection.execute(query) if row.finished_at is not None]
         return found
 
-    def raised(self, rule: str, since: datetime) -> set[tuple[str, datetime]]:
-        """The causes and windows of a rule's alerts in windows from an instant on."""
+    def last(self, rule: str, causes: Sequence[str]) -> dict[str, datetime]:
+        """When the window of a rule's last alert began, of those of these causes that have had one."""
         self.database.ensure_schema()
         c = self.tables.alerts.c
-        query = select(c.cause, c.window_start).where(c.rule == rule, c.window_start >= since).limit(10_000)
-        return self.database.read(lambda connection: {(row[0], row[1]) for row in connection.execute(query)})
+        latest = [
+            select(c.window_start)
+            .where(c.rule == rule, c.cause == cause)
+            .order_by(c.rule.desc(), c.cause.desc(), c.window_start.desc())
+            .limit(1)
+            for cause in causes
+        ]
+        found = self.database.read(lambda connection: self.keyset.each(connection, latest)) if latest else []
+        return {cause: rows[0][0] for cause, rows in zip(causes, found, strict=True) if rows}
 
     def raise_alert(self, alert: AlertRecord, job: NewJob, command: Command | None = None) -> bool:
         """Write an alert and the job that delivers it, in one transaction."""
@@ -132,7 +139,8 @@ class Alerts:
         return self.database.write(lambda c: self._raise(c, alert, job, command))
 
     def _raise(self, connection: Connection, alert: AlertRecord, job: NewJob, command: Command | None) -> bool:
-        self.dialect.ensure_begun(connection)
+        if command is None and self._is_quiet(connection, alert):
+            return False
         values = {**alert._asdict(), "created_at": self.database.now(connection)}
         if not self._inserted(connection, self.tables.alerts, values):
             return False
@@ -140,6 +148,17 @@ class Alerts:
         if command is not None:
             self.audit.write(connection, command, "alert", alert.rule, {"job": job.id})
         return True
+
+    def _is_quiet(self, connection: Connection, alert: AlertRecord) -> bool:
+        """Whether the cause was told of within the window.
+
+        The write comes first, and is the lock: of those who raise alerts of one rule, each sees what the others wrote.
+        """
+        rules, c = self.tables.alert_rules, self.tables.alerts.c
+        connection.execute(update(rules).where(rules.c.name == alert.rule).values(name=alert.rule))
+        since = alert.window_start - timedelta(seconds=alert.window_seconds)
+        query = select(c.job_id).where(c.rule == alert.rule, c.cause == alert.cause, c.window_start > since).limit(1)
+        return connection.execute(query).first() is not None
 
     def _inserted(self, connection: Connection, table: Any, values: dict[str, Any]) -> bool:
         """Whether the row was written; False where somebody was faster."""

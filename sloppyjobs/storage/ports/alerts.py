@@ -69,14 +69,14 @@ class AlertPort(Protocol):
         """Jobs that died at or after an instant and are dead, but for those of a name; bounded, latest first."""
         ...
 
-    def raised(self, rule: str, since: datetime) -> set[tuple[str, datetime]]:
-        """The causes and windows of a rule's alerts in windows from an instant on."""
+    def last(self, rule: str, causes: Sequence[str]) -> dict[str, datetime]:
+        """When the window of a rule's last alert began, of those of these causes that have had one."""
         ...
 
     def raise_alert(self, alert: AlertRecord, job: NewJob, command: Command | None = None) -> bool:
-        """Write an alert and the job that delivers it, in one transaction; False where there is such an alert already.
+        """Write an alert and the job that delivers it, in one transaction; False while the cause's last window runs.
 
-        ``command``, where somebody asked for it, is audited.
+        ``command``, where somebody asked for it, is audited, and no window is in its way.
         """
         ...
 

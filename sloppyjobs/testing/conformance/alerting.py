@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from threading import Barrier, Thread
 from typing import Any
 
@@ -77,6 +78,26 @@ def test_a_dead_job_is_told_once_per_cause_and_window(jobs: Jobs, clock: FakeClo
     assert len({(one.cause, one.window_start) for one in told.alerts}) == 3
 
 
+@pytest.mark.parametrize("ahead", [0, 1, 299, 599])
+def test_the_window_runs_from_the_last_alert(jobs: Jobs, clock: FakeClock, ahead: int) -> None:
+    jobs.declare_alert("dead", on="dead", window=600, deliver=Told())
+    clock.advance(ahead)
+    assert _look(jobs) == 0
+    for _ in range(3):
+        _dead(jobs)
+        assert _look(jobs) == 1
+        clock.advance(2)
+        _dead(jobs)
+        assert _look(jobs) == 0
+        clock.advance(597)
+        _dead(jobs)
+        assert _look(jobs) == 0
+        clock.advance(1)
+        assert _look(jobs) == 0, "what died within the window is told with it"
+    starts = sorted(one.window_start for one in jobs.admin.list_alerts())
+    assert [later - earlier for earlier, later in pairwise(starts)] == [timedelta(seconds=600)] * 2
+
+
 def test_only_the_so_many_th_of_a_cause_is_told(jobs: Jobs, clock: FakeClock) -> None:
     told = Told()
     jobs.declare_alert("many", on="dead", after=3, window=60, deliver=told)
@@ -96,7 +117,10 @@ def test_a_death_is_told_also_when_nobody_looked_in_its_window(jobs: Jobs, clock
     assert _look(jobs) == 0
     _dead(jobs)
     clock.advance(600)
-    assert (_look(jobs), _look(jobs)) == (1, 0)
+    clock.advance(70)
+    _dead(jobs)
+    clock.advance(70)
+    assert (_look(jobs), _look(jobs)) == (1, 0), "one of them, whenever the others were missed"
 
 
 def test_a_new_rule_does_not_tell_of_the_past(jobs: Jobs, clock: FakeClock) -> None:
@@ -122,7 +146,10 @@ def test_a_queue_that_waits_is_told_in_each_window(jobs: Jobs, clock: FakeClock)
     clock.advance(600)
     assert _look(jobs) == 1
     _deliver(jobs)
-    assert [(one.queue, one.window_start < clock.now()) for one in told.alerts] == [("exports", True)] * 2
+    assert [(one.queue, one.window_start) for one in told.alerts] == [
+        ("exports", clock.now() - timedelta(seconds=600)),
+        ("exports", clock.now()),
+    ]
 
 
 def test_a_worker_that_is_gone_is_told_once(jobs: Jobs, clock: FakeClock) -> None:
@@ -252,6 +279,14 @@ def test_a_rule_that_is_no_longer_declared_is_not_delivered(jobs: Jobs) -> None:
 
 
 def test_many_who_look_at_once_raise_one(jobs: Jobs) -> None:
+    _race(jobs)
+
+
+def test_many_who_look_by_a_clock_that_goes_on_raise_one(live_jobs: Jobs) -> None:
+    _race(live_jobs)
+
+
+def _race(jobs: Jobs) -> None:
     told = Told()
     jobs.declare_alert("dead", on="dead", deliver=told)
     _dead(jobs, 3)

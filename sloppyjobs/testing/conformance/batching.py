@@ -204,6 +204,31 @@ def test_a_job_that_expires_or_that_can_never_start_ends_its_batch(batching: Job
     assert numbers(batching, batch) == ("failed", 2, 0, 0, 0, 2)
 
 
+def test_an_explanation_says_which_batch_a_job_belongs_to(batching: Jobs) -> None:
+    def said(job_id: str) -> str:
+        [found] = [one.text for one in batching.admin.explain(job_id).reasons if one.code == "batch"]
+        return found.replace(batch.id, "ID")
+
+    batch = batching.open_batch("import")
+    members = batch.enqueue_many([("work", None)] * 3)
+    until = "takes more jobs until it is sealed, and ends when all of them have ended"
+    assert said(members[0].id) == (
+        f"It belongs to the batch 'import' (ID). The batch {until}: 3 of 3 have not, this one among them."
+    )
+    batch.seal()
+    first, second, third = claims(batching)
+    batching.complete(first)
+    batching.fail(second, ValueError("no"))
+    ends = "The batch ends when all its jobs have ended: 1 of 3 have not"
+    assert said(first.id) == f"It belongs to the batch 'import' (ID), where it is counted. {ends}."
+    assert said(second.id) == f"It belongs to the batch 'import' (ID), where it is counted as dead. {ends}."
+    assert said(third.id) == f"It belongs to the batch 'import' (ID). {ends}, this one."
+    batching.complete(third)
+    assert said(third.id) == "It belongs to the batch 'import' (ID), which has failed."
+    [reason] = batching.admin.explain(batching.enqueue("work").id).reasons[:1]
+    assert reason.code != "batch"
+
+
 def test_numbers_outlive_the_jobs(batching: Jobs, clock: FakeClock) -> None:
     batch = filled_batch(batching, 2)
     first, second = claims(batching)

@@ -111,6 +111,7 @@ def test_a_signal_wakes_the_job_that_waits_for_it(jobs: Jobs, handler: Any) -> N
     job = stepped(jobs, handler, retry=NO_RETRY)
     run(jobs)
     assert status(jobs, job) == ("waiting", "signal")
+    assert jobs.admin.explain(job.id).reasons[-1].text == "Attempts left: 1."
     assert jobs.signal(job.id, "other", 1)
     assert run(jobs) == 0, "it waits for another one"
     assert jobs.signal(job, "approved", {"by": "ada"})
