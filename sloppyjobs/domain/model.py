@@ -231,6 +231,8 @@ class Settlement(msgspec.Struct, frozen=True, gc=False):
     """The batch of the job, as the claim said."""
     followups: int | None = None
     """What hung on the job when it was claimed. More may hang on it by now: the row decides."""
+    lane: tuple[str, str] | None = None
+    """The queue and the name of the job, as the claim said."""
 
 
 class Ended(NamedTuple):

@@ -164,9 +164,16 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     failure: Failure | None = None
     message: str | None = None
 
+    @property
+    def retries(self) -> bool:
+        """Whether the job is to be tried again after ``delay``, at once if that is zero."""
+        return Status.RETRYING in self.path
+
 
 _RELEASED = Failure(errors.RELEASED, "released by a worker that was shutting down")
 _SUCCEEDED = Decision((Status.SUCCEEDED,), AttemptStatus.SUCCEEDED)
+_RETRYING = (Status.FAILED, Status.RETRYING)
+_DUE_AT_ONCE = (*_RETRYING, Status.QUEUED)
 
 
 def decide(attempt: int, max_attempts: int, outcome: Outcome) -> Decision:
@@ -179,7 +186,9 @@ def decide(attempt: int, max_attempts: int, outcome: Outcome) -> Decision:
         case Failed(failure, delay, retryable, timed_out):
             ended = AttemptStatus.TIMED_OUT if timed_out else AttemptStatus.FAILED
             if retryable and attempt < max_attempts:
-                return Decision((Status.FAILED, Status.RETRYING), ended, delay=delay, failure=failure)
+                # Without a delay it is due already: nobody needs to look for it and promote it.
+                path = _RETRYING if delay > 0 else _DUE_AT_ONCE
+                return Decision(path, ended, delay=delay, failure=failure)
             return Decision((Status.FAILED, Status.DEAD), ended, failure=failure)
         case Lost(failure):
             after = Status.QUEUED if attempt < max_attempts else Status.DEAD
@@ -190,7 +199,7 @@ def decide(attempt: int, max_attempts: int, outcome: Outcome) -> Decision:
             return Decision((Status.FAILED, after), AttemptStatus.RELEASED, counts=False, delay=delay, failure=why)
         case Snoozed(delay):
             return Decision(
-                (Status.FAILED, Status.RETRYING),
+                _RETRYING,
                 AttemptStatus.SNOOZED,
                 counts=False,
                 delay=delay,

@@ -312,8 +312,10 @@ class WorkerLoop:
         self._next_sweep = time.monotonic() + max(SWEEP_SECONDS, next_in)
 
     def _sweep_for(self, decisions: Iterable[Decision]) -> None:
-        """Sweep before the next poll where a job that was just settled is due again by then."""
-        next_in = min((one.delay for one in decisions if one.path[-1] in _DUE_LATER), default=None)
+        """Sweep before the next poll where a job that was just settled is due again by then; claim if it is now."""
+        last = [(one.path[-1], one.delay) for one in decisions]
+        self._may_have_work = self._may_have_work or any(status is Status.QUEUED for status, _ in last)
+        next_in = min((delay for status, delay in last if status in _DUE_LATER), default=None)
         if next_in is not None:
             due = time.monotonic() + next_in
             # A worker that holds nothing else has nothing that the sweep would keep it from.

@@ -106,7 +106,10 @@ class Task(msgspec.Struct, eq=False, gc=False):
             sealed = self.sealing.seal_result(claim.job.id, decision.result)
             decision = msgspec.structs.replace(decision, result=sealed)
         job = claim.job
-        return Settlement(job.id, claim.attempt, claim.worker_id, decision, seconds, job.batch_id, claim.followups)
+        lane = (job.queue, job.name)
+        return Settlement(
+            job.id, claim.attempt, claim.worker_id, decision, seconds, job.batch_id, claim.followups, lane
+        )
 
     def run_seconds(self) -> float | None:
         """How long the handler has run so far."""

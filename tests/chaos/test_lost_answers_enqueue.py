@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sloppyjobs import Jobs, storage
 from sloppyjobs.domain.model import Job
 from sloppyjobs.internals import internals
+from sloppyjobs.storage.dialects.postgres.insert import PostgresInsert
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -117,6 +118,31 @@ def test_a_job_recognises_the_business_key_that_it_has_taken(proxy: FaultyProxy,
     assert (told[1].supersedes, jobs.get(old.id).superseded_by) == (old.id, told[1].id)
     again = jobs.enqueue_many([("greet", 1, {"business_key": key}) for key in "abc"])
     assert [job.id for job in again] == [job.id for job in told]
+
+
+@pytest.mark.parametrize("number", [3, 1600], ids=["by one statement", "by COPY"])
+@pytest.mark.parametrize("sealed", [False, True], ids=["open", "sealed since"])
+def test_members_of_a_batch_are_written_once_when_the_answer_is_lost(
+    proxy: FaultyProxy, jobs: Jobs, monkeypatch: pytest.MonkeyPatch, number: int, sealed: bool
+) -> None:
+    batch = jobs.open_batch("import")
+    insert_once = PostgresInsert._insert_in_own_transaction
+
+    def insert_and_seal(*arguments: Any) -> Any:
+        try:
+            return insert_once(*arguments)
+        finally:
+            if sealed:
+                batch.seal()
+
+    monkeypatch.setattr(PostgresInsert, "_insert_in_own_transaction", insert_and_seal)
+    proxy.drop_commit_answers()
+    found = batch.enqueue_many(plain(number))
+    assert proxy.commits_dropped == 1
+    assert not any(job.existing for job in found)
+    assert written(jobs) == {"jobs": number, "job_events": number}
+    seen = jobs.admin.get_batch(batch.id)
+    assert (seen.total, seen.outstanding) == (number, number)
 
 
 def test_a_workflow_is_written_once_when_the_answer_is_lost(proxy: FaultyProxy, jobs: Jobs) -> None:

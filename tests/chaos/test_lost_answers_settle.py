@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
 
+import msgspec
 import pytest
 from proxy import FaultyProxy
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import Jobs, Retry, storage
+from sloppyjobs.domain.dependencies import After
 from sloppyjobs.domain.model import Claim, Job, Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Succeeded, decide
 from sloppyjobs.storage import SqlStore, database
@@ -83,6 +85,22 @@ def test_a_settlement_that_finds_its_own_outcome_is_accepted(
     assert jobs.get(claim.id).status == status
     assert turn(jobs.storage, [decided(claim, outcome)], None)[0] == set(), "the second time it is late"
     assert walked(jobs, claim.id).count(status) == (2 if status == "queued" else 1)
+
+
+@pytest.mark.parametrize("status", ["succeeded", "dead"])
+def test_a_parent_whose_answer_was_lost_lets_its_children_start_once(
+    proxy: FaultyProxy, jobs: Jobs, turn: Turn, status: str
+) -> None:
+    parent = jobs.enqueue("greet")
+    child = jobs.enqueue("greet", depends_on=After(parent, on="always")).id
+    [claim] = jobs.claim("w1", lease=600)
+    settlement = msgspec.structs.replace(decided(claim, OUTCOMES[status][0]), followups=claim.followups)
+    proxy.drop_answer_to(SETTLES)
+    assert turn(jobs.storage, [settlement], None)[0] == {claim.id}
+    assert proxy.answers_dropped == 1
+    assert turn(jobs.storage, [settlement], None)[0] == set(), "the second time it is late"
+    assert walked(jobs, claim.id).count(status) == 1
+    assert walked(jobs, child) == ["waiting", "queued"]
 
 
 def test_of_a_batch_only_what_was_ours_is_accepted(proxy: FaultyProxy, jobs: Jobs, turn: Turn) -> None:

@@ -103,7 +103,7 @@ class MemorySettlements:
         }
         job = job._replace(
             status=target.value,
-            run_at=now + timedelta(seconds=decision.delay) if target is Status.RETRYING else job.run_at,
+            run_at=now + timedelta(seconds=decision.delay) if decision.retries else job.run_at,
             updated_at=now,
             finished_at=now if target in FINISHED else None,
             locked_by=None,

@@ -155,6 +155,7 @@ def test_no_history_ever_exceeds_its_budget(most: int, outcomes: list[Outcome]) 
         (1, 3, Succeeded(), "succeeded", "succeeded"),
         (3, 3, Succeeded(), "succeeded", "succeeded"),
         (1, 3, Failed(Failure("c", "m"), 5), "failed retrying", "failed"),
+        (1, 3, Failed(Failure("c", "m"), 0), "failed retrying queued", "failed"),
         (3, 3, Failed(Failure("c", "m"), 5), "failed dead", "failed"),
         (1, 3, Failed(Failure("c", "m"), 5, retryable=False), "failed dead", "failed"),
         (1, 3, Failed(Failure("c", "m"), 5, timed_out=True), "failed retrying", "timed_out"),

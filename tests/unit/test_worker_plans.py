@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, event
 
 from sloppyjobs import Jobs
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Succeeded, decide
 from sloppyjobs.storage import SqlStore, from_url
@@ -96,21 +97,82 @@ def test_the_indexes_of_lists_cannot_serve_a_turn(postgres_url: str) -> None:
     assert used == (2, 0)
 
 
+GRAPHS, SIDES = 1500, 4
+FIRST, SIDE = int(Followup.DEPENDANTS), int(Followup.DEPENDANTS | Followup.PARENTS)
+
+
+def _fill_graphs(jobs: Jobs, count: int) -> None:
+    """Graphs of six jobs, a hundred in a workflow: one, four that wait for it, and one that waits for these."""
+    for start in range(0, count, 100):
+        with jobs.workflow("many") as flow:
+            for _ in range(min(100, count - start)):
+                first = flow.add("a")
+                flow.add("a", after=[flow.add("a", after=first, on="always") for _ in range(SIDES)], on="always")
+
+
+def _work_on_graphs(storage: SqlStore) -> tuple[int, int]:
+    """Settle what was claimed, half of it as dead; and attempts of no job, so that there are plans in any case.
+
+    How many jobs it was, and how many edges they had to others.
+    """
+    _, claims = storage.turn((), REQUEST)
+    fences = [(claim.id, claim.attempt, claim.followups) for claim in claims]
+    for outcome, ended in ((OUTCOMES[0], fences[::2]), (OUTCOMES[2], fences[1::2])):
+        decision = decide(1, 3, outcome)
+        for attempts in (ended, [("job_none", 1, SIDE)]):
+            storage.turn([Settlement(id, n, "worker", decision, 0.0, None, bits) for id, n, bits in attempts], None)
+    return len(claims), sum({FIRST: SIDES, SIDE: 1}.get(claim.followups or 0, 0) for claim in claims)
+
+
+@pytest.mark.parametrize("planned_with", [0, 100, GRAPHS])
+def test_a_turn_with_jobs_of_graphs_reads_them_and_their_edges_and_no_others(
+    postgres_url: str, planned_with: int
+) -> None:
+    storage = from_url(postgres_url)
+    jobs = _declared(storage)
+    jobs.init()
+    watcher = create_engine(storage.engine.url, isolation_level="AUTOCOMMIT")
+    for table in ("sloppy_jobs", "sloppy_job_dependencies"):
+        _execute(watcher, f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
+    _fill_graphs(jobs, planned_with)
+    decided = sum(_work_on_graphs(storage)[1] for _ in range(12))
+    _fill_graphs(jobs, GRAPHS - planned_with)
+    before = _counted_graphs(watcher, decided)
+    turns = [_work_on_graphs(storage) for _ in range(4)]
+    assert [number for number, _ in turns] == [TAKEN] * 4
+    after = _counted_graphs(watcher, decided + sum(edges for _, edges in turns))
+    storage.close()
+    watcher.dispose()
+    assert after[0].updated - before[0].updated > 10 * TAKEN, "jobs were released too"
+    read = [later.read - earlier.read for earlier, later in zip(before, after, strict=True)]
+    assert max(read) < 80 * TAKEN, f"{read} rows of jobs and of edges"
+
+
+def _counted_graphs(watcher: Engine, decided: int) -> tuple[Counters, Counters]:
+    """The counters on jobs and on edges, once so many edges were decided. Mostly an event is an update of a job."""
+    query = "SELECT count(*) FROM sloppy_job_events WHERE event_type NOT IN ('created', 'failed')"
+    (updates,) = _execute(watcher, query)
+    return (
+        _counted(watcher, inserted=0, updated=updates),
+        _counted(watcher, inserted=0, updated=decided, table="sloppy_job_dependencies"),
+    )
+
+
 class Counters(NamedTuple):
-    """What the server has counted on the table of jobs."""
+    """What the server has counted on a table."""
 
     inserted: int
     updated: int
     read: int
 
 
-def _counted(watcher: Engine, *, inserted: int, updated: int) -> Counters:
+def _counted(watcher: Engine, *, inserted: int, updated: int, table: str = "sloppy_jobs") -> Counters:
     """The counters, once the server has counted what was written. It reads as much as it says before it writes."""
-    query = """
+    query = f"""
         SELECT n_tup_ins, n_tup_upd, seq_tup_read + (
                  SELECT sum(idx_tup_read) FROM pg_stat_user_indexes i WHERE i.relid = t.relid
                )
-        FROM pg_stat_user_tables t WHERE relname = 'sloppy_jobs'
+        FROM pg_stat_user_tables t WHERE relname = '{table}'
     """
     deadline = time.monotonic() + 60
     while True:

@@ -1,7 +1,8 @@
 """A worker that is killed at one point of a workflow's life: ``killed_in_graph.py URL POINT``.
 
 ``handler``: in the handler of a parent; ``decided``: in the transaction that ends a parent, after its edges were
-decided and before its children are released; ``released``: after that, before the commit.
+decided and before its children are released; ``released``: after that, before the commit. On PostgreSQL one statement
+does both, and another looks at the children once more: there it is after the first, and after the second.
 """
 
 from __future__ import annotations
@@ -9,10 +10,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sqlalchemy import text
+
 from sloppyjobs import Jobs
+from sloppyjobs.storage.dialects.postgres.turns import Call, PostgresClaims
 from sloppyjobs.storage.jobs.dependencies import Dependencies
+
+FIRST, SECOND = "%given AS MATERIALIZED%", "%current_setting(%"
+"""How the server shows the two statements of PostgreSQL, of which it shows the beginning."""
 
 
 def _die(*_given: Any) -> None:
@@ -27,9 +36,38 @@ def _release_and_die(real: Any) -> Any:
     return release
 
 
+class _DiesAfter(tuple[str, ...]):
+    """Statements that follow in a transaction; the process dies when the server has done with those before its end."""
+
+    def __iter__(self) -> Iterator[str]:
+        yield from super().__iter__()
+        done = """
+            SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event = 'ClientRead' AND state = 'active' AND query LIKE :last
+        """
+        engine = Jobs(url).storage.engine.execution_options(isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            while not connection.execute(text(done), {"last": SECOND if len(self) else FIRST}).scalar():
+                time.sleep(0.01)
+        _die()
+
+    def __bool__(self) -> bool:
+        return True
+
+
+def _dying(real: Any) -> Any:
+    def settle_calls(*given: Any) -> Sequence[Call]:
+        then = {"decided": lambda _then: _DiesAfter(), "released": _DiesAfter}[point]
+        return [call._replace(then=then(call.then)) if call.then else call for call in real(*given)]
+
+    return settle_calls
+
+
 if __name__ == "__main__":
     url, point = sys.argv[1:]
-    if point == "decided":
+    if url.startswith("postgresql") and point != "handler":
+        PostgresClaims.settle_calls = _dying(PostgresClaims.settle_calls)  # type: ignore[method-assign]
+    elif point == "decided":
         Dependencies.release = _die  # type: ignore[assignment]
     elif point == "released":
         Dependencies.release = _release_and_die(Dependencies.release)  # type: ignore[method-assign]

@@ -170,11 +170,16 @@ def remove_members(database: Database, connection: Connection, rows: Collection[
     return removed
 
 
+def shard_of_process() -> int:
+    """Where this process counts members that it adds, or ends by commands."""
+    return STATS_SHARDS + os.getpid() % SHARDS
+
+
 def count_members(database: Database, connection: Connection, counts: Counts, ended_at: datetime | None) -> None:
     """Add to the numbers of batches, in a fixed order, so that nobody waits for another in a ring."""
     table = database.tables.batch_counts
     c = table.c
-    shard = STATS_SHARDS + os.getpid() % SHARDS
+    shard = shard_of_process()
 
     def build() -> Any:
         # Under names of their own, which no column has.

@@ -26,6 +26,11 @@ def count_settled(
     _add(database, cursor, now, tally((found[s.job_id].queue, found[s.job_id].name, s) for s in accepted))
 
 
+def count_plain(database: Database, cursor: Any, accepted: Sequence[Settlement], now: datetime) -> None:
+    """Count accepted settlements whose claims said to which queue and name they belong."""
+    _add(database, cursor, now, tally((*s.lane, s) for s in accepted if s.lane is not None))
+
+
 def count_cancelled(database: Database, cursor: Any, lanes: Counter[tuple[str, str]], now: datetime) -> None:
     """Count jobs that a command has cancelled, by queue and name."""
     zero = {"succeeded": 0, "failed": 0, "dead": 0, "run_seconds": 0.0}

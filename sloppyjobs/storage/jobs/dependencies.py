@@ -14,7 +14,7 @@ from threading import local
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Select, SmallInteger, Text, func, insert, select, update
+from sqlalchemy import Connection, Select, SmallInteger, Text, and_, func, insert, not_, or_, select, update
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain.dependencies import Dependency, EdgeState, Readiness, Result, edge_state, readiness
@@ -156,21 +156,26 @@ class Dependencies:
     def _parents_moved(self, connection: Connection, edges: Sequence[Edge]) -> None:
         """Decide the edges of parents that have ended; children that are cancelled are parents in their turn."""
         ended = {edge.job_id: edge.target for edge in edges if edge.target is None or edge.target in FINISHED}
-        if not ended:
-            return
+        if ended:
+            self._decide_all(connection, ended)
+
+    def _decide_all(self, connection: Connection, ended: Mapping[str, Status | None]) -> int:
+        """Decide the edges of these parents, and of those that end by it; how many jobs were moved."""
         waiting = getattr(self._ended, "parents", None)
         if waiting is not None:
             # We are inside the loop below: a long chain is no deep recursion.
             waiting.append(ended)
-            return
+            return 0
         self._ended.parents = waiting = [ended]
+        moved = 0
         try:
             while waiting:
-                self._decide(connection, waiting.pop())
+                moved += self._decide(connection, waiting.pop())
         finally:
             self._ended.parents = None
+        return moved
 
-    def _decide(self, connection: Connection, ended: Mapping[str, Status | None]) -> None:
+    def _decide(self, connection: Connection, ended: Mapping[str, Status | None]) -> int:
         c = self.tables.dependencies.c
         found: list[tuple[str, Dependency]] = []
         for ids in _chunks(sorted(ended)):
@@ -195,7 +200,7 @@ class Dependencies:
         )
         self._touch(connection, children)
         self._write_states(connection, decided)
-        self.release(connection, children)
+        return self.release(connection, children)
 
     def _write_states(self, connection: Connection, decided: Mapping[str, Mapping[EdgeState, Sequence[str]]]) -> None:
         """Write how the open edges of parents were decided: all of a parent at once where they are alike.
@@ -232,6 +237,29 @@ class Dependencies:
         waits = [edge.job_id for edge in edges if edge.target is Status.WAITING]
         if waits:
             self.release(connection, waits)
+
+    def look_again(self, connection: Connection, children: Sequence[str]) -> int:
+        """Decide edges whose parents have ended without it, and move children that need not wait; how many it was."""
+        ended: set[str] = set()
+        for ids in _chunks(sorted(children)):
+            ended |= set(connection.execute(self._undecided(ids)).scalars())
+        moved = 0
+        for ids in _chunks(sorted(ended)):
+            states = self.transitions.lock_states(connection, ids)
+            now = {parent: states[parent].status if parent in states else None for parent in ids}
+            moved += self._decide_all(connection, now)
+        return moved + self.release(connection, children)
+
+    def _undecided(self, children: Sequence[str]) -> Select[Any]:
+        """The parents that have ended, or are gone, and whose edges to these children are open nevertheless."""
+        edges, jobs = self.tables.dependencies, self.tables.jobs
+        joined = edges.outerjoin(jobs, jobs.c.id == edges.c.parent_id)
+        ended = or_(jobs.c.id.is_(None), jobs.c.status.in_([status.value for status in FINISHED]))
+        # A dead parent holds those that need its success.
+        held = and_(jobs.c.status == Status.DEAD.value, edges.c.needs == "success")
+        query = select(edges.c.parent_id).select_from(joined)
+        is_open = (edges.c.child_id.in_(children), edges.c.state == int(EdgeState.OPEN))
+        return query.where(*is_open, ended, or_(jobs.c.id.is_(None), not_(held))).distinct()
 
     def release(self, connection: Connection, children: Sequence[str]) -> int:
         """Let those start of whose edges enough are met, and cancel those that never can; how many were moved."""

@@ -52,16 +52,20 @@ class Insert:
         runs = count()
         return self.database.write(lambda c: self.insert_all(c, new, rerun=next(runs) > 0), connection)
 
-    def insert_members(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
-        """The same for jobs of which some belong to batches, which must take them."""
+    def insert_members(
+        self, new: Sequence[NewJob], connection: Connection | None = None, *, rerun: bool = False
+    ) -> list[Job]:
+        """The same for jobs of which some belong to batches, which must take them.
+
+        ``rerun``: an earlier run may have been committed, although nobody was told.
+        """
         if connection is not None:
             self.dialect.refuse_caller(connection)
         self.database.ensure_schema(connection)
-        runs = count()
+        runs = count(int(rerun))
 
         def work(c: Connection) -> list[Job]:
-            rerun = next(runs) > 0
-            found = self.holders(c, new, ids=True) if rerun else []
+            found = self.holders(c, new, ids=True) if next(runs) > 0 else []
             if {job.id for job in found} & {job.id for job in new}:
                 # An earlier run of this transaction was committed; the batches may have been sealed since.
                 return Written([], found).answers(new)

@@ -128,6 +128,10 @@ class LinkedInsert:
         if edges is not None:
             self.dependencies.write(connection, edges.only(written_ids), now)
         superseded = {new_id: state for new_id, state in replaced.items() if new_id in written_ids}
+        if superseded and edges is not None:
+            # A job that waits for one of them may just have said so in its row.
+            states = self.transitions.lock_states(connection, [state.id for state in superseded.values()])
+            superseded = {new_id: states[state.id] for new_id, state in superseded.items()}
         if superseded:
             self._supersede(connection, superseded, now)
         return answers

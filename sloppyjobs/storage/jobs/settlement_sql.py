@@ -86,7 +86,7 @@ _ERROR = tuple(_ERRORS)
 # Rows
 
 
-def as_json(rows: Sequence[tuple[Any, ...]]) -> str:
+def as_json(rows: Sequence[Any]) -> str:
     """The rows as the single value that the statements take as ``given``."""
     return msgspec.json.encode(rows).decode()
 
@@ -105,7 +105,7 @@ def other(one: Settlement, now: datetime, to_driver: Callable[[datetime], Any]) 
         one.attempt,
         one.worker_id,
         target.value,
-        to_driver(now + timedelta(seconds=decision.delay)) if target is Status.RETRYING else None,
+        to_driver(now + timedelta(seconds=decision.delay)) if decision.retries else None,
         int(target in FINISHED),
         0 if decision.counts else 1,
         *_error(decision.failure),
@@ -133,7 +133,7 @@ def _message(decision: Decision) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def _edges_of(path: tuple[Status, ...]) -> tuple[tuple[str, str, str], ...]:
+def edges_of(path: tuple[Status, ...]) -> tuple[tuple[str, str, str], ...]:
     """Event, source and target of each edge."""
     steps = zip((Status.PROCESSING, *path), path, strict=False)
     return tuple((event_type(source, target), source.value, target.value) for source, target in steps)
@@ -267,7 +267,7 @@ def write_paths(database: Database, cursor: Any, settled: Sequence[Settlement], 
     for path, group in by_path.items():
         rows = [step(one, _message(one.decision)) for one in group]
         # Edge by edge: what a statement inserts is numbered in any order, and a job's events must be in theirs.
-        for event, source, target in _edges_of(path):
+        for event, source, target in edges_of(path):
             edge = {"event_type": event, "from_status": source, "to_status": target}
             statement.run(cursor, {"given": as_json(rows), "now": moment, **edge})
             rows = [step(one, None) for one in group]

@@ -142,7 +142,7 @@ class Cleanup:
         ids = [key[-1] for key in keys]
 
         def work(connection: Connection) -> int:
-            return self.dependencies.release(connection, ids) + self.suspended.release(connection, ids)
+            return self.dependencies.look_again(connection, ids) + self.suspended.release(connection, ids)
 
         released = self.database.write(work) + self.limits.enter_lines(ids) if ids else 0
         return released + self.limits.repair(limit)

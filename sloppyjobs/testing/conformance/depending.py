@@ -19,10 +19,12 @@ from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.records import count, transitions
 
 
-@pytest.fixture
-def work(jobs: Jobs) -> Jobs:
-    """Jobs with a name that everybody uses here."""
+@pytest.fixture(params=["settle", "turn"])
+def work(jobs: Jobs, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    """Jobs with a name that everybody uses here; their attempts end by themselves, or in a worker's turn."""
     jobs.declare("work", retry=NO_RETRY)
+    if request.param == "turn":
+        monkeypatch.setattr(jobs.storage, "settle", lambda settlements: jobs.storage.turn(settlements, None)[0])
     return jobs
 
 
@@ -289,6 +291,18 @@ def test_handlers_see_the_results_of_their_parents(jobs: Jobs) -> None:
     with pytest.raises(KeyError, match="2 parents"):
         by_size[3]["extract"]
     assert (dict(by_size[0]), by_size[0].get("extract")) == ({}, None)
+
+
+def test_a_job_that_is_replaced_in_the_call_that_adds_its_child_ends_for_the_child_too(work: Jobs) -> None:
+    parent = work.enqueue("work", business_key="k")
+    made = work.enqueue_many(
+        [
+            ("work", 1, {"depends_on": [After(parent, on="always")]}),
+            ("work", 2, {"depends_on": [parent]}),
+            ("work", 3, {"business_key": "k", "on_conflict": "replace"}),
+        ]
+    )
+    assert _statuses(work, [parent, *made]) == ["cancelled", "queued", "cancelled", "queued"]
 
 
 SENSELESS: dict[str, tuple[Any, type[errors.JobsError], str]] = {

@@ -42,6 +42,18 @@ def test_a_failure_is_written_to_job_attempt_and_events(jobs: Jobs, clock: FakeC
     assert [event.message for event in events(jobs, claim.id)[2:]] == ["what happened", None]
 
 
+def test_a_retry_without_a_delay_is_queued_at_once(jobs: Jobs, clock: FakeClock, settle_batch: Settle) -> None:
+    first, second = claimed(jobs, 2)
+    clock.advance(3)
+    assert settle_batch([decided(first, failed(delay=0)), decided(second, failed(delay=5))]) == {first.id, second.id}
+    job = jobs.get(first.id)
+    assert (job.status, job.run_at, job.error_message) == ("queued", clock.now(), "what happened")
+    assert transitions(jobs, first.id)[2:] == ["failed:failed", "retry_scheduled:retrying", "due:queued"]
+    assert [event.message for event in events(jobs, first.id)[2:]] == ["what happened", None, None]
+    assert jobs.get(second.id).status == "retrying"
+    assert [again.id for again in jobs.claim("w1", limit=2)] == [first.id]
+
+
 def test_a_success_clears_the_error_of_the_attempt_before(jobs: Jobs, clock: FakeClock, settle_batch: Settle) -> None:
     [claim] = claimed(jobs)
     settle_batch([decided(claim, failed(delay=0))])

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from sloppyjobs.domain.log_lines import one_line
 from sloppyjobs.domain.model import Ended
 from sloppyjobs.domain.redaction.redactor import Redactor
-from sloppyjobs.domain.states import AttemptStatus, Failure, Status
+from sloppyjobs.domain.states import AttemptStatus, Failure
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.logs import ATTEMPTS, fields_of
 from sloppyjobs.worker.deferred_calls import DeferredCalls
@@ -245,7 +245,6 @@ def _level(ended: Ended, outcome: str) -> int:
 def _extra(ended: Ended, outcome: str) -> dict[str, Any]:
     job, settlement = ended
     decision, failure = settlement.decision, settlement.decision.failure
-    retrying = decision.path[-1] is Status.RETRYING
     # The most important first: there are reporters that keep ten fields.
     return {
         **fields_of(job, settlement.attempt),
@@ -256,7 +255,7 @@ def _extra(ended: Ended, outcome: str) -> dict[str, Any]:
         "worker_id": one_line(settlement.worker_id),
         "max_attempts": job.max_attempts,
         "run_seconds": settlement.run_seconds,
-        "retry_in": decision.delay if retrying else None,
+        "retry_in": decision.delay if decision.retries else None,
     }
 
 

@@ -15,4 +15,4 @@ def outcome_name(decision: Decision) -> str:
     status = decision.path[-1]
     if decision.attempt in _NAMED_BY_ATTEMPT and status is not Status.DEAD:
         return decision.attempt.value
-    return status.value
+    return "retrying" if decision.retries else status.value

@@ -115,7 +115,7 @@ class SettlementHooks:
         return msgspec.structs.replace(
             job,
             status=status,
-            run_at=now + timedelta(seconds=decision.delay) if status is Status.RETRYING else job.run_at,
+            run_at=now + timedelta(seconds=decision.delay) if decision.retries else job.run_at,
             updated_at=now,
             finished_at=now if dead else None,
             locked_by=None,

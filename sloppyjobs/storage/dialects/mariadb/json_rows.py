@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Float, Integer
+from sqlalchemy import Float, Integer, Text
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.storage.schema.column_types import NAME_LENGTH
@@ -18,6 +18,11 @@ def json_table(parameter: str, columns: Mapping[str, TypeEngine[Any]], alias: st
     """``JSON_TABLE`` over an array of arrays, with a column for each of their places."""
     parts = (f"`{name}` {_type(name, kind)} PATH '$[{place}]'" for place, (name, kind) in enumerate(columns.items()))
     return f"JSON_TABLE({parameter}, '$[*]' COLUMNS ({', '.join(parts)})) AS {alias}"
+
+
+def json_keys(parameter: str, alias: str) -> str:
+    """``JSON_TABLE`` over an array of ids."""
+    return f"JSON_TABLE({parameter}, '$[*]' COLUMNS (`id` {_type('id', Text())} PATH '$')) AS {alias}"
 
 
 def _type(name: str, kind: TypeEngine[Any]) -> str:

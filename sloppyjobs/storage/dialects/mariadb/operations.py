@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -16,10 +16,10 @@ from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.mariadb import statements
-from sloppyjobs.storage.dialects.mariadb.prepared import with_list
+from sloppyjobs.storage.dialects.mariadb.prepared import with_json, with_list
 from sloppyjobs.storage.dialects.mariadb.turns import SideBySideTurns
 from sloppyjobs.storage.driver import cursor_of
-from sloppyjobs.storage.jobs import rows
+from sloppyjobs.storage.jobs import counters, rows
 from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.lanes import Head, Lane, Lanes, is_limited
@@ -40,6 +40,10 @@ WHOLE_HEADS = 1000
 
 ALIKE = 4
 """Successes of one owner, number and result that are worth statements of their own."""
+MANY_ALIKE = 32
+"""Such successes of plain jobs that are worth a transaction of their own."""
+
+SUCCEEDED = (Status.SUCCEEDED,)
 
 _FOLLOWUPS = rows.CLAIM_FIELDS.index("followups")
 
@@ -70,33 +74,79 @@ class MariaDbInsert(Insert):
 
 
 class MariaDbSettle(Settle):
-    """Successes that are alike, which most are, are settled without a join."""
+    """Successes that are alike, which most are, are settled without a join; plain ones without reading their rows."""
 
     @cached_property
     def _sql(self) -> statements.SuccessStatements:
-        return statements.success_statements(self.database.tables)
+        return statements.success_statements(self.database.tables, plain=False)
+
+    @cached_property
+    def _plain_sql(self) -> statements.SuccessStatements:
+        return statements.success_statements(self.database.tables, plain=True)
+
+    def settle(self, settlements: Sequence[Settlement]) -> set[str]:
+        """Plain successes that are alike in a transaction of their own, which locks rows in id order; then the rest."""
+        alike = max(_groups(filter(_is_plain, settlements)).values(), key=len, default=[])
+        if len(alike) < MANY_ALIKE:
+            return super().settle(settlements)
+        self.database.ensure_schema()
+        try:
+            accepted = self.settling(alike, lambda c, rerun: self._settle_plain(c, alike, rerun=rerun))
+            if len(alike) < len(settlements):
+                ids = {one.job_id for one in alike}
+                accepted |= super().settle([one for one in settlements if one.job_id not in ids])
+        except Exception:
+            self.unanswered.add(settlements)
+            raise
+        return accepted
+
+    def _settle_plain(self, connection: Connection, alike: Sequence[Settlement], *, rerun: bool) -> set[str]:
+        """The update compares the fence. Where it changes fewer rows it is undone, and they are looked at first."""
+        ids = {one.job_id for one in alike}
+        if rerun or len(ids) < len(alike):
+            return self.settle_in(connection, alike)
+        cursor, now = cursor_of(connection), self.database.now(connection)
+        cursor.execute("SAVEPOINT plain")
+        if self._succeed(cursor, self._plain_sql, alike, now) < len(alike):
+            cursor.execute("ROLLBACK TO SAVEPOINT plain")
+            return self.settle_in(connection, alike)
+        counters.count_plain(self.database, cursor, alike, now)
+        return ids
 
     def write_successes(self, cursor: Any, settled: Sequence[Settlement], now: datetime) -> None:
         """Three statements for each group of one owner, number of attempt and result."""
-        alike: dict[Any, list[Settlement]] = defaultdict(list)
-        for one in settled:
-            alike[one.worker_id, one.attempt, one.decision.result].append(one)
-        few = [one for group in alike.values() if len(group) < ALIKE for one in group]
+        groups = _groups(settled)
+        few = [one for group in groups.values() if len(group) < ALIKE for one in group]
         if few:
             super().write_successes(cursor, few, now)
-        for (owner, attempt, result), group in alike.items():
+        for group in groups.values():
             if len(group) >= ALIKE:
-                values = {
-                    "given": as_json([(one.job_id, attempt, one.run_seconds) for one in group]),
-                    "owner": owner,
-                    "attempt": attempt,
-                    "result": result,
-                    "now": self.database.to_driver(now),
-                }
-                ids = [one.job_id for one in group]
-                all_changed(_with_ids(cursor, self._sql.succeed, ids, values), len(group))
-                cursor.execute(self._sql.close, values)
-                cursor.execute(self._sql.record, values)
+                all_changed(self._succeed(cursor, self._sql, group, now), len(group))
+
+    def _succeed(
+        self, cursor: Any, sql: statements.SuccessStatements, alike: Sequence[Settlement], now: datetime
+    ) -> int:
+        """Settle a group; how many jobs were changed. Nothing but jobs is written where some were not."""
+        one, ids = alike[0], [one.job_id for one in alike]
+        values = {"owner": one.worker_id, "attempt": one.attempt, "now": self.database.to_driver(now)}
+        changed = _with_ids(cursor, sql.succeed, ids, {**values, "result": one.decision.result})
+        if changed == len(alike):
+            _with_json(cursor, sql.close, "times", [(one.job_id, one.run_seconds) for one in alike], values)
+            _with_json(cursor, sql.record, "keys", ids, values)
+        return changed
+
+
+def _groups(settlements: Iterable[Settlement]) -> Mapping[Any, list[Settlement]]:
+    """By owner, number of attempt and result."""
+    groups: dict[Any, list[Settlement]] = defaultdict(list)
+    for one in settlements:
+        groups[one.worker_id, one.attempt, one.decision.result].append(one)
+    return groups
+
+
+def _is_plain(one: Settlement) -> bool:
+    """Whether a success changes nothing but the job itself, as its claim said."""
+    return one.decision.path == SUCCEEDED and one.followups is None and one.lane is not None
 
 
 class MariaDbLanes(Lanes):
@@ -138,10 +188,6 @@ class MariaDbClaims(Claims):
     ) -> None:
         super().__init__(database, MariaDbLanes(database), settlement, unanswered, permits)
 
-    def claimed_at(self, connection: Connection, now: datetime) -> datetime:  # noqa: ARG002
-        """By the clock now: a row that was locked may have come back, from a lease that expired, since it was read."""
-        return self.database.now(connection)
-
     def turns(self) -> Turns:
         """Side by side."""
         return SideBySideTurns(self.settlement.settle, self.claim)
@@ -155,17 +201,25 @@ class MariaDbClaims(Claims):
         return _with_ids(cursor, self._sql.take, values["ids"], values)
 
     def open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
-        """Two statements, whatever their number."""
-        if taken:
-            ids, values = [id for id, _ in taken], {"worker": worker_id, "now": moment}
-            _with_ids(cursor, self._sql.open_attempts, ids, values)
-            _with_ids(cursor, self._sql.record_claims, ids, values)
+        """Two statements for each number of attempts, which mostly is one."""
+        by_number: dict[int, list[str]] = defaultdict(list)
+        for id, number in taken:
+            by_number[number].append(id)
+        for number, ids in by_number.items():
+            values = {"worker": worker_id, "now": moment, "attempt": number}
+            _with_json(cursor, self._sql.open_attempts, "keys", ids, values)
+            _with_json(cursor, self._sql.record_claims, "keys", ids, values)
 
 
 def _with_ids(cursor: Any, statement: str, ids: Sequence[str], values: Mapping[str, Any]) -> int:
     sql, given = with_list(statement, "%(ids)s", ids)
     changed: int = cursor.execute(sql, {**values, "ids": given})
     return changed
+
+
+def _with_json(cursor: Any, statement: str, name: str, rows: Sequence[Any], values: Mapping[str, Any]) -> None:
+    sql, given = with_json(statement, f"%({name})s", as_json(rows))
+    cursor.execute(sql, {**values, name: given})
 
 
 OPERATIONS = Operations(insert=MariaDbInsert, settle=MariaDbSettle, claims=MariaDbClaims)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Float, Integer, Table, Text
+from sqlalchemy import Float, Table, Text
 from sqlalchemy.dialects import mysql
 
-from sloppyjobs.storage.dialects.mariadb.json_rows import json_table
+from sloppyjobs.storage.dialects.mariadb.json_rows import json_keys, json_table
 from sloppyjobs.storage.jobs.new_rows import JOB_INSERT
 from sloppyjobs.storage.schema.tables import Tables
 
@@ -24,8 +24,7 @@ class ClaimStatements(NamedTuple):
 
 def claim_statements(tables: Tables) -> ClaimStatements:
     """The statements over these tables."""
-    names = {"jobs": _name(tables.jobs), "attempts": _name(tables.attempts), "events": _name(tables.events)}
-    return ClaimStatements(*(text.format(**names) for text in _CLAIM))
+    return ClaimStatements(*(text.format(**_names(tables)) for text in _CLAIM))
 
 
 # By primary key, whatever the statistics say: a scan would lock every row that it reads.
@@ -38,12 +37,11 @@ WHERE id IN %(ids)s AND status = 'queued'
 """,
     """
 INSERT INTO {attempts} (job_id, attempt_number, worker_id, status, started_at)
-SELECT id, attempt_count, %(worker)s, 'running', %(now)s FROM {jobs} FORCE INDEX (PRIMARY) WHERE id IN %(ids)s
+SELECT id, %(attempt)s, %(worker)s, 'running', %(now)s FROM {keys}
 """,
     """
 INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
-SELECT id, 'claimed', 'queued', 'processing', attempt_count, %(worker)s, %(now)s
-FROM {jobs} FORCE INDEX (PRIMARY) WHERE id IN %(ids)s ORDER BY id
+SELECT id, 'claimed', 'queued', 'processing', %(attempt)s, %(worker)s, %(now)s FROM {keys}
 """,
 )
 
@@ -56,11 +54,10 @@ class SuccessStatements(NamedTuple):
     record: str
 
 
-def success_statements(tables: Tables) -> SuccessStatements:
-    """The statements over these tables."""
-    given = json_table("%(given)s", {"id": Text(), "attempt": Integer(), "seconds": Float()}, "given")
-    names = {"jobs": _name(tables.jobs), "attempts": _name(tables.attempts), "events": _name(tables.events)}
-    return SuccessStatements(*(text.format(given=given, **names) for text in _SUCCESS))
+def success_statements(tables: Tables, *, plain: bool) -> SuccessStatements:
+    """The statements over these tables; ``plain`` for jobs on which nothing hangs, which the update makes sure of."""
+    only = "AND followups IS NULL" if plain else ""
+    return SuccessStatements(*(text.format(only=only, **_names(tables)) for text in _SUCCESS))
 
 
 # An update that joins two tables costs several times as much as one of a single table. So jobs are listed, and
@@ -70,18 +67,29 @@ _SUCCESS = (
 UPDATE {jobs} FORCE INDEX (PRIMARY)
 SET status = 'succeeded', result = %(result)s, updated_at = %(now)s, finished_at = %(now)s, locked_by = NULL,
     locked_until = NULL, error_code = NULL, error_type = NULL, error_message = NULL, error_frame = NULL
-WHERE id IN %(ids)s AND status = 'processing' AND locked_by <=> %(owner)s AND attempt_count = %(attempt)s
+WHERE id IN %(ids)s AND status = 'processing' AND locked_by <=> %(owner)s AND attempt_count = %(attempt)s {only}
 """,
     """
 INSERT INTO {attempts} (job_id, attempt_number, worker_id, status, started_at)
-SELECT id, attempt, %(owner)s, 'succeeded', %(now)s FROM {given}
+SELECT id, %(attempt)s, %(owner)s, 'succeeded', %(now)s FROM {times}
 ON DUPLICATE KEY UPDATE status = 'succeeded', finished_at = %(now)s, run_seconds = given.seconds
 """,
     """
 INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
-SELECT id, 'succeeded', 'processing', 'succeeded', attempt, %(owner)s, %(now)s FROM {given}
+SELECT id, 'succeeded', 'processing', 'succeeded', %(attempt)s, %(owner)s, %(now)s FROM {keys}
 """,
 )
+
+
+def _names(tables: Tables) -> dict[str, str]:
+    """The tables, and the ids of jobs as rows, alone or with the seconds that their handlers ran."""
+    return {
+        "jobs": _name(tables.jobs),
+        "attempts": _name(tables.attempts),
+        "events": _name(tables.events),
+        "keys": json_keys("%(keys)s", "given"),
+        "times": json_table("%(times)s", {"id": Text(), "seconds": Float()}, "given"),
+    }
 
 
 @lru_cache(maxsize=500)

@@ -62,9 +62,29 @@ WHERE (SELECT m.job_id FROM {members} m WHERE m.batch_id = b.id AND m.state = 0 
 """Which of these batches are sealed and have nothing outstanding."""
 
 
+ADMIT = """
+UPDATE {batches} SET updated_at = coalesce(%(now)s::timestamptz, clock_timestamp())
+WHERE id = %(batch)s AND status = 'open'
+"""
+"""Whoever seals the batch waits for the jobs that it takes."""
+
+COUNT_MEMBERS = """
+INSERT INTO {batch_counts} AS c (batch_id, queue, shard, total, succeeded, dead, cancelled)
+VALUES (%(batch)s, %(queue)s, %(shard)s, %(number)s, 0, 0, 0)
+ON CONFLICT (batch_id, queue, shard) DO UPDATE SET total = c.total + excluded.total
+"""
+
 ADD_MEMBERS = """
 INSERT INTO {members} (batch_id, state, job_id) SELECT %(batch)s, 0, id FROM unnest(%(ids)s::text[]) AS given(id)
 """
+
+
+def with_members(template: str) -> str:
+    """The insert of many jobs, as a template, with their rows as members of a batch."""
+    member = "member AS (\n  INSERT INTO {members} (batch_id, state, job_id) SELECT %(batch)s, 0, id FROM new\n),\n"
+    made = template.replace("seen AS (", member + "seen AS (")
+    assert made != template
+    return made
 
 
 def of_members(template: str, *, successes: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -12,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sloppyjobs import errors
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.states import Status
+from sloppyjobs.storage.batches.members import shard_of_process
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import statements
 from sloppyjobs.storage.dialects.postgres.arrays import array, taking_arrays, text_array
@@ -64,6 +66,24 @@ class PostgresInsert(Insert):
             return self.database.write(lambda c: self.insert_all(c, new, rerun=True))
         return written if fresh is new else Written(written, []).answers(new)
 
+    def insert_members(
+        self, new: Sequence[NewJob], connection: Connection | None = None, *, rerun: bool = False
+    ) -> list[Job]:
+        """As plain jobs are, where all of them are added to one open batch; else by the common way."""
+        batch_id = None if rerun or connection is not None or keyed(new) else _common_batch(new)
+        if batch_id is None:
+            return super().insert_members(new, connection, rerun=rerun)
+        self.database.ensure_schema()
+        try:
+            written = self.database.retry(lambda: self._insert_in_own_transaction(new, batch_id))
+        except DBAPIError as error:
+            if not self.dialect.is_duplicate(error):
+                raise
+            # As above: an earlier run of this call was committed.
+            written = None
+        # The common way says why the batch takes no jobs.
+        return super().insert_members(new, rerun=True) if written is None else written
+
     def _insert_one(self, new: NewJob, connection: Connection | None) -> Job:
         terms, values = new.terms, terms_values(new.terms)
         values |= {"id": new.id, "payload": new.payload, "now": self.database.injected_now()}
@@ -115,32 +135,41 @@ class PostgresInsert(Insert):
 
     def add_members(self, connection: Connection, batch_id: str, job_ids: Sequence[str]) -> None:
         """As an array, which is cheaper to read than JSON."""
-        driver = driver_of(connection)
+        self._send_members(driver_of(connection), batch_id, job_ids)
+
+    def _send_members(self, driver: Any, batch_id: str, job_ids: Sequence[str]) -> None:
         values = {"batch": batch_id, "ids": text_array(job_ids, driver.info.encoding)}
         taking_arrays(driver.cursor()).execute(self._sql.add_members, values, prepare=True)
 
-    def _insert_in_own_transaction(self, new: Sequence[NewJob]) -> list[Job] | None:
-        """In a transaction of its own, with as few round trips as can be; None where a key is taken."""
+    def _insert_in_own_transaction(self, new: Sequence[NewJob], batch_id: str | None = None) -> list[Job] | None:
+        """In a transaction of its own, with as few round trips as can be.
+
+        None where a key is taken, or the batch takes no jobs.
+        """
         keys = [key for job in new if (key := job.terms.idempotency_key) is not None]
         with self._pool.checkout() as (driver, cursor):
-            if not keys and len(new) <= INSERTED:
+            if not keys and batch_id is None and len(new) <= INSERTED:
                 now = self.database.by_clock(driver.execute("SELECT clock_timestamp()", prepare=True).fetchone()[0])
                 with driver.pipeline():
-                    return self._sent(cursor, new, now)
+                    return self._sent(cursor, new, now, None)
             with driver.pipeline():
                 driver.execute("BEGIN")
                 clock = driver.execute("SELECT clock_timestamp()", prepare=True)
                 taken = self._find_taken(driver, keys) if keys else None
-            if taken is not None and taken.fetchone() is not None:
+                admitted = None if batch_id is None else self._admit(driver, batch_id)
+            key_taken = taken is not None and taken.fetchone() is not None
+            if key_taken or (admitted is not None and admitted.rowcount != 1):
                 driver.execute("ROLLBACK")
                 return None
             now = self.database.by_clock(clock.fetchone()[0])
             jobs = self._copied(driver, new, now) if len(new) > INSERTED else []
             with driver.pipeline():
                 if jobs:
-                    self._after_copy(driver, jobs, now)
+                    self._after_copy(driver, new, now, batch_id)
                 else:
-                    jobs = self._sent(cursor, new, now)
+                    jobs = self._sent(cursor, new, now, batch_id)
+                if batch_id is not None:
+                    self._count_members(driver, batch_id, new)
                 driver.execute("COMMIT")
         return jobs
 
@@ -150,13 +179,21 @@ class PostgresInsert(Insert):
         cursor = taking_arrays(driver.cursor())
         return cursor.execute(self._sql.taken_key, {"keys": text_array(keys, driver.info.encoding)}, prepare=True)
 
-    def _sent(self, cursor: Any, new: Sequence[NewJob], now: datetime) -> list[Job]:
+    def _admit(self, driver: Any, batch_id: str) -> Any:
+        return driver.execute(self._sql.admit, {"batch": batch_id, "now": self.database.injected_now()}, prepare=True)
+
+    def _count_members(self, driver: Any, batch_id: str, new: Sequence[NewJob]) -> None:
+        for queue, number in sorted(Counter(job.terms.queue for job in new).items()):
+            values = {"batch": batch_id, "queue": queue, "number": number, "shard": shard_of_process()}
+            driver.execute(self._sql.count_members, values, prepare=True)
+
+    def _sent(self, cursor: Any, new: Sequence[NewJob], now: datetime, batch_id: str | None) -> list[Job]:
         """Send the insert; the answer is made while the server works."""
         made = NewRows(new, now, self.database.step)
-        self._send_insert(cursor, made, now)
+        self._send_insert(cursor, made, now, batch_id)
         return made.jobs()
 
-    def _send_insert(self, cursor: Any, made: NewRows, now: datetime) -> None:
+    def _send_insert(self, cursor: Any, made: NewRows, now: datetime, batch_id: str | None = None) -> None:
         """By one statement: arrays of the columns in which the jobs differ, and the others once."""
         encoding = cursor.connection.info.encoding
         own = dict(made.own)
@@ -166,7 +203,10 @@ class PostgresInsert(Insert):
         values |= {"id": text_array(made.ids, encoding), "payload": text_array(made.payloads, encoding)}
         values |= made.shared
         values |= {"now": now, "step": self.database.step, "queues": text_array(made.queues(), encoding)}
-        cursor.execute(statements.insert_many(self._sql.insert_many, tuple(own)), values, prepare=True)
+        statement = self._sql.insert_many
+        if batch_id is not None:
+            statement, values["batch"] = self._sql.insert_members, batch_id
+        cursor.execute(statements.insert_many(statement, tuple(own)), values, prepare=True)
 
     def _copied(self, driver: Any, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """By COPY, some thousands at a time."""
@@ -175,9 +215,11 @@ class PostgresInsert(Insert):
             jobs += self._copy(driver, new[start : start + COPIED], now + start * self.database.step)
         return jobs
 
-    def _after_copy(self, driver: Any, jobs: Sequence[Job], now: datetime) -> None:
-        values = {"queues": sorted({job.queue for job in jobs}), "now": now}
+    def _after_copy(self, driver: Any, new: Sequence[NewJob], now: datetime, batch_id: str | None) -> None:
+        values = {"queues": sorted({job.terms.queue for job in new}), "now": now}
         driver.execute(self._sql.after_copy, values, prepare=True)
+        if batch_id is not None:
+            self._send_members(driver, batch_id, [job.id for job in new])
 
     def _copy(self, driver: Any, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """Write jobs and their first events."""
@@ -191,6 +233,13 @@ class PostgresInsert(Insert):
         with driver.cursor().copy(self._sql.copy_events) as stream:
             stream.write(events)
         return jobs
+
+
+def _common_batch(new: Sequence[NewJob]) -> str | None:
+    """The batch to which all of these jobs are added from outside, if there is one."""
+    added = {(terms.batch_id, terms.batch_adder) for terms in {id(job.terms): job.terms for job in new}.values()}
+    batch_id, adder = added.pop()
+    return batch_id if not added and adder is None else None
 
 
 def _first_row(cursor: Any, statement: str, values: dict[str, Any]) -> Any:

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.storage.dialects.postgres.batch_statements import of_members
+from sloppyjobs.storage.dialects.postgres.graph_statements import SECOND_LOOK, of_graphs
+from sloppyjobs.storage.dialects.postgres.permit_statements import of_limited
 
 CLOCK = "clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)"
 """The clock, read once per statement."""
@@ -17,6 +20,10 @@ class Hanging(IntEnum):
 
     NOTHING = 0
     BATCH = 1
+    GRAPH = 2
+    """Jobs that wait for this one, or for which it has waited."""
+    LIMIT = 3
+    BATCH_AND_LIMIT = 4
 
 
 class SettleStatements(NamedTuple):
@@ -30,10 +37,23 @@ class SettleStatements(NamedTuple):
 
 def settle_statements(names: Mapping[str, str]) -> dict[Hanging, SettleStatements]:
     """The statements over the tables of these names."""
+    plain = SettleStatements(_SETTLE_SUCCESSES, _SETTLE_OTHERS)
+    members = SettleStatements(
+        of_members(_SETTLE_SUCCESSES, successes=True), of_members(_SETTLE_OTHERS, successes=False)
+    )
     templates = {
-        Hanging.NOTHING: SettleStatements(_SETTLE_SUCCESSES, _SETTLE_OTHERS),
-        Hanging.BATCH: SettleStatements(
-            of_members(_SETTLE_SUCCESSES, successes=True), of_members(_SETTLE_OTHERS, successes=False)
+        Hanging.NOTHING: plain,
+        Hanging.BATCH: members,
+        Hanging.LIMIT: SettleStatements(
+            of_limited(plain.successes, Followup(0)), of_limited(plain.others, Followup(0))
+        ),
+        Hanging.BATCH_AND_LIMIT: SettleStatements(
+            of_limited(members.successes, Followup.BATCH), of_limited(members.others, Followup.BATCH)
+        ),
+        Hanging.GRAPH: SettleStatements(
+            of_graphs(_SETTLE_SUCCESSES, successes=True),
+            of_graphs(_SETTLE_OTHERS, successes=False),
+            (f"WITH {CLOCK},{SECOND_LOOK}",),
         ),
     }
     return {
@@ -81,7 +101,7 @@ SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_ag
 """
 )
 
-# Any mixture of the other outcomes. ``via`` is the status between processing and the target, if there is one.
+# Any mixture of the other outcomes. ``path`` numbers the ways from processing to the target; their edges come apart.
 _SETTLE_OTHERS = (
     "WITH "
     + CLOCK
@@ -93,15 +113,15 @@ settled AS (
       finished_at = CASE WHEN given.target IN ({finished}) THEN clock.now END, locked_by = NULL, locked_until = NULL,
       max_attempts = j.max_attempts + given.extra, error_code = given.error_code, error_type = given.error_type,
       error_message = given.error_message, error_frame = given.error_frame
-  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(vias)s::text[], %(targets)s::text[],
-              %(events)s::text[], %(ends)s::text[], %(delays)s::float8[], %(extras)s::int[], %(codes)s::text[],
-              %(types)s::text[], %(messages)s::text[], %(frames)s::text[], %(traces)s::text[], %(reasons)s::text[])
-       AS given(id, attempt, microseconds, via, target, event, ended, delay, extra, error_code, error_type,
+  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(paths)s::int[], %(targets)s::text[],
+              %(ends)s::text[], %(delays)s::float8[], %(extras)s::int[], %(codes)s::text[], %(types)s::text[],
+              %(messages)s::text[], %(frames)s::text[], %(traces)s::text[], %(reasons)s::text[])
+       AS given(id, attempt, microseconds, path, target, ended, delay, extra, error_code, error_type,
                 error_message, error_frame, traceback, reason), clock
   WHERE j.id = ANY (ARRAY[given.id]) AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
     AND j.attempt_count = given.attempt AND j.followups IS NULL
-  RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds, given.via, given.target,
-            given.event, given.ended, given.extra, given.error_code, given.error_type, given.error_message,
+  RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds, given.path, given.target,
+            given.ended, given.extra, given.error_code, given.error_type, given.error_message,
             given.error_frame, given.traceback, given.reason
 ),
 closed AS (
@@ -113,19 +133,18 @@ closed AS (
 ),
 history AS (
   INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, message, created_at)
-  SELECT id, edge.event, edge.source, edge.target, attempt, %(worker)s, edge.message, clock.now
-  FROM settled CROSS JOIN clock CROSS JOIN LATERAL (
-    SELECT 1 AS step, 'processing' AS source, coalesce(via, settled.target) AS target,
-           coalesce(via, settled.event) AS event, coalesce(error_message, reason) AS message
-    UNION ALL
-    SELECT 2, via, settled.target, settled.event, NULL WHERE via IS NOT NULL
-  ) edge
+  SELECT id, edge.event, edge.source, edge.target, attempt, %(worker)s,
+         CASE WHEN edge.source = 'processing' THEN coalesce(error_message, reason) END, clock.now
+  FROM settled CROSS JOIN clock CROSS JOIN
+       unnest(%(edge_paths)s::int[], %(edge_events)s::text[], %(edge_sources)s::text[], %(edge_targets)s::text[])
+       WITH ORDINALITY AS edge(path, event, source, target, step)
+  WHERE edge.path = settled.path
   ORDER BY id, step
 ),
 counted AS (
   INSERT INTO {stats} AS s (minute, queue, name, shard, succeeded, failed, dead, cancelled, run_seconds)
   SELECT date_trunc('minute', clock.now), queue, name, %(shard)s, 0,
-         count(*) FILTER (WHERE via = 'failed' AND extra = 0), count(*) FILTER (WHERE target = 'dead'),
+         count(*) FILTER (WHERE target <> 'cancelled' AND extra = 0), count(*) FILTER (WHERE target = 'dead'),
          count(*) FILTER (WHERE target = 'cancelled'), coalesce(sum(seconds), 0)
   FROM settled, clock GROUP BY clock.now, queue, name ORDER BY queue, name
   ON CONFLICT (minute, queue, name, shard) DO UPDATE

@@ -8,15 +8,24 @@ from typing import Any, NamedTuple
 
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Settlement
-from sloppyjobs.domain.states import Decision, Status, event_type
+from sloppyjobs.domain.states import Decision, Status
 from sloppyjobs.storage.dialects.postgres.arrays import Texts
+from sloppyjobs.storage.dialects.postgres.graph_statements import ACCEPTED
 from sloppyjobs.storage.dialects.postgres.settle_statements import Hanging
 from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs.counters import shard_of
+from sloppyjobs.storage.jobs.settlement_sql import edges_of
 
 SUCCEEDED = (Status.SUCCEEDED,)
-_ACCEPTED = ((Hanging.NOTHING, Followup(0)), (Hanging.BATCH, Followup.BATCH))
-"""What may hang on jobs of each kind; the first one that fits is taken."""
+_ACCEPTED = (
+    (Hanging.NOTHING, 0),
+    (Hanging.BATCH, int(Followup.BATCH)),
+    (Hanging.GRAPH, int(ACCEPTED)),
+    (Hanging.LIMIT, int(Followup.PERMIT)),
+    (Hanging.BATCH_AND_LIMIT, int(Followup.BATCH | Followup.PERMIT)),
+)
+"""What may hang on jobs of each kind, as plain numbers; the first one that fits is taken."""
+_BATCH, _PERMIT = int(Followup.BATCH), int(Followup.PERMIT)
 
 
 class Part(NamedTuple):
@@ -43,7 +52,11 @@ def parts(settlements: Sequence[Settlement]) -> list[Part]:
 
 
 def _hanging(one: Settlement) -> Hanging | None:
-    bits = Followup(one.followups or (0 if one.batch_id is None else Followup.BATCH))
+    return _hanging_by(one.followups or (0 if one.batch_id is None else _BATCH))
+
+
+@lru_cache(maxsize=256)
+def _hanging_by(bits: int) -> Hanging | None:
     for kind, accepted in _ACCEPTED:
         if not bits & ~accepted:
             return kind
@@ -55,6 +68,11 @@ def batches(settlements: Sequence[Settlement]) -> list[str]:
     return sorted({one.batch_id for one in settlements if one.batch_id is not None})
 
 
+def limited(settlements: Sequence[Settlement]) -> list[str]:
+    """The jobs that had permits."""
+    return [one.job_id for one in settlements if one.followups and one.followups & _PERMIT]
+
+
 def successes(ordered: Sequence[Settlement]) -> dict[str, Any]:
     """What the statement for successes takes; ``ordered`` is by job, and of one worker."""
     results = [one.decision.result for one in ordered]
@@ -63,12 +81,15 @@ def successes(ordered: Sequence[Settlement]) -> dict[str, Any]:
 
 def others(ordered: Sequence[Settlement]) -> dict[str, Any]:
     """What the statement for all other outcomes takes."""
-    vias, targets, events, ends, delays, extras, *texts = zip(*(_row(one.decision) for one in ordered), strict=True)
+    paths = {path: number for number, path in enumerate({one.decision.path: None for one in ordered})}
+    numbers = [str(paths[one.decision.path]) for one in ordered]
+    targets, ends, delays, extras, *texts = zip(*(_row(one.decision) for one in ordered), strict=True)
+    edges = [(str(number), *edge) for path, number in paths.items() for edge in edges_of(path)]
     return {
         **_attempts(ordered),
-        "vias": array_text(vias),
+        "paths": array_text(numbers),
+        **{name: array_text(values) for name, values in zip(_EDGES, zip(*edges, strict=True), strict=True)},
         "targets": array_text(targets),
-        "events": array_text(events),
         "ends": array_text(ends),
         "delays": array_text(delays),
         "extras": array_text(extras),
@@ -91,24 +112,17 @@ def _attempts(ordered: Sequence[Settlement]) -> dict[str, Any]:
     }
 
 
+_EDGES = ("edge_paths", "edge_events", "edge_sources", "edge_targets")
 _TEXTS = ("codes", "types", "messages", "frames", "traces", "reasons")
 
 
 def _row(decision: Decision) -> tuple[str | None, ...]:
     """What ``others`` says of one attempt."""
-    via, target, event = _words(decision.path)
     failure = decision.failure
     texts = (
         (None,) * 5
         if failure is None
         else (failure.code or None, failure.type, failure.message, failure.frame, failure.traceback)
     )
-    delay = repr(decision.delay) if decision.path[-1] is Status.RETRYING else "null"
-    return via, target, event, decision.attempt.value, delay, "0" if decision.counts else "1", *texts, decision.message
-
-
-@lru_cache(maxsize=64)
-def _words(path: tuple[Status, ...]) -> tuple[str, str, str]:
-    """The status on the way, if there is one, the last one, and the event that records the last edge."""
-    source, target = (Status.PROCESSING, *path)[-2:]
-    return "null" if len(path) == 1 else source.value, target.value, event_type(source, target)
+    target, delay = decision.path[-1].value, repr(decision.delay) if decision.retries else "null"
+    return target, decision.attempt.value, delay, "0" if decision.counts else "1", *texts, decision.message

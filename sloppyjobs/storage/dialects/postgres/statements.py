@@ -16,7 +16,16 @@ from sqlalchemy.dialects import postgresql
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.states import FINISHED
 from sloppyjobs.storage.dialects.postgres.arrays import array_of
-from sloppyjobs.storage.dialects.postgres.batch_statements import ADD_MEMBERS, OVER_BATCHES
+from sloppyjobs.storage.dialects.postgres.batch_statements import (
+    ADD_MEMBERS,
+    ADMIT,
+    COUNT_MEMBERS,
+    OVER_BATCHES,
+    with_members,
+)
+from sloppyjobs.storage.dialects.postgres.claim_statements import CLAIM, CLAIM_LIMITED
+from sloppyjobs.storage.dialects.postgres.graph_statements import NUMBERS
+from sloppyjobs.storage.dialects.postgres.permit_statements import LINES
 from sloppyjobs.storage.dialects.postgres.settle_statements import CLOCK, Hanging, SettleStatements, settle_statements
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT
@@ -40,6 +49,8 @@ class Statements(NamedTuple):
     """As ``insert_one``, for a queue that most likely has its row; the last column says whether it has."""
     insert_many: str
     """With the columns in which the jobs differ left open, for ``insert_many``."""
+    insert_members: str
+    """As ``insert_many``, for jobs that are added to a batch."""
     taken_key: str
     jobs: str
     """The name of the table of jobs."""
@@ -48,8 +59,13 @@ class Statements(NamedTuple):
     settle: Mapping[Hanging, SettleStatements]
     over_batches: str
     add_members: str
+    admit: str
+    count_members: str
     promote: str
     claim: str
+    claim_limited: str
+    """The same, with permits for jobs whose limits do not bind."""
+    lines: str
 
 
 def statements(tables: Tables, channel: str | None) -> Statements:
@@ -62,6 +78,10 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         "queues": format_table(tables.queues),
         "stats": format_table(tables.stats),
         "permit": str(int(Followup.PERMIT)),
+        "limits": format_table(tables.limits),
+        "permits": format_table(tables.permits),
+        "parked": format_table(tables.parked),
+        "buckets": format_table(tables.buckets),
         "no_claim": ", ".join("NULL" for _ in rows.CLAIM_FIELDS),
         "batches": format_table(tables.batches),
         "members": format_table(tables.batch_members),
@@ -71,16 +91,19 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         "j_claim_fields": ", ".join(f"j.{name}" for name in rows.CLAIM_FIELDS),
         "job_insert": ", ".join(JOB_INSERT),
         "one_job": ", ".join(_ONE_JOB.values()),
+        "dependencies": format_table(tables.dependencies),
+        **NUMBERS,
     }
     quoted = "NULL" if channel is None else "'" + channel.replace("'", "''") + "'"
+    names["notify"] = "NULL" if channel is None else f"pg_notify({quoted}, '')"
     announce = "NULL" if channel is None else f"CASE WHEN status = 'queued' THEN pg_notify({quoted}, queue) END"
     announce_many = "SELECT 1" if channel is None else f"SELECT pg_notify({quoted}, '')"
+    left_open = {name: f"{{{name}}}" for name in ("given", "values", "status")}
     return Statements(
         insert_one=_INSERT_ONE.format(seen=_SEEN.format(**names), known="true", announce=announce, **names),
         insert_in_known=_INSERT_ONE.format(seen="", known=_KNOWN.format(**names), announce=announce, **names),
-        insert_many=_INSERT_MANY.format(
-            announce=announce_many, given="{given}", values="{values}", status="{status}", **names
-        ),
+        insert_many=_INSERT_MANY.format(announce=announce_many, **left_open, **names),
+        insert_members=with_members(_INSERT_MANY).format(announce=announce_many, **left_open, **names),
         taken_key=_TAKEN_KEY.format(**names),
         jobs=names["jobs"],
         copy_events=copy_into(names["events"], CREATED_EVENT),
@@ -88,8 +111,12 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         settle=settle_statements(names),
         over_batches=OVER_BATCHES.format(**names),
         add_members=ADD_MEMBERS.format(**names),
+        admit=ADMIT.format(**names),
+        count_members=COUNT_MEMBERS.format(**names),
         promote=_PROMOTE.format(**names),
-        claim=_CLAIM.format(**names),
+        claim=CLAIM.format(**names),
+        claim_limited=CLAIM_LIMITED.format(**names),
+        lines=LINES.format(**names),
     )
 
 
@@ -217,76 +244,6 @@ history AS (
   SELECT id, 'due', source, 'queued', clock.now FROM queued, clock
 )
 SELECT (SELECT count(*) FROM queued), (SELECT count(*) FROM due WHERE followups <> 4)
-"""
-)
-
-# Jobs that need permits are passed over; that there were some is told by a last row, which is empty.
-_CLAIM = (
-    "WITH RECURSIVE "
-    + CLOCK
-    + """,
-lanes AS (
-  (SELECT queue, name FROM {jobs} WHERE status = 'queued' ORDER BY queue, name LIMIT 1)
-  UNION ALL
-  SELECT next.queue, next.name FROM lanes CROSS JOIN LATERAL (
-    SELECT j.queue, j.name FROM {jobs} j
-    WHERE j.status = 'queued' AND (j.queue, j.name) > (lanes.queue, lanes.name)
-    ORDER BY j.queue, j.name LIMIT 1
-  ) next
-),
-open AS MATERIALIZED (
-  SELECT queue, name FROM lanes
-  WHERE (%(queues)s::text[] IS NULL OR queue = ANY (%(queues)s::text[]))
-    AND (%(names)s::text[] IS NULL OR name = ANY (%(names)s::text[]))
-    AND NOT EXISTS (
-      SELECT FROM {queues} q WHERE q.name = lanes.queue AND q.paused_at IS NOT NULL
-        AND (q.paused_until IS NULL OR q.paused_until > (SELECT now FROM clock))
-    )
-),
-heads AS MATERIALIZED (
-  SELECT open.queue, open.name FROM open CROSS JOIN LATERAL (
-    SELECT j.priority, j.run_at, j.created_at FROM {jobs} j
-    WHERE j.status = 'queued' AND j.queue = open.queue AND j.name = open.name
-      AND j.run_at <= (SELECT now FROM clock)
-    ORDER BY j.priority DESC, j.run_at, j.created_at LIMIT %(most)s
-  ) head
-  WHERE (SELECT count(*) FROM open) > 1
-  ORDER BY head.priority DESC, head.run_at, head.created_at LIMIT %(most)s
-),
-shares AS MATERIALIZED (
-  SELECT queue, name, count(*) AS share FROM heads GROUP BY queue, name
-  UNION ALL
-  SELECT queue, name, %(most)s FROM open WHERE (SELECT count(*) FROM open) = 1
-),
-picked AS MATERIALIZED (
-  SELECT job.place, job.limited FROM shares CROSS JOIN LATERAL (
-    SELECT j.ctid AS place, coalesce(j.followups & {permit}, 0) <> 0 AS limited FROM {jobs} j
-    WHERE j.status = 'queued' AND j.queue = shares.queue AND j.name = shares.name
-      AND j.run_at <= (SELECT now FROM clock)
-    ORDER BY j.priority DESC, j.run_at, j.created_at LIMIT shares.share
-    FOR UPDATE SKIP LOCKED
-  ) job
-),
-claimed AS (
-  UPDATE {jobs} j
-  SET status = 'processing', attempt_count = j.attempt_count + 1, locked_by = %(worker)s, updated_at = clock.now,
-      locked_until = clock.now + make_interval(secs => %(lease)s::float8),
-      progress_percent = NULL, progress_message = NULL, progress_fields = NULL
-  FROM clock WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked WHERE NOT limited))
-  RETURNING {j_claim_fields}
-),
-opened AS (
-  INSERT INTO {attempts} (job_id, attempt_number, worker_id, status, started_at)
-  SELECT id, attempt_count, %(worker)s, 'running', updated_at FROM claimed
-),
-history AS (
-  INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
-  SELECT id, 'claimed', 'queued', 'processing', attempt_count, %(worker)s, updated_at FROM claimed
-)
-SELECT {claim_fields} FROM claimed
-UNION ALL
-SELECT {no_claim} FROM (SELECT FROM picked WHERE limited LIMIT 1) met
-ORDER BY priority DESC NULLS LAST, run_at, created_at, id
 """
 )
 

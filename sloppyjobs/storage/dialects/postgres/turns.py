@@ -26,6 +26,9 @@ from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest
 
+LIMITED_CLAIMS = 100
+"""For how many claims those of jobs under limits are expected, once some were met."""
+
 _CLAIMED_AT = rows.CLAIM_FIELDS.index("updated_at")
 
 
@@ -54,6 +57,7 @@ class PostgresClaims(Claims):
         super().__init__(database, lanes, settlement, unanswered, permits)
         self._pool = pool
         self._sql = sql
+        self._limited_claims = 0
         self.promotion = PostgresPromotion(self, sql.promote)
 
     def turns(self) -> PostgresTurns:
@@ -88,7 +92,8 @@ class PostgresClaims(Claims):
             stack.enter_context(driver.pipeline())
             cursors = []
             for statement, values, then in calls:
-                driver.execute("BEGIN")
+                # A statement that follows another looks at what was committed meanwhile.
+                driver.execute("BEGIN ISOLATION LEVEL READ COMMITTED" if then else "BEGIN")
                 driver.execute(statements.PLAN_BY_INDEX, prepare=True)
                 cursors.append(taking_arrays(driver.cursor(binary=True)))
                 cursors[-1].execute(statement, values, prepare=True)
@@ -106,13 +111,15 @@ class PostgresClaims(Claims):
                 answers = self.database.retry(lambda: self.send(*self.settle_calls(settlements)).answers())
             parts = settle_values.parts(settlements)
             numbered = [answer.fetchone() for answer in answers[: len(parts)]]
-            over = [batch_id for answer in answers[len(parts) :] for (batch_id,) in answer.fetchall()]
+            asked = iter(answers[len(parts) :])
+            over = [row[0] for row in next(asked).fetchall()] if settle_values.batches(settlements) else []
+            lines = next(asked).fetchall() if settle_values.limited(settlements) else []
             # Mostly all of them, and then nobody needs to say which.
-            if sum(number for number, _ in numbered) == len(settlements):
+            if sum(number for number, *_ in numbered) == len(settlements):
                 accepted = {s.job_id for s in settlements}
             else:
                 accepted = set()
-                for (number, ids), (_, _, part) in zip(numbered, parts, strict=True):
+                for (number, ids, *_), (_, _, part) in zip(numbered, parts, strict=True):
                     accepted.update([s.job_id for s in part] if number == len(part) else ids or ())
                 # Something hangs on these, or they are stale, or an earlier answer was lost.
                 if rest := [s for s in settlements if s.job_id not in accepted]:
@@ -123,6 +130,8 @@ class PostgresClaims(Claims):
         self.unanswered.forget(settlements)
         if over:
             self.settlement.followups.members_ended(over)
+        if lines:
+            self.permits.release(lines)
         return accepted
 
     def claimed(self, sent: SentTransactions | None, request: ClaimRequest) -> Sequence[Claim]:
@@ -144,6 +153,7 @@ class PostgresClaims(Claims):
         if not _met_limited(answer):
             return _Claims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
         # Of jobs that need permits the common way takes as many as there is room for, and parks the others.
+        self._limited_claims = LIMITED_CLAIMS
         plain = self.read_claims(request.worker_id, answer, rows=answer.rowcount - 1) if answer.rowcount > 1 else []
         return self.claim_more(request, Taken(plain, again=True))
 
@@ -161,8 +171,8 @@ class PostgresClaims(Claims):
     def settle_calls(self, settlements: Sequence[Settlement]) -> list[Call]:
         """The statements for this mixture of outcomes, and their values: one for successes, one for all others.
 
-        Jobs on which something hangs have two of their own for each kind of thing. Where there are jobs of batches the
-        question which of the batches are over comes last.
+        Jobs on which something hangs have two of their own for each kind of thing. Questions come last: which of the
+        batches are over, and in which lines of limits somebody waits.
 
         Each is a transaction. In one for both, rows would be locked in id order twice, and not in id order as a
         whole: others who lock several rows, as commands and heartbeats do, could then wait for it in a ring. One
@@ -180,6 +190,9 @@ class PostgresClaims(Claims):
         if batches := settle_values.batches(settlements):
             # After the commits: of two workers that settle the last members, the later one sees none.
             calls.append(Call(self._sql.over_batches, {"batches": array_text(batches)}))
+        if limited := settle_values.limited(settlements):
+            # After the commits as well: who has parked a job meanwhile has not seen these permits come back.
+            calls.append(Call(self._sql.lines, {"ids": array_text(limited)}))
         return calls
 
     def claim_call(self, request: ClaimRequest) -> Call:
@@ -193,6 +206,9 @@ class PostgresClaims(Claims):
             "lease": request.lease,
             "now": self.database.injected_now(),
         }
+        if self._limited_claims:
+            self._limited_claims -= 1
+            return Call(self._sql.claim_limited, values)
         return Call(self._sql.claim, values)
 
     def read_claims(self, worker_id: str, answer: Any, rows: int | None = None) -> list[Claim]:

@@ -60,7 +60,9 @@ class SqliteDialect(Dialect):
 
     name = "sqlite"
     now_sql = NOW
+    one_writer = True
     preparation = f"{WAL};\n\n"
+    one_writer = True
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables)
