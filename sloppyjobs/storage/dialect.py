@@ -64,9 +64,8 @@ class Dialect(ABC):
     """By how much the instants of jobs differ that are enqueued in one call."""
 
     one_writer: ClassVar[bool] = False
-    """Whether a transaction that writes is alone in it, so that nobody takes a key that it has found free."""
-
     """Whether nobody else can change anything while a transaction that writes is open."""
+
     trailing_spaces: ClassVar[bool] = True
     """Whether texts that differ in spaces at their ends alone are different keys."""
 

@@ -62,7 +62,6 @@ class SqliteDialect(Dialect):
     now_sql = NOW
     one_writer = True
     preparation = f"{WAL};\n\n"
-    one_writer = True
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables)
