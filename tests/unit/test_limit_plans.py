@@ -15,6 +15,7 @@ from sloppyjobs import Jobs
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.domain.states import Succeeded, decide
 from sloppyjobs.storage import SqlStore, from_url
+from sloppyjobs.storage.dialects.postgres.turns import PostgresClaims
 from sloppyjobs.storage.ports.claims import ClaimRequest
 
 LINE = 4000
@@ -141,4 +142,23 @@ def test_a_turn_takes_as_many_steps_beside_a_long_line(sqlite_url: str) -> None:
     few = steps()
     _park(jobs, LINE)
     assert steps() < 1.3 * few
+    storage.close()
+
+
+def test_plain_jobs_are_claimed_by_their_own_statement_again_once_no_others_are_met(postgres_url: str) -> None:
+    storage = from_url(postgres_url)
+    jobs = _declared(storage)
+    claims = storage.claims
+    assert isinstance(claims, PostgresClaims)
+    plain = claims.claim_call(REQUEST).statement
+    _enqueue(jobs, 3)
+    assert len(storage.turn((), REQUEST)[1]) == 3
+    assert claims.claim_call(REQUEST).statement != plain
+    _enqueue(jobs, 3)
+    jobs.enqueue("free")
+    assert len(storage.turn((), REQUEST)[1]) == 4
+    assert claims.claim_call(REQUEST).statement != plain
+    jobs.enqueue("free")
+    assert len(storage.turn((), REQUEST)[1]) == 1
+    assert claims.claim_call(REQUEST).statement == plain
     storage.close()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, overload
 
 from sqlalchemy.exc import DBAPIError
 
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import settle_values, statements
@@ -27,8 +28,10 @@ from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest
 
 LIMITED_CLAIMS = 100
-"""For how many claims those of jobs under limits are expected, once some were met."""
+"""For how many claims jobs under limits are expected once some were met, if no claim finds only others."""
 
+_PERMIT = int(Followup.PERMIT)
+_FOLLOWUPS = rows.CLAIM_FIELDS.index("followups")
 _CLAIMED_AT = rows.CLAIM_FIELDS.index("updated_at")
 
 
@@ -151,6 +154,8 @@ class PostgresClaims(Claims):
         if isinstance(answer, list):
             return answer
         if not _met_limited(answer):
+            if self._limited_claims and answer.rowcount and not _any_limited(answer):
+                self._limited_claims = 0
             return _Claims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
         # Of jobs that need permits the common way takes as many as there is room for, and parks the others.
         self._limited_claims = LIMITED_CLAIMS
@@ -250,6 +255,13 @@ class PostgresPromotion(Promotion):
         [answer] = self.database.retry(lambda: self._claims.send(Call(self._statement, values)).answers())
         promoted, left = answer.fetchone()
         return int(promoted) + (super().promote(limit) if left else 0)
+
+
+def _any_limited(answer: Any) -> bool:
+    """Whether jobs that need permits are among those that were claimed."""
+    result = answer.pgresult
+    found = (result.get_value(number, _FOLLOWUPS) for number in range(result.ntuples))
+    return any(bits is not None and int.from_bytes(bits, "big") & _PERMIT for bits in found)
 
 
 def _met_limited(answer: Any) -> bool:
