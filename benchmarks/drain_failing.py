@@ -17,7 +17,12 @@ from sloppyjobs import NO_RETRY, Jobs, Retry
 
 SHARES = (0, 1, 10, 50)
 """Jobs of a hundred that fail."""
-POLICIES = {"dead": NO_RETRY, "retried": Retry(max_attempts=2, backoff="fixed", initial=0, jitter=False)}
+POLICIES = {
+    "dead": NO_RETRY,
+    "retried at once": Retry(max_attempts=2, backoff="none"),
+    "retried after 20 ms": Retry(max_attempts=2, backoff="fixed", initial=0.02, jitter=False),
+}
+"""A job that is retried after a delay is promoted when its time has come; one without a delay is queued at once."""
 
 
 class JobFailed(Exception):
@@ -44,7 +49,7 @@ def prepare(url: str, jobs: int, ends: str) -> None:
 def drain(url: str, jobs: int, share: int, ends: str) -> dict[str, Any]:
     """Run a worker until everything is settled; a retried job is run twice, and both runs count."""
     failing = sum(fails(n, share) for n in range(jobs))
-    runs = jobs + (failing if ends == "retried" else 0)
+    runs = jobs + (failing if ends.startswith("retried") else 0)
     watch = Stopwatch(runs, url)
     # Records are made and formatted as for a file; no terminal is measured.
     logging.getLogger("sloppyjobs").addHandler(logging.FileHandler(os.devnull))
@@ -59,7 +64,7 @@ def drain(url: str, jobs: int, share: int, ends: str) -> dict[str, Any]:
     found.define("noop", noop, retry=POLICIES[ends])
     worker = found.create_worker(concurrency=16)
     worker.start()
-    result = _finish(url, runs, jobs if ends == "retried" else jobs - failing, watch)
+    result = _finish(url, runs, jobs if ends.startswith("retried") else jobs - failing, watch)
     worker.stop(timeout=10)
     return result
 
