@@ -166,3 +166,23 @@ def test_a_turn_takes_plain_jobs_beside_limited_ones(turning: Jobs) -> None:
     turning.enqueue_many([("work", None, options[place % 4]) for place in range(16)])
     claims = turn(turning, [], limit=16)
     assert Counter(claim.job.resource for claim in claims) == {None: 4, "api": 1, "unheard-of": 4, "both": 3}
+
+
+def test_the_admin_says_who_is_first_in_line_since_when_and_what_a_rate_has_left(
+    turning: Jobs, clock: FakeClock
+) -> None:
+    turning.limit("api", concurrency=1)
+    turning.limit("rated", rate=5, per=50)
+    options = [{"resource": "api", "partition": one} for one in "aab"] + [{"resource": "rated"}] * 2
+    made = turning.enqueue_many([("work", None, one) for one in options])
+    since = clock.now()
+    turn(turning, [])
+    clock.advance(30)
+    [full] = turning.admin.full_partitions(["api", "rated"])
+    assert (full.resource, full.partition, str(full.waiting)) == ("api", "a", "1")
+    assert (full.held, full.concurrency, full.tokens, full.next_since) == (1, 1, None, since)
+    line, idle = turning.admin.limit_details("api").partitions
+    assert (line.partition, line.next_id, line.next_name, line.next_since) == ("a", made[1].id, "work", since)
+    assert (idle.partition, idle.next_id, idle.next_since) == ("b", None, None)
+    hidden = turning.admin.limit_details("api", scope=["other"]).partitions[0]
+    assert (hidden.next_id, hidden.next_name, hidden.next_since) == (None, None, since)
