@@ -59,7 +59,7 @@ def show(target: Target, id: str, as_json: bool) -> None:
 
 
 def _render_one(out: Console, batch: BatchView, now: datetime) -> None:
-    out.print(f"{output.plain(batch.name)} is {_status(batch)}: {batch.percent:.0f} % done", soft_wrap=True)
+    out.print(f"{output.plain(batch.name)}: {_status(batch)}, {batch.percent:.0f} % done", soft_wrap=True)
     out.print(f"{batch.explanation}", soft_wrap=True)
     made = output.table("TOTAL", "SUCCEEDED", "DEAD", "CANCELLED", "TO GO")
     numbers = (batch.total, batch.succeeded, batch.dead, batch.cancelled, batch.outstanding)
