@@ -12,6 +12,7 @@ sees to it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -28,9 +29,10 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DatabaseError, DBAPIError
 from sqlalchemy.types import TypeEngine
 
+from sloppyjobs import errors
 from sloppyjobs.domain import limits
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.limits import NO_PARTITION, Partition
@@ -45,6 +47,8 @@ from sloppyjobs.storage.jobs.permit_line import PermitLine
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.operators import Move, Step
 from sloppyjobs.storage.schema.instants import Instant
+
+log = logging.getLogger("sloppyjobs.limits")
 
 TRIES = 5
 """How often a claim looks for other slots when somebody was faster with one, before it begins anew."""
@@ -214,14 +218,20 @@ class Permits:
         self.line.release(connection, partitions, now)
         return len(freed)
 
-    def release(self, partitions: Sequence[Partition]) -> int:
-        """Let those go on who wait for permits that were given back, in a transaction of its own; how many it was."""
+    def release(self, partitions: Sequence[Partition]) -> None:
+        """Let those start who wait for permits that were given back, in a transaction of its own.
 
-        def work(connection: Connection) -> int:
+        Never raises: the attempts that held the permits are settled, and there is the sweep.
+        """
+
+        def work(connection: Connection) -> None:
             self.dialect.plan_by_index(connection)
-            return self.line.release(connection, sorted(partitions), self.database.now(connection))
+            self.line.release(connection, sorted(partitions), self.database.now(connection))
 
-        return self.database.write(work)
+        try:
+            self.database.write(work)
+        except (errors.JobsError, DatabaseError):
+            log.warning("jobs that wait for permits could not be released; it will be tried again", exc_info=True)
 
     # Statements
 
