@@ -296,6 +296,7 @@ def all_command(database: str | None, rounds: int, peers: tuple[str, ...], as_js
         reports: list[Report] = [
             *drain.run(server, 5000, rounds, peers),
             *drain_kinds.run(server, 5000, rounds),
+            *limits.run(server, 5000, rounds, 2000),
             *enqueue.run(server, 500, 20_000, rounds, peers),
             *bulk.run(server, 10_000, rounds, peers),
             *sqlite.run(3000, 300, 3000, rounds, peers),

@@ -18,31 +18,34 @@ from sloppyjobs.storage.schema.tables import Tables
 _VERSION_TABLE = Tables().schema_name
 _OURS = sorted({table.name for table in Tables().metadata.tables.values()} | {_VERSION_TABLE})
 
+_FIRST_OF_USERS = 16384
+"""Numbers below are those of PostgreSQL's own objects: there is no other that it gives to what users make."""
+
 # What a test may have altered and emptying does not put back: the version, columns, indexes, options of tables,
 # constraints, functions, triggers, schemas, settings of the database, statistics of the planner. Rows of the catalogue
 # are compared as they are, since a copy of a database keeps its numbers. After that, the tables with rows, and those
 # that are not ours.
 _STATE = f"""
-WITH ours AS (SELECT oid, relname, relkind, reloptions, relacl FROM pg_class
-  WHERE relnamespace NOT IN (SELECT oid FROM pg_namespace WHERE nspname ~ '^pg_' OR nspname = 'information_schema'))
 SELECT
   (SELECT string_agg(v::text, ';') FROM {_VERSION_TABLE} v),
-  (SELECT sum(hashtextextended(o::text, 0)) FROM ours o),
+  (SELECT sum(hashtextextended(concat_ws(':', oid, relname, relkind, reloptions, relacl), 0)) FROM pg_class
+    WHERE oid >= {_FIRST_OF_USERS}),
   (SELECT sum(hashtextextended(
       concat_ws(':', attrelid, attname, attnum, atttypid, attnotnull, atthasdef, attstattarget), 0))
-    FROM pg_attribute JOIN ours ON ours.oid = attrelid WHERE attnum > 0),
-  (SELECT sum(hashtextextended(i::text, 0)) FROM pg_index i JOIN ours ON ours.oid = indexrelid),
-  (SELECT sum(hashtextextended(c::text, 0)) FROM pg_constraint c JOIN ours ON ours.oid = conrelid),
-  (SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace),
-  (SELECT count(*) FROM pg_trigger JOIN ours ON ours.oid = tgrelid),
+    FROM pg_attribute WHERE attrelid >= {_FIRST_OF_USERS} AND attnum > 0),
+  (SELECT sum(hashtextextended(i::text, 0)) FROM pg_index i WHERE indexrelid >= {_FIRST_OF_USERS}),
+  (SELECT sum(hashtextextended(c::text, 0)) FROM pg_constraint c WHERE conrelid >= {_FIRST_OF_USERS}),
+  (SELECT count(*) FROM pg_proc WHERE oid >= {_FIRST_OF_USERS}),
+  (SELECT count(*) FROM pg_trigger WHERE tgrelid >= {_FIRST_OF_USERS}),
   (SELECT count(*) FROM pg_namespace),
-  (SELECT count(*) FROM pg_db_role_setting JOIN pg_database d ON d.oid = setdatabase
-    WHERE datname = current_database()),
-  (SELECT count(*) FROM pg_statistic JOIN ours ON ours.oid = starelid),
-  (SELECT string_agg(format('%I', relname), ', ') FROM ours
-    WHERE relkind = 'r' AND relname <> '{_VERSION_TABLE}' AND pg_relation_size(oid) > 0),
-  (SELECT string_agg(format('%I', relname), ', ') FROM pg_class
-    WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname <> ALL ('{{{",".join(_OURS)}}}'))
+  (SELECT count(*) FROM pg_db_role_setting
+    WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())),
+  (SELECT count(*) FROM pg_statistic WHERE starelid >= {_FIRST_OF_USERS}),
+  (SELECT string_agg(oid::regclass::text, ', ') FROM pg_class
+    WHERE oid >= {_FIRST_OF_USERS} AND relkind = 'r' AND relname <> '{_VERSION_TABLE}' AND pg_relation_size(oid) > 0),
+  (SELECT string_agg(oid::regclass::text, ', ') FROM pg_class
+    WHERE oid >= {_FIRST_OF_USERS} AND relnamespace = 'public'::regnamespace AND relkind = 'r'
+      AND relname <> ALL ('{{{",".join(_OURS)}}}'))
 """
 
 

@@ -30,7 +30,7 @@ _BROWSER = "_sloppyjobs_browser"
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
 VIEWS = (
     *("overview", "job", "dead", "queue", "recurring", "workflow", "batch"),
-    *("worker", "lock", "limit", "audit", "archive", "alert", "metrics"),
+    *("worker", "lock", "limit", "audit", "archive", "alert", "encryption", "metrics"),
 )
 ACTIONS = (
     *(f"{page}.view" for page in VIEWS),

@@ -18,7 +18,7 @@ from webui.template_loader import UnindentedLoader
 from webui.throttle import Throttle
 
 OF_NO_QUEUE = (
-    *("audit.view", "lock.view", "alert.view", "alert.test"),
+    *("audit.view", "lock.view", "alert.view", "alert.test", "encryption.view"),
     *("limit.view", "limit.set", "limit.delete", "limit.release"),
 )
 """What tells of all queues at once."""

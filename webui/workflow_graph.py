@@ -115,7 +115,9 @@ def after(job: WorkflowJobView) -> list[After]:
     """What a job waits for, those of one name together."""
     found: dict[tuple[str, str], After] = {}
     for link in job.after:
-        words = f" if {link.when}" if link.when else {"failure": " failed", "always": " ended"}.get(link.needs, "")
+        words = (
+            f" if {link.when}" if link.when else {"failure": " (on failure)", "always": " (always)"}.get(link.needs, "")
+        )
         name = link.name or "in another queue"
         known = found.get((name, words))
         found[name, words] = (

@@ -3,7 +3,8 @@
     python docs/generators/way.py [URL]
 
 The URL is of an empty database; a SQLite file that is removed again unless one is given. What happens only the first
-time is left out: each step is done once before it is counted. ``--files`` lists the files in their order.
+time is left out: each step is done once before it is counted. A whole pass of a worker is the same way for a job, and
+what the worker does beside: schedules, alerts, bulk commands. ``--files`` lists the files in their order.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from flask import Flask
 
 from sloppyjobs import Jobs
+from sloppyjobs.worker.run_once import run_once
 from webui import AllowAll, create_blueprint
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +61,8 @@ def ways(url: str) -> dict[str, list[str]]:
     job = jobs.enqueue("greet", {"to": "ann"})
     steps: dict[str, Callable[[], object]] = {
         "enqueue": lambda: jobs.enqueue("greet", {"to": "ann"}),
-        "claim, run, settle": worker.run_once,
+        "claim, run, settle": lambda: run_once(worker._loop),
+        "a whole pass of a worker": worker.run_once,
         "its page": lambda: client.get(f"/jobs/jobs/{job.id}"),
     }
     found: dict[str, list[str]] = {}

@@ -69,6 +69,7 @@ class BatchAdmin:
                 name=one.terms.name,
                 queue=one.terms.queue,
                 job_id=one.id,
+                called=_is_called(found.row, kind),
                 status=statuses.get(one.id),
             )
             for kind, one in callbacks.items()
@@ -213,6 +214,13 @@ def _actions(row: BatchRow, tally: Tally) -> tuple[str, ...]:
     return (*can, "retry") if tally.dead > 0 else tuple(can)
 
 
+def _is_called(row: BatchRow, kind: str) -> bool:
+    """Whether a batch has called for this callback."""
+    if kind == "success":
+        return row.succeeded_at is not None
+    return row.first_ended_at is not None and (kind == "complete" or row.first_status != BatchStatus.SUCCEEDED.value)
+
+
 def _explanation(row: BatchRow, tally: Tally) -> str:
     """What frees it, in a sentence."""
     jobs = f"{tally.outstanding:,} more {'job has' if tally.outstanding == 1 else 'jobs have'} ended"
@@ -229,5 +237,5 @@ def _explanation(row: BatchRow, tally: Tally) -> str:
             return f"Ended: {tally.succeeded:,} of {tally.total:,} jobs succeeded."
         case BatchStatus.CANCELLED:
             return f"Cancelled: {tally.succeeded:,} of {tally.total:,} jobs had succeeded."
-    needed = f"{row.success_rate:.0%} were needed"
+    needed = f"{100 * row.success_rate:.0f} % were needed"
     return f"Ended: {tally.succeeded:,} of {tally.total:,} jobs succeeded, {needed}."

@@ -14,9 +14,9 @@ from sloppyjobs.admin.sentences import At, Part, Relative, Sentence, Since, Writ
 from sloppyjobs.admin.workers import works_on
 from sloppyjobs.domain.dependencies import EdgeState
 from sloppyjobs.domain.model import Job
+from sloppyjobs.domain.payload import version_of
 from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status, WaitingFor
 from sloppyjobs.domain.steps import StepKind
-from sloppyjobs.enqueue.upcasts import version_of
 from sloppyjobs.views import CappedCount, Explanation, Reason, WorkerView
 
 OVERRUN_SECONDS = 5.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from enum import Enum
 from typing import Final, Literal
@@ -16,12 +16,23 @@ from sloppyjobs.domain.limits import NO_PARTITION, checked
 from sloppyjobs.paging import Paging
 from sloppyjobs.paging import page_size as checked_size
 from sloppyjobs.storage.ports import Store
-from sloppyjobs.storage.ports.limits import Held, StoredLimit, Usage
-from sloppyjobs.views import CappedCount, JobView, LimitDetails, LimitView, Page, PartitionView, PermitView
+from sloppyjobs.storage.ports.limits import Held, LineHead, StoredLimit, Usage
+from sloppyjobs.views import (
+    CappedCount,
+    FullPartition,
+    JobView,
+    LimitDetails,
+    LimitView,
+    Page,
+    PartitionView,
+    PermitView,
+)
 
 Duration = float | timedelta
 DETAILS = 100
 """Partitions and holders that the details of a limit show."""
+LINES = 3
+"""Lines of each resource that are looked at to say where jobs wait."""
 
 
 class Unchanged(Enum):
@@ -68,13 +79,37 @@ class LimitAdmin:
         held = sorted(found, key=lambda one: (one.partition, one.taken_at, one.job_id))
         lines = self._storage.limits.lines(limit.name, DETAILS + 1)
         visible = scope_of(scope)
-        partitions = _partitions(held, lines)
+        heads = {one.partition: one for one in self._storage.limits.heads(limit.name, DETAILS)} if lines else {}
+        named = {one.partition for one in held} | {partition for partition, *_ in lines}
+        tokens = self._storage.limits.tokens(limit.name, sorted(named)) if limit.rate is not None else {}
+        partitions = _partitions(held, lines, heads, tokens, visible)
         return LimitDetails(
             limit=limit,
             partitions=partitions[:DETAILS],
             holders=tuple(_permit(one, visible) for one in held[:DETAILS]),
             more=len(held) > DETAILS or len(partitions) > DETAILS,
         )
+
+    def full_partitions(self, names: Sequence[str]) -> tuple[FullPartition, ...]:
+        """Where jobs wait for permits of these resources: the longest waiting first, and a few lines of each."""
+        found = []
+        for name in names:
+            limit = self._storage.limits.get(name).limit
+            heads = self._storage.limits.heads(name, LINES)
+            tokens = self._storage.limits.tokens(name, [one.partition for one in heads])
+            found += [
+                FullPartition(
+                    resource=name,
+                    partition=None if one.partition == NO_PARTITION else one.partition,
+                    waiting=CappedCount(one.waiting, one.waiting_more),
+                    held=one.held,
+                    concurrency=limit.concurrency,
+                    tokens=tokens.get(one.partition),
+                    next_since=one.since,
+                )
+                for one in heads
+            ]
+        return tuple(sorted(found, key=lambda one: (one.next_since is None, one.next_since, one.resource)))
 
     def set_limit(
         self,
@@ -141,18 +176,32 @@ def _view(stored: StoredLimit, usage: Usage) -> LimitView:
     )
 
 
-def _partitions(held: Sequence[Held], lines: Sequence[tuple[str, int, bool]]) -> tuple[PartitionView, ...]:
+def _partitions(
+    held: Sequence[Held],
+    lines: Sequence[tuple[str, int, bool]],
+    heads: Mapping[str, LineHead],
+    tokens: Mapping[str, int],
+    scope: Sequence[str] | None,
+) -> tuple[PartitionView, ...]:
     permits = Counter(one.partition for one in held)
     waiting = {partition: CappedCount(number, more) for partition, number, more in lines}
     idle = sorted(permits.keys() - waiting.keys())
-    return tuple(
-        PartitionView(
-            partition=None if partition == NO_PARTITION else partition,
-            held=permits[partition],
-            waiting=waiting.get(partition, CappedCount(0)),
+    found = []
+    for partition in [*waiting, *idle]:
+        head = heads.get(partition)
+        seen = head is not None and (scope is None or head.queue in scope)
+        found.append(
+            PartitionView(
+                partition=None if partition == NO_PARTITION else partition,
+                held=permits[partition],
+                waiting=waiting.get(partition, CappedCount(0)),
+                tokens=tokens.get(partition),
+                next_since=None if head is None else head.since,
+                next_id=head.job_id if head is not None and seen else None,
+                next_name=head.name if head is not None and seen else None,
+            )
         )
-        for partition in [*waiting, *idle]
-    )
+    return tuple(found)
 
 
 def _permit(one: Held, scope: Sequence[str] | None) -> PermitView:

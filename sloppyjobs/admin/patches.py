@@ -10,10 +10,11 @@ from sloppyjobs import errors
 from sloppyjobs.admin.filters import command_given
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.merge_patch import changed_keys, merged
+from sloppyjobs.domain.payload import version_of
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.encryption import PAYLOAD, Sealing
 from sloppyjobs.enqueue.definitions import Definition, Definitions
-from sloppyjobs.enqueue.upcasts import upcast, version_of
+from sloppyjobs.enqueue.upcasts import upcast
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.patches import NewPayload, StoredPayload
 from sloppyjobs.views import JobView

@@ -59,7 +59,7 @@ def show(target: Target, id: str, as_json: bool) -> None:
 
 
 def _render_one(out: Console, batch: BatchView, now: datetime) -> None:
-    out.print(f"{output.plain(batch.name)} is {_status(batch)}: {batch.percent:.0f} % done", soft_wrap=True)
+    out.print(f"{output.plain(batch.name)}: {_status(batch)}, {batch.percent:.0f} % done", soft_wrap=True)
     out.print(f"{batch.explanation}", soft_wrap=True)
     made = output.table("TOTAL", "SUCCEEDED", "DEAD", "CANCELLED", "TO GO")
     numbers = (batch.total, batch.succeeded, batch.dead, batch.cancelled, batch.outstanding)
@@ -69,7 +69,9 @@ def _render_one(out: Console, batch: BatchView, now: datetime) -> None:
         ends = f", ends {output.ago(batch.eta, now)}" if batch.eta is not None else ""
         out.print(f"{batch.rate:,.1f} jobs per second{ends}")
     for one in batch.callbacks:
-        called = "not called" if one.status is None else f"{one.job_id} is {output.word(one.status)}"
+        called = "called, its job was purged" if one.called else "not called"
+        if one.status is not None:
+            called = f"{one.job_id} is {output.word(one.status)}"
         out.print(f"on {one.kind}: {output.plain(one.name)}, {called}", soft_wrap=True)
 
 

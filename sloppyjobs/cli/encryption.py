@@ -63,10 +63,11 @@ def rekey(target: Target, batch: int, actor: str | None, reason: str | None, as_
 
 
 def _render(out: Console, total: dict[str, int]) -> None:
-    out.print(f"encrypted {total['rewritten']:,} rows anew, of {total['examined']:,}")
+    out.print(f"rows examined: {total['examined']:,}, encrypted with the first key: {total['rewritten']:,}")
     if total["changed"]:
-        out.print(f"{total['changed']:,} changed meanwhile: run it again")
+        out.print(f"rows that changed meanwhile: {total['changed']:,}; run it again")
     if total["unreadable"]:
         out.print(
-            f"[bold red]{total['unreadable']:,} cannot be decrypted: their key is not here, or they were changed[/]"
+            f"[bold red]rows that cannot be decrypted: {total['unreadable']:,}; "
+            "their key is not here, or they were changed[/]"
         )

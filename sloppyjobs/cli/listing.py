@@ -235,7 +235,7 @@ def _render_steps(out: Console, steps: tuple[StepView, ...], now: datetime) -> N
     _heading(out, "steps")
     made = output.table("KIND", "NAME", "STATE", "#", "TOOK", "RESULT", whole=("KIND", "STATE"))
     for one in steps:
-        result = None if one.result_preview is None else one.result_preview.text
+        result = output.plain(None if one.result_preview is None else one.result_preview.text)
         if one.state == "waiting" and one.wake_at is not None:
             result = f"until {output.stamp(one.wake_at, now)}"
         made.add_row(
@@ -244,7 +244,7 @@ def _render_steps(out: Console, steps: tuple[StepView, ...], now: datetime) -> N
             one.state.replace("_", " "),
             str(one.attempt_number),
             output.duration(one.duration),
-            output.plain(result),
+            result,
         )
     out.print(made)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -143,11 +144,13 @@ def _render_one(
 
 
 def _after(job: WorkflowJobView) -> str:
-    parts = [
+    """What it waits for, jobs of one name together: ``8 transform (failure)``."""
+    found = Counter(
         f"{link.name}{'' if link.needs == 'success' else f' ({link.needs})'}{f' if {link.when}' if link.when else ''}"
-        for link in job.after[:3]
-    ]
-    rest = len(job.after) - 3
+        for link in job.after
+    )
+    parts = [name if number == 1 else f"{number:,} {name}" for name, number in found.items()][:3]
+    rest = len(found) - 3
     return output.plain(", ".join(parts) + (f" and {rest} more" if rest > 0 else ""))
 
 

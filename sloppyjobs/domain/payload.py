@@ -35,6 +35,16 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 _decode = msgspec.json.Decoder().decode
 
 
+def version_of(stored: int | None) -> int:
+    """The version that a row says; one that says nothing was written as the first."""
+    return 1 if stored is None else stored
+
+
+def stored_version(version: int) -> int | None:
+    """The version as rows have it: the first is not written down."""
+    return None if version == 1 else version
+
+
 class _Refused(Exception):
     """Why a value is refused; every level that it passes on its way up adds its key to the path."""
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, Unpack, get_
 from sloppyjobs import errors
 from sloppyjobs.domain import limits, options, payload
 from sloppyjobs.domain.model import DEFAULT_RETRY, Job
+from sloppyjobs.domain.payload import stored_version
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.tags import encode_tags
 from sloppyjobs.enqueue.option_types import CallOptions
-from sloppyjobs.enqueue.upcasts import MOST, Upcast, Upcasts, check_portable, problems, stored_version
+from sloppyjobs.enqueue.upcasts import MOST, Upcast, Upcasts, check_portable, problems
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec, TypeVar

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from sloppyjobs.domain import limits, options, payload
 from sloppyjobs.domain.business_keys import ON_CONFLICT, UNIQUE
 from sloppyjobs.domain.dependencies import dependencies
+from sloppyjobs.domain.payload import stored_version, version_of
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.tags import encode_tags
-from sloppyjobs.enqueue.upcasts import stored_version, version_of
 from sloppyjobs.errors import InvalidOption
 from sloppyjobs.observe import traces
 

@@ -10,10 +10,11 @@ from sqlalchemy import Connection
 from sloppyjobs import errors
 from sloppyjobs.domain import limits, options, payload
 from sloppyjobs.domain.model import Job, NewJob, Terms
+from sloppyjobs.domain.payload import version_of
 from sloppyjobs.enqueue import bulk_terms, typed_payloads
 from sloppyjobs.enqueue.definitions import Definition, Definitions, default_terms
 from sloppyjobs.enqueue.option_rules import OPTIONS, refuse_together
-from sloppyjobs.enqueue.upcasts import upcast, version_of
+from sloppyjobs.enqueue.upcasts import upcast
 
 
 class NewJobs:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 from sloppyjobs.domain import options, payload
+from sloppyjobs.domain.payload import version_of
 from sloppyjobs.errors import DuplicateJob, PayloadNewer, UpcastFailed
 
 Upcast = Callable[[Any], Any]
@@ -22,16 +23,6 @@ class Versioned(Protocol):
     name: str
     version: int
     upcasts: dict[int, Upcast]
-
-
-def version_of(stored: int | None) -> int:
-    """The version that a row says; one that says nothing was written as the first."""
-    return 1 if stored is None else stored
-
-
-def stored_version(version: int) -> int | None:
-    """The version as rows have it: the first is not written down."""
-    return None if version == 1 else version
 
 
 class Upcasts:

@@ -63,6 +63,9 @@ class Dialect(ABC):
     step: timedelta = timedelta(0)
     """By how much the instants of jobs differ that are enqueued in one call."""
 
+    one_writer: ClassVar[bool] = False
+    """Whether nobody else can change anything while a transaction that writes is open."""
+
     trailing_spaces: ClassVar[bool] = True
     """Whether texts that differ in spaces at their ends alone are different keys."""
 

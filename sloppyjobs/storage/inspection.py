@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sqlalchemy import Column, Table, func, insert, select, update
+from sqlalchemy import Column, Connection, Table, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sloppyjobs.domain.batches import MemberState, Tally
@@ -41,10 +41,17 @@ R = TypeVar("R", bound=NamedTuple)
 class SqlInspection:
     """The ``Inspection`` of a SQL database: every method is one plain statement."""
 
-    def __init__(self, storage: SqlStore) -> None:
+    def __init__(self, storage: SqlStore, connection: Connection | None = None) -> None:
         self._storage = storage
+        self._connection = connection
         self._tables = storage.tables
         self.trailing_spaces = storage.dialect.trailing_spaces
+
+    @contextmanager
+    def in_one_transaction(self) -> Iterator[SqlInspection]:
+        """An inspection whose reads share a connection and a transaction."""
+        with self._connected() as connection:
+            yield SqlInspection(self._storage, connection)
 
     def job(self, job_id: str) -> JobRecord:
         """The job with this id."""
@@ -90,7 +97,7 @@ class SqlInspection:
         columns = [batches.c[name] for name in BatchRecord._fields[: -len(Tally._fields) - 2]]
         sums = [func.sum(counts.c[name]) for name in Tally._fields]
         rows: dict[tuple[str, int], list[str]] = defaultdict(list)
-        with self._storage.engine.connect() as connection:
+        with self._connected() as connection:
             found = connection.execute(select(*columns).order_by(batches.c.id)).all()
             of_members = connection.execute(select(members.c.batch_id, members.c.state, members.c.job_id))
             for batch_id, state, job_id in of_members:
@@ -137,7 +144,7 @@ class SqlInspection:
         """Every archived job, by id."""
         table = self._tables.archive
         columns = [table.c[name] for name in (*JobRecord._fields, "archived_at", "history")]
-        with self._storage.engine.connect() as connection:
+        with self._connected() as connection:
             found = connection.execute(select(*columns).order_by(table.c.id)).all()
         return [ArchiveRecord(JobRecord(*row[:-2]), *row[-2:]) for row in found]
 
@@ -150,7 +157,7 @@ class SqlInspection:
         """How many rows each table has."""
         names = {"job_stats": "counters", "recurring_jobs": "schedules"}
         tables = list(self._tables.metadata.tables.values())
-        with self._storage.engine.connect() as connection:
+        with self._connected() as connection:
             shown = connection.dialect.identifier_preparer.format_table
             each = ", ".join(f"(SELECT count(*) FROM {shown(table)})" for table in tables)
             numbers = connection.exec_driver_sql(f"SELECT {each}").one()
@@ -185,11 +192,14 @@ class SqlInspection:
             lambda connection: self._storage.commands.transition(connection, job_id, Status.CANCELLED)
         )
 
+    def _connected(self) -> AbstractContextManager[Connection]:
+        return self._storage.engine.connect() if self._connection is None else nullcontext(self._connection)
+
     def _read(self, record: type[R], table: Table, *order: Column[Any], where: Any = None) -> list[R]:
         query = select(*(table.c[name] for name in record._fields)).order_by(*order)
         if where is not None:
             query = query.where(where)
-        with self._storage.engine.connect() as connection:
+        with self._connected() as connection:
             return [record(*row) for row in connection.execute(query)]
 
     def _set(self, table: Table, key: Column[Any], value: str, values: dict[str, Any], *where: Any) -> None:

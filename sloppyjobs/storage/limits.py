@@ -16,7 +16,7 @@ from sloppyjobs.storage.database import Database, bounded_read
 from sloppyjobs.storage.jobs.lookup import possible_id
 from sloppyjobs.storage.jobs.permit_sweep import PermitSweep
 from sloppyjobs.storage.jobs.permits import Permits
-from sloppyjobs.storage.ports.limits import Held, LineState, StoredLimit, Usage, unknown_limit
+from sloppyjobs.storage.ports.limits import Held, LineHead, LineState, StoredLimit, Usage, unknown_limit
 from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.reads.keyset import Scan
 from sloppyjobs.storage.upkeep.retention import Retention
@@ -261,6 +261,36 @@ class Limits:
         c = self.tables.parked.c
         same = (c.released == 0, c.resource == name, c.partition_key == partition)
         return self._counted(connection, select(c.job_id).where(*same))
+
+    def heads(self, name: str, limit: int) -> list[LineHead]:
+        """Who is first in the lines of a resource, up to so many lines."""
+        self.database.ensure_schema()
+        found = [self._head(name, partition) for _, partition in self.sweep.partitions_of(name)[:limit]]
+        return [head for head in found if head is not None]
+
+    @bounded_read
+    def _head(self, connection: Connection, name: str, partition: str) -> LineHead | None:
+        c, jobs = self.tables.parked.c, self.tables.jobs
+        joined = self.tables.parked.outerjoin(jobs, jobs.c.id == c.job_id)
+        query = select(c.partition_key, c.job_id, jobs.c.name, jobs.c.queue, jobs.c.updated_at).select_from(joined)
+        query = query.where(c.released == 0, c.resource == name, c.partition_key == partition)
+        row = connection.execute(query.order_by(c.place, c.run_at, c.created_at, c.job_id).limit(1)).first()
+        if row is None:
+            return None
+        p = self.tables.permits.c
+        held = self._counted(connection, select(p.slot).where(p.resource == name, p.partition_key == partition))
+        in_line = (c.released == 0, c.resource == name, c.partition_key == partition)
+        return LineHead(*row, *self._counted(connection, select(c.job_id).where(*in_line)), held[0])
+
+    @bounded_read
+    def tokens(self, connection: Connection, name: str, partitions: Sequence[str]) -> dict[str, int]:
+        """How many jobs of these partitions may start now by the rate; empty where there is none."""
+        limit = self.permits.line.limits_of(connection, {name}).get(name)
+        if limit is None or limit.rate is None:
+            return {}
+        full_at = self.permits.line.full_at(connection, [(name, partition) for partition in partitions])
+        now = self.database.now(connection)
+        return {one: domain.tokens(limit, full_at.get((name, one)), now) or 0 for one in partitions}
 
     @bounded_read
     def line_of(self, connection: Connection, job_id: str, resource: str, partition: str) -> LineState:

@@ -20,7 +20,7 @@ from sloppyjobs.views.job import (
     Reason,
     StepView,
 )
-from sloppyjobs.views.limits import LimitDetails, LimitView, PartitionView, PermitView
+from sloppyjobs.views.limits import FullPartition, LimitDetails, LimitView, PartitionView, PermitView
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
 from sloppyjobs.views.page import CappedCount, Page
@@ -47,6 +47,7 @@ __all__ = [
     "EventView",
     "Explanation",
     "Fire",
+    "FullPartition",
     "HourOfDeaths",
     "JobRow",
     "JobView",

@@ -20,6 +20,8 @@ class BatchCallback(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     job_id: str
     """The id that the job has, or will have."""
+    called: bool = False
+    """Whether the batch has enqueued it."""
     status: Status | None = None
     """None while it has not been called for, and where its job is gone."""
 

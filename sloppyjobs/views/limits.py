@@ -56,6 +56,27 @@ class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
     """None for the jobs that name no partition."""
     held: int
     waiting: CappedCount
+    tokens: int | None = None
+    """How many jobs may start now by the rate; None where there is none."""
+    next_since: datetime | None = None
+    """Since when the first in line waits; None where nobody does."""
+    next_id: str | None = None
+    """The first in line; None also where its queue may not be seen."""
+    next_name: str | None = None
+
+
+class FullPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a resource in which jobs wait for permits."""
+
+    resource: str
+    partition: str | None
+    waiting: CappedCount
+    held: int
+    concurrency: int | None
+    tokens: int | None
+    """How many jobs may start now by the rate; None where there is none."""
+    next_since: datetime | None
+    """Since when the first in line waits."""
 
 
 class LimitDetails(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,10 +14,11 @@ from sloppyjobs import errors
 from sloppyjobs.domain import failures, options, payload
 from sloppyjobs.domain.expiry import EXPIRED
 from sloppyjobs.domain.model import DEFAULT_RETRY, Claim
+from sloppyjobs.domain.payload import version_of
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Succeeded, Suspended
 from sloppyjobs.enqueue.definitions import Cancel, Definition, RetryLater, Snooze
-from sloppyjobs.enqueue.upcasts import upcast, version_of
+from sloppyjobs.enqueue.upcasts import upcast
 from sloppyjobs.logs import running
 from sloppyjobs.worker.steps import only_suspended
 from sloppyjobs.worker.task import Task

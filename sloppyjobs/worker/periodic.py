@@ -21,6 +21,8 @@ SHORTEST_TICK = 0.1
 RETRY_RUNS_SECONDS = 2.0
 """How often a worker looks whether a retry of a cause of death has something to do."""
 MAINTENANCE_SECONDS = 60.0
+FIRST_MAINTENANCE_SECONDS = 10.0
+"""How long after its start a worker first removes old jobs: until then it has jobs to run that waited for it."""
 ALERT_SECONDS = 10.0
 """How often a worker looks whether somebody is to be told of something."""
 
@@ -44,6 +46,7 @@ class PeriodicWork:
         self._schedules_synced = False
         self._limits_synced = False
         self._retry_runs_at = -RETRY_RUNS_SECONDS
+        self._maintains = False
 
     def tick(self) -> float:
         """Advance retries and fire schedules. Looks first: most seconds have nothing to fire."""
@@ -70,7 +73,10 @@ class PeriodicWork:
         return ALERT_SECONDS
 
     def maintain(self) -> float:
-        """Remove old jobs."""
+        """Remove old jobs; not at once, because the statements for that are compiled at their first use."""
+        if not self._maintains:
+            self._maintains = True
+            return FIRST_MAINTENANCE_SECONDS
         with answer_timeout(at_least=MAINTENANCE):
             maintain(self._jobs, owner=self._worker_id)
         return MAINTENANCE_SECONDS

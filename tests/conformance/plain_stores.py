@@ -31,6 +31,7 @@ COMMON = {
     "beyond",
     "event_mark",
     "first",
+    "one_writer",
     "plan_by_index",
     "read_settings",
     "recursive_minimum",

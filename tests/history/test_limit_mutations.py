@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sloppyjobs import Jobs
-from sloppyjobs.storage.jobs import permit_line, permit_sweep, permits
+from sloppyjobs.storage.jobs import permit_choice, permit_line, permit_sweep, permits
 from sloppyjobs.testing import drain
 from sloppyjobs.testing.history import Log, check
 
@@ -81,6 +81,10 @@ def test_what_is_forgotten_is_found(
 
 
 def test_more_at_once_than_the_limit_allows(jobs: Jobs, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(permits, "_free_slots", lambda *_: list(range(100, 200)))
+    class AnyNumber(permit_choice.FreeSlots):
+        def __init__(self, _concurrency: int, held: set[int]) -> None:
+            super().__init__(1000, held)
+
+    monkeypatch.setattr(permit_choice, "FreeSlots", AnyNumber)
     run_side_by_side(jobs, 4)
     assert "I15" in broken(jobs, log)

@@ -56,7 +56,7 @@ def test_rekey_encrypts_with_the_first_key(url: str) -> None:
     assert done == {"examined": 25, "rewritten": 25, "changed": 0, "unreadable": 0}
     assert _document(both, "rekey")["rewritten"] == 0
     assert _document(_jobs(url, NEW), "status")["encryption"]["missing"] == []
-    assert "encrypted 0 rows anew, of 25" in _run("rekey", jobs=_jobs(url, NEW))
+    assert "rows examined: 25, encrypted with the first key: 0" in _run("rekey", jobs=_jobs(url, NEW))
 
 
 def test_a_missing_key_is_told(url: str) -> None:

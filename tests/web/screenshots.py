@@ -27,6 +27,7 @@ from sloppyjobs import Jobs
 sys.path.insert(0, str(Path(__file__).parent))
 import scene
 from browser import FLAGS, ROOT, chromium
+from every_page import IDS, Addresses
 from shots import EVERYTHING, PAGES, SIZES, Shot
 
 _ANONYMOUS = """(pairs) => {
@@ -112,12 +113,9 @@ def played(url: str) -> Iterator[tuple[Jobs, scene.Mailer]]:
 def names_of(jobs: Jobs) -> dict[str, str]:
     """What the addresses of the pictures are filled with."""
     group = jobs.admin.dead_groups()[0]
+    addresses = Addresses(jobs)
     return {
-        "dead": jobs.admin.list_jobs("dead", name="send-email")[0].id,
-        "running": jobs.admin.list_jobs("processing")[0].id,
-        "workflow": scene.workflow(jobs),
-        "archived": jobs.admin.search_archive()[0].id,
-        "batch": jobs.admin.list_batches(status="failed")[0].id,
+        **{name: addresses.id(name) for name in IDS},
         "kind": group.error_type or "",
         "frame": group.error_frame or "",
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import scene
+from every_page import Addresses
 from flask import Flask
 from hosts import PREFIX
 from playwright.sync_api import BrowserContext, Page
@@ -29,7 +29,7 @@ class Site:
         self.jobs = jobs
         self.base = base
         self.complaints: list[str] = []
-        self.workflow = ""
+        self._addresses = Addresses(jobs)
 
     def watch(self, context: BrowserContext) -> Page:
         context.set_default_timeout(60_000)
@@ -47,16 +47,8 @@ class Site:
         return self.base + path
 
     def fill(self, path: str) -> str:
-        dead = self.jobs.admin.list_jobs("dead", name="send-email")[0].id
-        running = self.jobs.admin.list_jobs("processing")[0].id
-        cause = self.jobs.admin.dead_groups()[0].cause
-        archived = self.jobs.admin.search_archive()[0].id
-        if "{workflow}" in path and not self.workflow:
-            # Made only for the pages that show it: others count what there is.
-            self.workflow = scene.workflow(self.jobs)
-        batch = self.jobs.admin.list_batches(status="failed")[0].id
-        given = {"dead": dead, "running": running, "cause": cause, "archived": archived, "batch": batch}
-        return self.url(path.format(**given, workflow=self.workflow))
+        """The address of a page, with ids for names."""
+        return self.url(self._addresses.fill(path))
 
 
 @contextmanager

@@ -6,36 +6,10 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from every_page import CONFIRMS, PAGES
 from playwright.sync_api import Page, Route, expect
 
 LONG_WAIT = 20_000
-PAGES = {
-    "overview": "/",
-    "overview-7d": "/?range=7d",
-    "jobs": "/jobs",
-    "jobs-scheduled": "/jobs?status=scheduled",
-    "job-dead": "/jobs/{dead}",
-    "job-running": "/jobs/{running}",
-    "dead": "/dead",
-    "queues": "/queues",
-    "queue": "/queues/emails",
-    "queue-paused": "/queues/search",
-    "recurring": "/recurring",
-    "schedule": "/recurring/nightly-rollup",
-    "workflows": "/workflows",
-    "workflow": "/workflows/{workflow}",
-    "workers": "/workers",
-    "limits": "/limits",
-    "limit": "/limits/payments-api",
-    "locks": "/locks",
-    "audit": "/audit",
-    "alerts": "/alerts",
-    "batches": "/batches",
-    "batch": "/batches/{batch}",
-    "archive": "/archive",
-    "archived": "/archive/{archived}",
-}
-"""Pages as they are opened."""
 
 
 class Shot(NamedTuple):
@@ -65,6 +39,11 @@ def menu(page: Page) -> None:
     """Open the first menu of the page."""
     page.locator("main details.pop > summary").first.click()
     expect(page.locator("main details.pop[open]")).to_be_visible()
+
+
+def patch(page: Page) -> None:
+    """Open the form that changes a payload."""
+    page.get_by_text("Change the payload", exact=False).first.click()
 
 
 def select(page: Page) -> None:
@@ -115,12 +94,12 @@ def expired(page: Page) -> None:
 
 
 STATES = {
-    "confirm-job": Shot("/jobs/{dead}/delete"),
+    **{name: Shot(path) for name, path in CONFIRMS.items()},
     "confirm-bulk": Shot("/dead/retry?cause=1&error_type={kind}&error_frame={frame}"),
-    "confirm-schedule": Shot("/recurring/nightly-rollup/trigger"),
     "dialog": Shot("/jobs/{dead}", act=ask),
     "keys": Shot("/jobs", act=keys),
     "menu": Shot("/queues", act=menu),
+    "patch": Shot("/jobs/{scheduled}", act=patch),
     "held": Shot("/jobs?status=dead", act=select),
     "stale": Shot("/jobs", act=stale),
     "offline": Shot("/jobs", act=offline),
@@ -140,8 +119,9 @@ STATES = {
     "no-tables": Shot("/", "no-tables"),
     "database-down": Shot("/", "down"),
     **{f"empty-{name}": Shot(PAGES[name], "empty")
-       for name in ("overview", "jobs", "dead", "queues", "recurring", "workers", "locks", "audit")},
+       for name in ("overview", "jobs", "dead", "queues", "recurring", "workflows", "batches", "workers", "limits",
+                    "locks", "alerts", "archive", "audit")},
 }  # fmt: skip
 """States of pages. One whose address needs a name that is not known is left out, with a word about it."""
 EVERYTHING = {**{name: Shot(path) for name, path in PAGES.items()}, **STATES}
-SIZES = ((390, 844), (700, 900), (1024, 900), (1366, 900), (1920, 1080))
+SIZES = ((390, 844), (768, 1024), (1024, 900), (1366, 900), (1920, 1080))

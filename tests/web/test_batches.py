@@ -39,6 +39,16 @@ def test_batches_are_listed_and_shown_without_secrets(admin: Client, played: Job
     assert admin.get("/batches/batch_none").status_code == 404
 
 
+def test_a_batch_whose_jobs_were_purged_says_so(admin: Client, played: Jobs) -> None:
+    failed = played.admin.list_batches(status="failed")[0]
+    page = admin.get(f"/batches/{failed.id}").text
+    assert "2 died. Their jobs were purged." in page
+    assert page.count("called, its job was purged") == 1
+    asked = admin.get(f"/batches/{failed.id}/cancel").text
+    assert "There is nothing to cancel." in asked
+    assert "Cancel the rest</button>" not in asked
+
+
 def test_a_job_names_its_batch_and_jobs_are_listed_by_it(admin: Client, played: Jobs) -> None:
     batch = _filled(played)
     [first, *_] = played.admin.list_jobs(batch=batch.id)

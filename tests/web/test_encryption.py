@@ -67,6 +67,29 @@ def test_without_the_key_the_pages_name_it_and_show_nothing_stored(secret: Jobs)
         assert f"ncrypted (key {KEY_ID} is not here)" in pages[place]
 
 
+def test_a_page_and_the_api_say_which_keys_are_needed_and_what_is_left(secret: Jobs) -> None:
+    def page(jobs: Jobs) -> str:
+        return str(_client(jobs).get("/encryption").get_data(as_text=True))
+
+    assert "Nothing is left to do." in page(secret)
+    new = Keyring.generate()
+    [new_id] = Keyring([new]).ids
+    rotated = Jobs(secret.storage, encryption=Keyring([new, KEY]))
+    text = page(rotated)
+    assert "Decrypts only" in text and "Encrypts new texts" in text and "sloppyjobs rekey" in text
+    assert KEY not in text and new not in text
+    answer = _client(rotated).get("/api/v1/encryption", headers={"Authorization": f"Bearer {TOKEN}"}).get_json()
+    assert (answer["keys"], answer["missing"]) == ([new_id, KEY_ID], [])
+    assert answer["outdated"] == answer["needed"][KEY_ID] > 0
+    cursor = None
+    while (step := rotated.admin.rekey(cursor=cursor, actor="ada")).cursor is not None:
+        cursor = step.cursor
+    text = page(rotated)
+    assert "Nothing is left to do." in text and "by ada" in text
+    assert "Keys are missing" in page(secret)
+    assert "stored in the clear" in page(Jobs(secret.storage))
+
+
 def test_the_standalone_pages_take_keys_from_their_settings(secret: Jobs, tmp_path: Path) -> None:
     settings = {
         "SLOPPYJOBS_DATABASE_URL": f"sqlite:///{tmp_path}/jobs.db",

@@ -27,11 +27,17 @@ def test_a_limit_shows_its_partitions_and_who_holds_its_permits(admin: Client, p
     listed = admin.get("/limits").text
     assert "warehouse" in listed
     assert "payments-api" in listed
+    words = " ".join(re.sub(r"<[^>]+>", " ", listed).split())
+    assert "What is full?" in words
+    assert re.search(r"warehouse , tenant:42: 1 job waits, the first for [^.]+\. 1 of 1 permits are held", words)
     page = admin.get("/limits/warehouse").text
     assert "tenant:42" in page
     assert first.id in page
-    assert second.id not in page
     assert "1 of 1" in page
+    line = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    assert "First waits Next in line" in line
+    assert f'/jobs/{second.id}"' in page
+    assert "Rate left" not in page
     assert "permit of &#39;warehouse&#39;" in admin.get(f"/jobs/{second.id}").text
     assert admin.get("/limits/none").status_code == 404
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import scene
+from every_page import EVERY_PAGE
 from playwright.sync_api import Page
 from served_site import Site
 
-WIDTHS = (390, 700, 1024, 1366, 1920)
-PAGES = ("/", "/jobs", "/jobs?status=dead", "/jobs?status=scheduled", "/jobs/{dead}", "/jobs/{running}", "/dead",
-         "/queues", "/queues/emails", "/recurring", "/recurring/nightly-rollup", "/workers", "/locks", "/limits",
-         "/limits/payments-api", "/audit", "/archive", "/archive/{archived}", "/batches", "/batches/{batch}",
-         "/workflows/{workflow}", "/workflows", "/alerts",
-         "/jobs/{dead}/delete", "/dead/retry?cause=1", "/dead/{cause}", "/find?q=e")  # fmt: skip
-
+WIDTHS = (390, 768, 1024, 1366, 1920)
 COLUMNS = """() => {
   const text = (element) => element.textContent.trim().replace(/\\s+/g, " ");
   const trouble = [];
@@ -85,7 +80,7 @@ def _trouble(page: Page, width: int) -> list[str]:
 
 def test_columns_stand_below_their_headers_and_words_stay_whole(page: Page, site: Site) -> None:
     found: list[str] = []
-    for path in PAGES:
+    for path in EVERY_PAGE.values():
         page.goto(site.fill(path))
         found += [f"{path} at {width} px: {one}" for width in WIDTHS for one in _trouble(page, width)]
     assert found == []

@@ -19,7 +19,11 @@ def jobs(make_storage: Callable[..., SqlStore]) -> Jobs:
 
 @pytest.fixture
 def start(jobs: Jobs) -> Iterator[Callable[..., Worker]]:
-    """Starts workers with short times."""
+    """Starts workers with short times.
+
+    A pool of processes starts as many as may run at once, and each imports everything: for handlers in processes, give
+    a small ``concurrency``.
+    """
     started: list[Worker] = []
 
     def start_worker(**settings: Any) -> Worker:

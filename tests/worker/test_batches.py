@@ -51,7 +51,7 @@ def test_a_member_adds_to_its_batch(jobs: Jobs, start: Start, eventually: Eventu
     with jobs.batch("import", on_success=("report", "done")) as batch:
         job = batch.enqueue("split", 2, correlation_id="c-1")
     [callback] = jobs.admin.get_batch(batch.id).callbacks
-    start()
+    start(concurrency=2)
     assert jobs.wait(job.id, timeout=60).result == batch.id
     eventually(lambda: jobs.admin.get_batch(batch.id).status == "succeeded")
     seen = jobs.admin.get_batch(batch.id)

@@ -32,5 +32,5 @@ def test_a_handler_sees_the_results_of_its_parents(jobs: Jobs, start: Start, iso
     jobs.define("extract", extract)
     jobs.define("load", load_async if isolation == "async" else load, isolation=isolation)
     child = jobs.enqueue("load", depends_on=jobs.enqueue("extract", 3))
-    start()
+    start(concurrency=2)
     assert jobs.wait(child.id, timeout=60).result == [3, 1]

@@ -52,7 +52,7 @@ def test_a_handler_goes_on_after_every_interruption(
     jobs.define("order", handler, isolation=isolation, retry=retry)
     notes = tmp_path / "notes"
     job = jobs.enqueue("order", str(notes))
-    start()
+    start(concurrency=2)
     eventually(lambda: jobs.get(job.id).waiting_for == "signal")
     assert jobs.signal(job.id, "approved", {"by": "ada"})
     done = jobs.wait(job.id, timeout=60)

@@ -38,7 +38,7 @@ def test_a_handler_gets_its_own_version(jobs: Jobs, start: Start, isolation: Any
     jobs.upcast("charge", 1)(renamed)
     jobs.upcast("charge", 2)(counted)
     old, new = jobs.enqueue("charge", {"total": 5}, version=1), jobs.enqueue("charge", {"cents": 7})
-    start()
+    start(concurrency=2)
     assert [jobs.wait(job.id, timeout=60).result for job in (old, new)] == [{"cents": 500}, {"cents": 7}]
 
 
@@ -49,7 +49,7 @@ def test_a_missing_link_is_dead_and_a_newer_payload_is_left(jobs: Jobs, start: S
     newer = later.enqueue("charge", {"cents": 7})
     jobs.define("charge", charge_async if isolation == "async" else charge, isolation=isolation, version=3)
     broken = jobs.enqueue("charge", {"total": 5}, version=1)
-    start()
+    start(concurrency=2)
     dead = jobs.wait(broken.id, timeout=60)
     assert (dead.status, dead.error_code, dead.attempt_count) == ("dead", errors.UpcastFailed.code, 1)
     # It was enqueued first, so it was claimed first or in the same turn.

@@ -64,6 +64,7 @@ ROUTES = (
     _read("/alerts", "alerts", reads.list_alerts, "alert.view"),
     _read("/alert-rules", "alert_rules", reads.list_alert_rules, "alert.view"),
     _write("/alert-rules/<path:name>/test", "alert_test", commands.test_alert, "alert.test"),
+    _read("/encryption", "encryption", reads.encryption, "encryption.view"),
     _read("/limits", "limits", limits.list_limits, "limit.view"),
     _read("/limits/<path:name>", "limit", limits.get_limit, "limit.view"),
     _write("/limits/<path:name>/set", "limit_set", limits.set_limit, "limit.set"),

@@ -39,6 +39,7 @@ from sloppyjobs.views import (
     WorkflowJobView,
     WorkflowView,
 )
+from sloppyjobs.views.encryption import EncryptionView
 from webui.api.commands import SignalAnswer
 from webui.api.reads import ARCHIVE_OPTIONS, AUDIT_OPTIONS, BATCH_OPTIONS, LIST_OPTIONS, WORKFLOW_OPTIONS
 from webui.policy import COMMANDS
@@ -62,6 +63,7 @@ _ANSWERS: Mapping[str, Any] = {
     "api_alerts": Page[AlertView],
     "api_alert_rules": tuple[AlertRuleView, ...],
     "api_alert_test": AlertView,
+    "api_encryption": EncryptionView,
     "api_limits": Page[LimitView],
     "api_limit": LimitDetails,
     "api_limit_set": LimitView,

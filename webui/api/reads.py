@@ -143,6 +143,11 @@ def list_alert_rules(ui: Ui) -> Response:
     return answer(ui.admin.list_alert_rules())
 
 
+def encryption(ui: Ui) -> Response:
+    """The ids of the keys that are here, and how many of the stored texts need which."""
+    return answer(ui.admin.encryption())
+
+
 def list_workflows(ui: Ui) -> Response:
     """Workflows, newest first."""
     given = _options(WORKFLOW_OPTIONS, "status")

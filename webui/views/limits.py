@@ -8,7 +8,7 @@ from flask import Response, request
 
 from sloppyjobs import errors
 from sloppyjobs.domain.limit_words import at_once, limit_words, rate_of
-from sloppyjobs.views import JobView, LimitView
+from sloppyjobs.views import FullPartition, JobView, LimitView
 from webui import fields, filters, preferences
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.fields import EMPTY, REFUSED, Form
@@ -16,6 +16,8 @@ from webui.rendering import Flash, render
 from webui.routes import Route
 from webui.ui import Ui, visit
 
+FULL = 5
+"""Lines that the page of all limits names."""
 SPANS = {"1": "second", "60": "minute", "3600": "hour", "86400": "day"}
 
 
@@ -25,10 +27,12 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: Fo
     page = ui.admin.list_limits(cursor=request.args.get("cursor") or None, page_size=chosen.size)
     waiting = sum(int(limit.waiting) for limit in page)
     more = any(limit.waiting.capped for limit in page)
+    full = ui.admin.full_partitions([limit.name for limit in page if limit.waiting])
+    first = {one.resource: one.next_since for one in reversed(full)}
     return render(
         ui, "limits.html", title="Limits", nav="limits", live=True, status=status, flashes=flashes, page=page,
         waiting=f"{waiting:,}{'+' if more else ''}", state=_state, at_once=at_once, rate_of=rate_of, form=form,
-        spans=SPANS,
+        spans=SPANS, full=full[:FULL], first=first, why_full=_why_full,
     )  # fmt: skip
 
 
@@ -41,7 +45,17 @@ def show_one(ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int 
         ui, "limit.html", title=f"{limit.name}, limit", nav="limits", live=True, status=status, flashes=flashes,
         limit=limit, details=details, words=limit_words(limit.concurrency, limit.rate, limit.per),
         state=_state(limit), form=form, spans=_spans(limit), per=_per(limit), changes=changes,
+        waits=any(one.waiting for one in details.partitions),
     )  # fmt: skip
+
+
+def _why_full(one: FullPartition) -> str:
+    """What the first in line waits for."""
+    if one.concurrency is not None and one.held >= one.concurrency:
+        return f"{one.held:,} of {one.concurrency:,} permits are held; one comes back when its job ends."
+    if one.tokens == 0:
+        return "Its rate is used up; the line moves on with the time."
+    return "There is room: the line moves on within a second."
 
 
 def _state(limit: LimitView) -> str:

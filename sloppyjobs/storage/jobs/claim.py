@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -176,8 +176,10 @@ class Claims:
         heads = self.lanes.heads_of(cursor, lanes, moment, depth)
         if not heads:
             return Taken([])
-        now = self.claimed_at(connection, now)
-        moment = self.database.to_driver(now)
+        if not self.dialect.one_writer:
+            # A job that was found may have come back, from a lease that expired, since the clock was read.
+            now = self.database.now(connection)
+            moment = self.database.to_driver(now)
         limited = {head.id for head in heads if head.limited}
         chosen, parked = [head.id for head in heads[: request.limit]], 0
         if limited:
@@ -201,10 +203,6 @@ class Claims:
         claims = self._taken(connection, chosen, seen, values)
         self.open_attempts(cursor, request.worker_id, [(claim.id, claim.attempt) for claim in claims], moment)
         return Taken(claims, again=parked > 0, parked=parked > 0)
-
-    def claimed_at(self, connection: Connection, now: datetime) -> datetime:  # noqa: ARG002
-        """When the jobs that were just found are taken: the instant at which they were looked for."""
-        return now
 
     def take(self, cursor: Any, values: Mapping[str, Any]) -> int:
         """Take those of the jobs that are still queued; the number of them."""

@@ -74,13 +74,11 @@ class Lanes:
             found = step.rows(cursor, {"of_queue": queue, "after_name": found[0][0]})
 
     def _paused_queues(self, connection: Connection) -> set[str]:
-        query = self.database.prepared("paused queues", self._paused)
+        paused = self.database.prepared("paused queues", self._paused).rows(cursor_of(connection), {})
+        if not paused:
+            return set()
         now = self.database.now(connection)
-        return {
-            name
-            for name, until in query.rows(cursor_of(connection), {})
-            if until is None or (self.database.from_driver(until) or now) > now
-        }
+        return {name for name, until in paused if until is None or (self.database.from_driver(until) or now) > now}
 
     # Queue first, then name: SQLite and MariaDB do not seek to a pair of values, they read everything up to it.
 

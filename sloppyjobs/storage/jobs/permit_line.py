@@ -64,8 +64,10 @@ class PermitLine:
 
     def full_at(self, connection: Connection, partitions: Sequence[Partition]) -> dict[Partition, datetime]:
         """When the buckets of these partitions are full again; those that were never used are missing."""
-        query = self.database.prepared("buckets", self._buckets)
         found: dict[Partition, datetime] = {}
+        if not partitions:
+            return found
+        query = self.database.prepared("buckets", self._buckets)
         for resource, partition, full_at in query.rows(cursor_of(connection), {"given": _json(partitions)}):
             moment = self.database.from_driver(full_at)
             if moment is not None:

@@ -3,8 +3,8 @@
 A permit is a row whose key is the resource, the partition and a slot below the limit, so that never more are held than
 the limit allows, whoever takes them at once and whether rows are locked or not. A claim that finds no permit for a job
 parks it: the job waits, out of the way of every claim, and has a row in the line of its partition. Who gives permits
-back releases the first of that line in the same transaction. Of two who miss each other there, one giving back and one
-parking, the sweep makes up.
+back releases the first of that line in the same transaction, or right after it. Of two who miss each other there, one
+giving back and one parking, the sweep makes up; and for one who ends in between.
 
 Rows of a line are written by those who hold the job. Jobs of a line are locked without waiting: whoever has locked one
 sees to it.
@@ -12,8 +12,6 @@ sees to it.
 
 from __future__ import annotations
 
-import random
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -35,13 +33,14 @@ from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain import limits
 from sloppyjobs.domain.followups import Followup
-from sloppyjobs.domain.limits import NO_PARTITION, Limit, Partition
+from sloppyjobs.domain.limits import NO_PARTITION, Partition
 from sloppyjobs.domain.states import Status, WaitingFor
 from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.followups import Edge, Followups
 from sloppyjobs.storage.jobs.lanes import Head
+from sloppyjobs.storage.jobs.permit_choice import Choice, Held, Room, Wanted
 from sloppyjobs.storage.jobs.permit_line import PermitLine
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.operators import Move, Step
@@ -64,21 +63,6 @@ class Admission(NamedTuple):
 
     ids: list[str]
     parked: int = 0
-
-
-class _Wanted(NamedTuple):
-    """A job that needs a permit."""
-
-    id: str
-    partition: Partition
-    place: int
-
-
-class _Held(NamedTuple):
-    """The permits of a partition that are taken."""
-
-    slots: set[int]
-    by_job: dict[str, int]
 
 
 class Permits:
@@ -107,65 +91,78 @@ class Permits:
         known = self.line.limits_of(connection, {one.partition[0] for one in wanted.values()})
         bound = {id: one for id, one in wanted.items() if one.partition[0] in known}
         if not bound:
-            return Admission([head.id for head in heads[:most]])
+            chosen = [head.id for head in heads[:most]]
+            self._leave_line(connection, chosen, wanted)
+            return Admission(chosen)
         partitions = sorted({one.partition for one in bound.values()})
-        released = self.line.released_among(connection, list(bound))
         first_places = self.line.first_places(connection, partitions)
-        full_at = self.line.full_at(connection, partitions)
+        rated = [partition for partition in partitions if known[partition[0]].rate is not None]
+        full_at = self.line.full_at(connection, rated)
         for _ in range(TRIES):
             held = self._held(connection, partitions)
-            choice = _Choice(known, held, full_at, first_places, released, now)
+            choice = Choice(
+                {
+                    one: Room(known[one[0]], held[one], full_at.get(one), first_places.get(one), now)
+                    for one in partitions
+                }
+            )
             chosen = choice.choose(heads, bound, most)
             if self._take(connection, choice, now):
                 break
         else:
             raise Conflict("others were faster with every permit")
         self._take_tokens(connection, choice, full_at, now)
-        self.line.leave(connection, [id for id in chosen if id in released])
+        self._leave_line(connection, chosen, wanted)
         if choice.parked:
             self._park(connection, choice.parked, now)
-            self.line.release(connection, [part for part in partitions if choice.refused[part]], now)
+            self.line.release(connection, [part for part in partitions if choice.rooms[part].refused], now)
         return Admission(chosen, len(choice.parked))
 
-    def _wanted(self, connection: Connection, ids: Sequence[str]) -> dict[str, _Wanted]:
+    def _leave_line(self, connection: Connection, chosen: Sequence[str], wanted: Mapping[str, Wanted]) -> None:
+        """Also where there is no limit any more: a row that stays would stand for a job that is about to start."""
+        self.line.leave(connection, [id for id in chosen if id in wanted and wanted[id].released])
+
+    def _wanted(self, connection: Connection, ids: Sequence[str]) -> dict[str, Wanted]:
         query = self.database.prepared("limited jobs", self._limited_jobs)
         found = query.rows(cursor_of(connection), {"ids": self.dialect.list_param(ids)}) if ids else []
         return {
-            id: _Wanted(id, (resource, partition or NO_PARTITION), -priority)
-            for id, resource, partition, priority in found
+            id: Wanted(id, (resource, partition or NO_PARTITION), -priority, released is not None)
+            for id, resource, partition, priority, released in found
             if resource is not None
         }
 
-    def _held(self, connection: Connection, partitions: Sequence[Partition]) -> dict[Partition, _Held]:
+    def _held(self, connection: Connection, partitions: Sequence[Partition]) -> dict[Partition, Held]:
         query = self.database.prepared("held permits", self._held_permits)
-        held = {partition: _Held(set(), {}) for partition in partitions}
+        held = {partition: Held(set(), {}) for partition in partitions}
         for resource, partition, slot, job_id in query.rows(cursor_of(connection), {"given": as_json(partitions)}):
             of_partition = held[resource, partition]
             of_partition.slots.add(slot)
             of_partition.by_job[job_id] = slot
         return held
 
-    def _take(self, connection: Connection, choice: _Choice, now: datetime) -> bool:
+    def _take(self, connection: Connection, choice: Choice, now: datetime) -> bool:
         """Write the rows of permits; False where somebody was faster with one of them.
 
         In the order of their keys, so that two who take the same wait for each other in one direction.
         """
         moment = self.database.to_driver(now)
-        for (resource, partition, slot), job_id in sorted(choice.kept.items()):
+        for resource, partition, slot, job_id in choice.kept():
             # A permit that its job has left over from before: written to, so that whoever removes it sees that.
             c = self.tables.permits.c
             same = (c.resource == resource, c.partition_key == partition, c.slot == slot, c.job_id == job_id)
             if connection.execute(update(self.tables.permits).where(*same).values(taken_at=now)).rowcount != 1:
                 return False
-        if not choice.taken:
+        given = [(*permit, moment) for permit in choice.taken()]
+        if not given:
             return True
-        given = [(*key, job_id, moment) for key, job_id in sorted(choice.taken.items())]
+        statement = self.database.prepared("take permits", self._take_permits)
+        if self.dialect.one_writer:
+            statement.run(cursor_of(connection), {"given": as_json(given)})
+            return True
         self.dialect.ensure_begun(connection)
         try:
             with connection.begin_nested(), self.database.translating(connection):
-                self.database.prepared("take permits", self._take_permits).run(
-                    cursor_of(connection), {"given": as_json(given)}
-                )
+                statement.run(cursor_of(connection), {"given": as_json(given)})
         except DBAPIError as error:
             if not self.dialect.is_duplicate(error):
                 raise
@@ -173,11 +170,13 @@ class Permits:
         return True
 
     def _take_tokens(
-        self, connection: Connection, choice: _Choice, full_at: Mapping[Partition, datetime], now: datetime
+        self, connection: Connection, choice: Choice, full_at: Mapping[Partition, datetime], now: datetime
     ) -> None:
-        for partition, number in sorted(choice.tokens_taken.items()):
-            limit, before = choice.limits[partition[0]], full_at.get(partition)
-            self.line.set_full_at(connection, partition, before, limits.after_taking(limit, before, now, number))
+        for partition, room in sorted(choice.rooms.items(), key=lambda item: item[0]):
+            if room.tokens_taken:
+                before = full_at.get(partition)
+                after = limits.after_taking(room.limit, before, now, room.tokens_taken)
+                self.line.set_full_at(connection, partition, before, after)
 
     def _park(self, connection: Connection, ids: Sequence[str], now: datetime) -> None:
         states = self.transitions.lock_states(connection, ids)
@@ -193,6 +192,8 @@ class Permits:
         ended = [edge.job_id for edge in edges if edge.source is Status.PROCESSING]
         if ended:
             self.give_back(connection, ended, now)
+            if len(ended) == len(edges) and all(edge.target is not Status.WAITING for edge in edges):
+                return
         gone = [edge.job_id for edge in edges if _leaves_line(edge)]
         if gone:
             self.line.leave(connection, gone)
@@ -213,11 +214,22 @@ class Permits:
         self.line.release(connection, partitions, now)
         return len(freed)
 
+    def release(self, partitions: Sequence[Partition]) -> int:
+        """Let those go on who wait for permits that were given back, in a transaction of its own; how many it was."""
+
+        def work(connection: Connection) -> int:
+            self.dialect.plan_by_index(connection)
+            return self.line.release(connection, sorted(partitions), self.database.now(connection))
+
+        return self.database.write(work)
+
     # Statements
 
     def _limited_jobs(self) -> Select[Any]:
-        c = self.tables.jobs.c
-        return select(c.id, c.resource, c.partition_key, c.priority).where(self.dialect.any_of(c.id, "ids"))
+        c, parked = self.tables.jobs.c, self.tables.parked
+        columns = (c.id, c.resource, c.partition_key, c.priority, parked.c.job_id)
+        query = select(*columns).select_from(self.tables.jobs.outerjoin(parked, parked.c.job_id == c.id))
+        return query.where(self.dialect.any_of(c.id, "ids"))
 
     def _held_permits(self) -> Select[Any]:
         c, given = self.tables.permits.c, self.line.given_partitions()
@@ -235,84 +247,6 @@ class Permits:
     def _take_permits(self) -> Any:
         given = self.dialect.given_rows("given", _PERMIT)
         return insert(self.tables.permits).from_select(list(_PERMIT), select(*(given.c[name] for name in _PERMIT)))
-
-
-class _Choice:
-    """Which jobs may start, with which slots; and which must wait."""
-
-    def __init__(
-        self,
-        known: Mapping[str, Limit],
-        held: Mapping[Partition, _Held],
-        full_at: Mapping[Partition, datetime],
-        first_places: Mapping[Partition, int],
-        released: set[str],
-        now: datetime,
-    ) -> None:
-        self.limits = known
-        self.taken: dict[tuple[str, str, int], str] = {}
-        self.kept: dict[tuple[str, str, int], str] = {}
-        self.tokens_taken: dict[Partition, int] = defaultdict(int)
-        self.parked: list[str] = []
-        self.refused: dict[Partition, bool] = defaultdict(bool)
-        self._held = held
-        self._first_places = first_places
-        self._released = released
-        self._free: dict[Partition, list[int] | None] = {}
-        self._tokens: dict[Partition, int | None] = {}
-        for partition, of_partition in held.items():
-            limit = known[partition[0]]
-            self._free[partition] = _free_slots(limit.concurrency, of_partition.slots)
-            self._tokens[partition] = limits.tokens(limit, full_at.get(partition), now)
-
-    def choose(self, heads: Sequence[Head], bound: Mapping[str, _Wanted], most: int) -> list[str]:
-        """The jobs that may start; whatever else has no permit is parked."""
-        chosen: list[str] = []
-        for head in heads:
-            one = bound.get(head.id)
-            if one is not None and not self._may_start(one):
-                self.parked.append(head.id)
-                self.refused[one.partition] = True
-            elif len(chosen) < most:
-                if one is not None:
-                    self._give(one)
-                chosen.append(head.id)
-        return chosen
-
-    def _may_start(self, one: _Wanted) -> bool:
-        partition = one.partition
-        if self.refused[partition]:
-            return False
-        first = self._first_places.get(partition)
-        if first is not None and first <= one.place and one.id not in self._released:
-            # Others wait already, and come first.
-            return False
-        free, tokens = self._free[partition], self._tokens[partition]
-        has_slot = free is None or bool(free) or one.id in self._held[partition].by_job
-        return has_slot and (tokens is None or tokens > 0)
-
-    def _give(self, one: _Wanted) -> None:
-        partition = one.partition
-        tokens = self._tokens[partition]
-        if tokens is not None:
-            self._tokens[partition] = tokens - 1
-            self.tokens_taken[partition] += 1
-        free, left_over = self._free[partition], self._held[partition].by_job.get(one.id)
-        if left_over is not None:
-            self.kept[*partition, left_over] = one.id
-        elif free is not None:
-            self.taken[*partition, free.pop()] = one.id
-
-
-def _free_slots(concurrency: int | None, taken: set[int]) -> list[int] | None:
-    """In any order: claims that take the lowest ones would all take the same."""
-    if concurrency is None:
-        return None
-    free = [slot for slot in range(concurrency) if slot not in taken]
-    # Of a lowered limit, slots above it are held still.
-    free = free[: max(0, concurrency - len(taken))]
-    random.shuffle(free)
-    return free
 
 
 def _leaves_line(edge: Edge) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -67,6 +68,10 @@ class Inspection(Protocol):
 
     A store has it as ``inspection``. The methods of ports that it does not implement may be missing.
     """
+
+    def in_one_transaction(self) -> AbstractContextManager[Inspection]:
+        """An inspection whose reads see one moment, or are at least fewer round trips; it may be missing."""
+        ...
 
     def job(self, job_id: str) -> JobRecord:
         """The job with this id; ``LookupError`` when there is none."""

@@ -46,6 +46,22 @@ class Usage(NamedTuple):
     waiting_more: bool
 
 
+class LineHead(NamedTuple):
+    """The first job in the line of a partition."""
+
+    partition: str
+    job_id: str
+    name: str | None
+    queue: str | None
+    since: datetime | None
+    """When it came to the line."""
+    waiting: int
+    """How many wait in the line, and whether there are more."""
+    waiting_more: bool
+    held: int
+    """Permits of the partition that jobs hold."""
+
+
 class LineState(NamedTuple):
     """What a job that waits for a permit has before it."""
 
@@ -103,6 +119,14 @@ class LimitPort(Protocol):
 
     def lines(self, name: str, limit: int) -> list[tuple[str, int, bool]]:
         """Partitions in which jobs wait, how many, and whether the count stopped at its bound."""
+        ...
+
+    def heads(self, name: str, limit: int) -> list[LineHead]:
+        """Who is first in the lines of a resource, up to so many lines."""
+        ...
+
+    def tokens(self, name: str, partitions: Sequence[str]) -> dict[str, int]:
+        """How many jobs of these partitions may start now by the rate; empty where there is none."""
         ...
 
     def line_of(self, job_id: str, resource: str, partition: str) -> LineState:

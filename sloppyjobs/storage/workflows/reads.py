@@ -46,7 +46,13 @@ class WorkflowReads:
 
     @bounded_read
     def _get(self, connection: Connection, workflow_id: str) -> Workflow | None:
-        return next(iter(self.read(connection, [workflow_id]).values()), None)
+        # A page that has read it already does not ask again.
+        seen = self.database.seen()
+        key = ("workflow", workflow_id)
+        if key not in seen:
+            seen[key] = next(iter(self.read(connection, [workflow_id]).values()), None)
+        found: Workflow | None = seen[key]
+        return found
 
     def read(self, connection: Connection, ids: Sequence[str]) -> dict[str, Workflow]:
         """These workflows, as they stand."""

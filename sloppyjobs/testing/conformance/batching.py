@@ -78,6 +78,7 @@ def test_a_batch_ends_with_its_last_job_and_calls_back_once(batching: Jobs) -> N
     seen = view_of(batching, batch)
     assert (seen.percent, seen.metadata, seen.name) == (100.0, {"file": "a.csv"}, "import")
     made = {one.kind: one for one in seen.callbacks}
+    assert {kind for kind, one in made.items() if one.called} == {"complete", "success"}
     complete = batching.get(made["complete"].job_id)
     assert (complete.priority, complete.tags, complete.correlation_id) == (5, ("end",), batch.id)
     assert count(batching) == 5
@@ -239,6 +240,7 @@ def test_numbers_outlive_the_jobs(batching: Jobs, clock: FakeClock) -> None:
     clock.advance(timedelta(days=2))
     batching.admin.purge()
     assert numbers(batching, batch) == ("failed", 2, 0, 1, 1, 0)
+    assert {one.kind for one in view_of(batching, batch).callbacks if one.called} == {"complete", "failure"}
     assert batching.admin.dead_in_batch(batch.id) == ()
     with pytest.raises(errors.InvalidTransition):
         batching.admin.retry_batch(batch.id)

@@ -9,6 +9,7 @@ from sloppyjobs.testing.conformance.sql_bounds import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_damage import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_dependencies import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_enqueueing import *  # noqa: F403
+from sloppyjobs.testing.conformance.sql_limits import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_retention import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_schema import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_secrets import *  # noqa: F403

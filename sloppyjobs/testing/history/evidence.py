@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -66,17 +67,19 @@ class Tables:
     def of_jobs(cls, inspection: Inspection) -> Tables:
         """Jobs, attempts and events, for stores that have no more."""
         # A store need not have them.
-        limits, permits, parked = inspection.limits() if hasattr(inspection, "limits") else ((), (), ())
-        return cls(
-            {job.id: job for job in inspection.jobs()},
-            _by_job(inspection.attempts()),
-            _by_job(inspection.events()),
-            batches=inspection.batches() if hasattr(inspection, "batches") else (),
-            dependencies=inspection.dependencies() if hasattr(inspection, "dependencies") else (),
-            limits=limits,
-            permits=permits,
-            parked=parked,
-        )
+        together = inspection.in_one_transaction() if hasattr(inspection, "in_one_transaction") else None
+        with together or nullcontext(inspection) as read:
+            limits, permits, parked = read.limits() if hasattr(read, "limits") else ((), (), ())
+            return cls(
+                {job.id: job for job in read.jobs()},
+                _by_job(read.attempts()),
+                _by_job(read.events()),
+                batches=read.batches() if hasattr(read, "batches") else (),
+                dependencies=read.dependencies() if hasattr(read, "dependencies") else (),
+                limits=limits,
+                permits=permits,
+                parked=parked,
+            )
 
     @classmethod
     def of(cls, store: Store) -> Tables:

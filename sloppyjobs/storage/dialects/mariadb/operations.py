@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select
+from sqlalchemy import ColumnElement, Connection, Select, literal_column
 
 from sloppyjobs.domain.model import Job, NewJob, Settlement
 from sloppyjobs.domain.states import Status
@@ -45,7 +45,7 @@ MANY_ALIKE = 32
 
 SUCCEEDED = (Status.SUCCEEDED,)
 
-_FOLLOWUPS = rows.CLAIM_FIELDS.index("followups")
+_NAME, _QUEUE, _FOLLOWUPS = map(rows.CLAIM_FIELDS.index, ("name", "queue", "followups"))
 
 
 class MariaDbInsert(Insert):
@@ -172,12 +172,19 @@ class MariaDbLanes(Lanes):
         return super().heads_of(cursor, lanes, moment, most)
 
     def _whole_heads(self, cursor: Any, lane: Lane, moment: Any, most: int) -> list[Head]:
-        jobs = self.tables.jobs
-        query = self.database.prepared(
-            "whole heads of lane", lambda: self.heads(*rows.columns(jobs, rows.CLAIM_FIELDS))
-        )
-        found = query.rows(cursor, {"of_queue": lane[0], "of_name": lane[1], "now": moment, "most": most})
+        query = self.database.prepared("whole heads of lane", self._whole_heads_query)
+        found: list[Any] = query.rows(cursor, {"of_queue": lane[0], "of_name": lane[1], "now": moment, "most": most})
+        for row in found:
+            row[_QUEUE], row[_NAME] = lane
         return [Head(row[0], is_limited(row[_FOLLOWUPS]), row) for row in found]
+
+    def _whole_heads_query(self) -> Select[Any]:
+        """Without what is known: the lane, and what a claim writes."""
+        columns = zip(rows.CLAIM_FIELDS, rows.columns(self.tables.jobs, rows.CLAIM_FIELDS), strict=True)
+        known = ("queue", "name", "updated_at", "locked_until")
+        return self.heads(
+            *(literal_column("NULL").label(name) if name in known else column for name, column in columns)
+        )
 
 
 class MariaDbClaims(Claims):
@@ -187,10 +194,6 @@ class MariaDbClaims(Claims):
         self, database: Database, _lanes: Lanes, settlement: Settle, unanswered: Unanswered, permits: Permits
     ) -> None:
         super().__init__(database, MariaDbLanes(database), settlement, unanswered, permits)
-
-    def claimed_at(self, connection: Connection, now: datetime) -> datetime:  # noqa: ARG002
-        """By the clock now: a row that was locked may have come back, from a lease that expired, since it was read."""
-        return self.database.now(connection)
 
     def turns(self) -> Turns:
         """Side by side."""

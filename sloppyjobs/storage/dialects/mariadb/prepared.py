@@ -89,8 +89,9 @@ class JsonRows(WithLists):
         found = [row[0] for row in super().rows(cursor, values)]
         if None in found:
             # A text that a function makes has a limit, which that of a column has not.
-            return self._plain.rows(cursor, values)
-        return [msgspec.json.decode(row) for row in found]
+            return [list(row) for row in self._plain.rows(cursor, values)]
+        rows: list[Any] = msgspec.json.decode(f"[{','.join(found)}]")
+        return rows
 
 
 class UpdateFromGiven(Update):

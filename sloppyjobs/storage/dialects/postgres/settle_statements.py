@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.storage.dialects.postgres.batch_statements import of_members
 from sloppyjobs.storage.dialects.postgres.graph_statements import SECOND_LOOK, of_graphs
+from sloppyjobs.storage.dialects.postgres.permit_statements import of_limited
 
 CLOCK = "clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)"
 """The clock, read once per statement."""
@@ -20,6 +22,8 @@ class Hanging(IntEnum):
     BATCH = 1
     GRAPH = 2
     """Jobs that wait for this one, or for which it has waited."""
+    LIMIT = 3
+    BATCH_AND_LIMIT = 4
 
 
 class SettleStatements(NamedTuple):
@@ -33,10 +37,18 @@ class SettleStatements(NamedTuple):
 
 def settle_statements(names: Mapping[str, str]) -> dict[Hanging, SettleStatements]:
     """The statements over the tables of these names."""
+    plain = SettleStatements(_SETTLE_SUCCESSES, _SETTLE_OTHERS)
+    members = SettleStatements(
+        of_members(_SETTLE_SUCCESSES, successes=True), of_members(_SETTLE_OTHERS, successes=False)
+    )
     templates = {
-        Hanging.NOTHING: SettleStatements(_SETTLE_SUCCESSES, _SETTLE_OTHERS),
-        Hanging.BATCH: SettleStatements(
-            of_members(_SETTLE_SUCCESSES, successes=True), of_members(_SETTLE_OTHERS, successes=False)
+        Hanging.NOTHING: plain,
+        Hanging.BATCH: members,
+        Hanging.LIMIT: SettleStatements(
+            of_limited(plain.successes, Followup(0)), of_limited(plain.others, Followup(0))
+        ),
+        Hanging.BATCH_AND_LIMIT: SettleStatements(
+            of_limited(members.successes, Followup.BATCH), of_limited(members.others, Followup.BATCH)
         ),
         Hanging.GRAPH: SettleStatements(
             of_graphs(_SETTLE_SUCCESSES, successes=True),

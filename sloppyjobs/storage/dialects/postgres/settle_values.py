@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sloppyjobs.domain.followups import Followup
@@ -16,9 +17,15 @@ from sloppyjobs.storage.jobs.counters import shard_of
 from sloppyjobs.storage.jobs.settlement_sql import edges_of
 
 SUCCEEDED = (Status.SUCCEEDED,)
-_ACCEPTED = ((Hanging.NOTHING, 0), (Hanging.BATCH, int(Followup.BATCH)), (Hanging.GRAPH, int(ACCEPTED)))
+_ACCEPTED = (
+    (Hanging.NOTHING, 0),
+    (Hanging.BATCH, int(Followup.BATCH)),
+    (Hanging.GRAPH, int(ACCEPTED)),
+    (Hanging.LIMIT, int(Followup.PERMIT)),
+    (Hanging.BATCH_AND_LIMIT, int(Followup.BATCH | Followup.PERMIT)),
+)
 """What may hang on jobs of each kind, as plain numbers; the first one that fits is taken."""
-_BATCH = int(Followup.BATCH)
+_BATCH, _PERMIT = int(Followup.BATCH), int(Followup.PERMIT)
 
 
 class Part(NamedTuple):
@@ -45,7 +52,11 @@ def parts(settlements: Sequence[Settlement]) -> list[Part]:
 
 
 def _hanging(one: Settlement) -> Hanging | None:
-    bits = one.followups or (0 if one.batch_id is None else _BATCH)
+    return _hanging_by(one.followups or (0 if one.batch_id is None else _BATCH))
+
+
+@lru_cache(maxsize=256)
+def _hanging_by(bits: int) -> Hanging | None:
     for kind, accepted in _ACCEPTED:
         if not bits & ~accepted:
             return kind
@@ -55,6 +66,11 @@ def _hanging(one: Settlement) -> Hanging | None:
 def batches(settlements: Sequence[Settlement]) -> list[str]:
     """The batches that the jobs belong to."""
     return sorted({one.batch_id for one in settlements if one.batch_id is not None})
+
+
+def limited(settlements: Sequence[Settlement]) -> list[str]:
+    """The jobs that had permits."""
+    return [one.job_id for one in settlements if one.followups and one.followups & _PERMIT]
 
 
 def successes(ordered: Sequence[Settlement]) -> dict[str, Any]:

@@ -23,7 +23,9 @@ from sloppyjobs.storage.dialects.postgres.batch_statements import (
     OVER_BATCHES,
     with_members,
 )
+from sloppyjobs.storage.dialects.postgres.claim_statements import CLAIM, CLAIM_LIMITED
 from sloppyjobs.storage.dialects.postgres.graph_statements import NUMBERS
+from sloppyjobs.storage.dialects.postgres.permit_statements import LINES
 from sloppyjobs.storage.dialects.postgres.settle_statements import CLOCK, Hanging, SettleStatements, settle_statements
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT
@@ -61,6 +63,9 @@ class Statements(NamedTuple):
     count_members: str
     promote: str
     claim: str
+    claim_limited: str
+    """The same, with permits for jobs whose limits do not bind."""
+    lines: str
 
 
 def statements(tables: Tables, channel: str | None) -> Statements:
@@ -73,6 +78,10 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         "queues": format_table(tables.queues),
         "stats": format_table(tables.stats),
         "permit": str(int(Followup.PERMIT)),
+        "limits": format_table(tables.limits),
+        "permits": format_table(tables.permits),
+        "parked": format_table(tables.parked),
+        "buckets": format_table(tables.buckets),
         "no_claim": ", ".join("NULL" for _ in rows.CLAIM_FIELDS),
         "batches": format_table(tables.batches),
         "members": format_table(tables.batch_members),
@@ -105,7 +114,9 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         admit=ADMIT.format(**names),
         count_members=COUNT_MEMBERS.format(**names),
         promote=_PROMOTE.format(**names),
-        claim=_CLAIM.format(**names),
+        claim=CLAIM.format(**names),
+        claim_limited=CLAIM_LIMITED.format(**names),
+        lines=LINES.format(**names),
     )
 
 
@@ -233,76 +244,6 @@ history AS (
   SELECT id, 'due', source, 'queued', clock.now FROM queued, clock
 )
 SELECT (SELECT count(*) FROM queued), (SELECT count(*) FROM due WHERE followups <> 4)
-"""
-)
-
-# Jobs that need permits are passed over; that there were some is told by a last row, which is empty.
-_CLAIM = (
-    "WITH RECURSIVE "
-    + CLOCK
-    + """,
-lanes AS (
-  (SELECT queue, name FROM {jobs} WHERE status = 'queued' ORDER BY queue, name LIMIT 1)
-  UNION ALL
-  SELECT next.queue, next.name FROM lanes CROSS JOIN LATERAL (
-    SELECT j.queue, j.name FROM {jobs} j
-    WHERE j.status = 'queued' AND (j.queue, j.name) > (lanes.queue, lanes.name)
-    ORDER BY j.queue, j.name LIMIT 1
-  ) next
-),
-open AS MATERIALIZED (
-  SELECT queue, name FROM lanes
-  WHERE (%(queues)s::text[] IS NULL OR queue = ANY (%(queues)s::text[]))
-    AND (%(names)s::text[] IS NULL OR name = ANY (%(names)s::text[]))
-    AND NOT EXISTS (
-      SELECT FROM {queues} q WHERE q.name = lanes.queue AND q.paused_at IS NOT NULL
-        AND (q.paused_until IS NULL OR q.paused_until > (SELECT now FROM clock))
-    )
-),
-heads AS MATERIALIZED (
-  SELECT open.queue, open.name FROM open CROSS JOIN LATERAL (
-    SELECT j.priority, j.run_at, j.created_at FROM {jobs} j
-    WHERE j.status = 'queued' AND j.queue = open.queue AND j.name = open.name
-      AND j.run_at <= (SELECT now FROM clock)
-    ORDER BY j.priority DESC, j.run_at, j.created_at LIMIT %(most)s
-  ) head
-  WHERE (SELECT count(*) FROM open) > 1
-  ORDER BY head.priority DESC, head.run_at, head.created_at LIMIT %(most)s
-),
-shares AS MATERIALIZED (
-  SELECT queue, name, count(*) AS share FROM heads GROUP BY queue, name
-  UNION ALL
-  SELECT queue, name, %(most)s FROM open WHERE (SELECT count(*) FROM open) = 1
-),
-picked AS MATERIALIZED (
-  SELECT job.place, job.limited FROM shares CROSS JOIN LATERAL (
-    SELECT j.ctid AS place, coalesce(j.followups & {permit}, 0) <> 0 AS limited FROM {jobs} j
-    WHERE j.status = 'queued' AND j.queue = shares.queue AND j.name = shares.name
-      AND j.run_at <= (SELECT now FROM clock)
-    ORDER BY j.priority DESC, j.run_at, j.created_at LIMIT shares.share
-    FOR UPDATE SKIP LOCKED
-  ) job
-),
-claimed AS (
-  UPDATE {jobs} j
-  SET status = 'processing', attempt_count = j.attempt_count + 1, locked_by = %(worker)s, updated_at = clock.now,
-      locked_until = clock.now + make_interval(secs => %(lease)s::float8),
-      progress_percent = NULL, progress_message = NULL, progress_fields = NULL
-  FROM clock WHERE j.ctid = ANY (ARRAY (SELECT place FROM picked WHERE NOT limited))
-  RETURNING {j_claim_fields}
-),
-opened AS (
-  INSERT INTO {attempts} (job_id, attempt_number, worker_id, status, started_at)
-  SELECT id, attempt_count, %(worker)s, 'running', updated_at FROM claimed
-),
-history AS (
-  INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
-  SELECT id, 'claimed', 'queued', 'processing', attempt_count, %(worker)s, updated_at FROM claimed
-)
-SELECT {claim_fields} FROM claimed
-UNION ALL
-SELECT {no_claim} FROM (SELECT FROM picked WHERE limited LIMIT 1) met
-ORDER BY priority DESC NULLS LAST, run_at, created_at, id
 """
 )
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, overload
 
 from sqlalchemy.exc import DBAPIError
 
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import settle_values, statements
@@ -26,6 +27,11 @@ from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest
 
+LIMITED_CLAIMS = 100
+"""For how many claims jobs under limits are expected once some were met, if no claim finds only others."""
+
+_PERMIT = int(Followup.PERMIT)
+_FOLLOWUPS = rows.CLAIM_FIELDS.index("followups")
 _CLAIMED_AT = rows.CLAIM_FIELDS.index("updated_at")
 
 
@@ -54,6 +60,7 @@ class PostgresClaims(Claims):
         super().__init__(database, lanes, settlement, unanswered, permits)
         self._pool = pool
         self._sql = sql
+        self._limited_claims = 0
         self.promotion = PostgresPromotion(self, sql.promote)
 
     def turns(self) -> PostgresTurns:
@@ -107,7 +114,9 @@ class PostgresClaims(Claims):
                 answers = self.database.retry(lambda: self.send(*self.settle_calls(settlements)).answers())
             parts = settle_values.parts(settlements)
             numbered = [answer.fetchone() for answer in answers[: len(parts)]]
-            over = [batch_id for answer in answers[len(parts) :] for (batch_id,) in answer.fetchall()]
+            asked = iter(answers[len(parts) :])
+            over = [row[0] for row in next(asked).fetchall()] if settle_values.batches(settlements) else []
+            lines = next(asked).fetchall() if settle_values.limited(settlements) else []
             # Mostly all of them, and then nobody needs to say which.
             if sum(number for number, *_ in numbered) == len(settlements):
                 accepted = {s.job_id for s in settlements}
@@ -124,6 +133,8 @@ class PostgresClaims(Claims):
         self.unanswered.forget(settlements)
         if over:
             self.settlement.followups.members_ended(over)
+        if lines:
+            self.permits.release(lines)
         return accepted
 
     def claimed(self, sent: SentTransactions | None, request: ClaimRequest) -> Sequence[Claim]:
@@ -143,8 +154,11 @@ class PostgresClaims(Claims):
         if isinstance(answer, list):
             return answer
         if not _met_limited(answer):
+            if self._limited_claims and answer.rowcount and not _any_limited(answer):
+                self._limited_claims = 0
             return _Claims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
         # Of jobs that need permits the common way takes as many as there is room for, and parks the others.
+        self._limited_claims = LIMITED_CLAIMS
         plain = self.read_claims(request.worker_id, answer, rows=answer.rowcount - 1) if answer.rowcount > 1 else []
         return self.claim_more(request, Taken(plain, again=True))
 
@@ -162,8 +176,8 @@ class PostgresClaims(Claims):
     def settle_calls(self, settlements: Sequence[Settlement]) -> list[Call]:
         """The statements for this mixture of outcomes, and their values: one for successes, one for all others.
 
-        Jobs on which something hangs have two of their own for each kind of thing. Where there are jobs of batches the
-        question which of the batches are over comes last.
+        Jobs on which something hangs have two of their own for each kind of thing. Questions come last: which of the
+        batches are over, and in which lines of limits somebody waits.
 
         Each is a transaction. In one for both, rows would be locked in id order twice, and not in id order as a
         whole: others who lock several rows, as commands and heartbeats do, could then wait for it in a ring. One
@@ -181,6 +195,9 @@ class PostgresClaims(Claims):
         if batches := settle_values.batches(settlements):
             # After the commits: of two workers that settle the last members, the later one sees none.
             calls.append(Call(self._sql.over_batches, {"batches": array_text(batches)}))
+        if limited := settle_values.limited(settlements):
+            # After the commits as well: who has parked a job meanwhile has not seen these permits come back.
+            calls.append(Call(self._sql.lines, {"ids": array_text(limited)}))
         return calls
 
     def claim_call(self, request: ClaimRequest) -> Call:
@@ -194,6 +211,9 @@ class PostgresClaims(Claims):
             "lease": request.lease,
             "now": self.database.injected_now(),
         }
+        if self._limited_claims:
+            self._limited_claims -= 1
+            return Call(self._sql.claim_limited, values)
         return Call(self._sql.claim, values)
 
     def read_claims(self, worker_id: str, answer: Any, rows: int | None = None) -> list[Claim]:
@@ -235,6 +255,13 @@ class PostgresPromotion(Promotion):
         [answer] = self.database.retry(lambda: self._claims.send(Call(self._statement, values)).answers())
         promoted, left = answer.fetchone()
         return int(promoted) + (super().promote(limit) if left else 0)
+
+
+def _any_limited(answer: Any) -> bool:
+    """Whether jobs that need permits are among those that were claimed."""
+    result = answer.pgresult
+    found = (result.get_value(number, _FOLLOWUPS) for number in range(result.ntuples))
+    return any(bits is not None and int.from_bytes(bits, "big") & _PERMIT for bits in found)
 
 
 def _met_limited(answer: Any) -> bool:

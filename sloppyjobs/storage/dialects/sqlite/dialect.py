@@ -60,6 +60,7 @@ class SqliteDialect(Dialect):
 
     name = "sqlite"
     now_sql = NOW
+    one_writer = True
     preparation = f"{WAL};\n\n"
 
     def __init__(self, tables: Tables) -> None:
