@@ -54,7 +54,7 @@ def _release_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _forget_edges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dependencies.Dependencies, "_decide", lambda *_: None)
+    monkeypatch.setattr(dependencies.Dependencies, "_decide", lambda *_: 0)
 
 
 def _ready_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
