@@ -96,6 +96,9 @@ class EdgeState(IntEnum):
     """It has ended otherwise, and will not end again."""
 
 
+_OPEN, _MET, _FAILED = map(int, EdgeState)
+
+
 class Readiness(IntEnum):
     """What the edges of a job say together."""
 
@@ -150,7 +153,7 @@ def edge_state(edge: Dependency, status: Status | None, result: Any) -> EdgeStat
 
 def readiness(numbers: Mapping[int, int], *, any_parent: bool) -> Readiness:
     """Whether a job may start, by how many of its edges are in which state."""
-    is_open, met, failed = (numbers.get(state, 0) for state in EdgeState)
+    is_open, met, failed = numbers.get(_OPEN, 0), numbers.get(_MET, 0), numbers.get(_FAILED, 0)
     if any_parent:
         return Readiness.READY if met else Readiness.WAITING if is_open else Readiness.IMPOSSIBLE
     return Readiness.IMPOSSIBLE if failed else Readiness.WAITING if is_open else Readiness.READY

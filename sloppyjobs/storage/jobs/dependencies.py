@@ -8,13 +8,14 @@ once, the second one waits for the first and then sees its edge.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from threading import local
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Select, SmallInteger, Text, and_, func, insert, not_, or_, select, update
+from sqlalchemy import Connection, Select, SmallInteger, Text, and_, insert, not_, or_, select, update
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain.dependencies import Dependency, EdgeState, Readiness, Result, edge_state, readiness
@@ -22,20 +23,19 @@ from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.parents import ParentResult
 from sloppyjobs.domain.sealed import OpenText, is_sealed, key_of
-from sloppyjobs.domain.states import FINISHED, Status, WaitingFor
+from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.errors import DecryptionFailed, InvalidWorkflow
 from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.jobs.edge_rows import EdgeRows, OpenEdge, WaitingChild, chunks
 from sloppyjobs.storage.jobs.followups import Edge, Followups
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.dependencies import EdgeRow, Neighbours
-from sloppyjobs.storage.ports.operators import JobState, Move, Step
+from sloppyjobs.storage.ports.operators import JobState, Step
 from sloppyjobs.storage.reads.keyset import Keyset, same_value
 
 SUCCEEDED = Status.SUCCEEDED
-CHUNK = 500
-"""Ids in one statement."""
 EDGES = 5000
 """Edges in one statement."""
 PARENT_ENDED = "a job that it depends on did not end as it needs"
@@ -82,6 +82,7 @@ class Dependencies:
         self.transitions = transitions
         self.keyset = keyset
         self.opener = opener
+        self.rows = EdgeRows(database)
         self._ended = local()
 
     def follow(self, followups: Followups) -> None:
@@ -98,7 +99,7 @@ class Dependencies:
         edges = [(job.id, edge) for job in dependent for edge in job.terms.depends_on]
         wanted = sorted({edge.parent_id for _, edge in edges} - here)
         states: dict[str, JobState] = {}
-        for ids in _chunks(wanted):
+        for ids in chunks(wanted):
             states |= self.transitions.lock_states(connection, ids)
         missing = [parent for parent in wanted if parent not in states]
         if missing:
@@ -128,8 +129,7 @@ class Dependencies:
             statement.run(cursor_of(connection), {"given": given})
         impossible = [job_id for job_id, one in prepared.readiness.items() if one is Readiness.IMPOSSIBLE]
         if impossible:
-            states = self.transitions.lock_states(connection, impossible)
-            self._move(connection, [(state, _CANCELLED) for state in states.values()], now)
+            self._cancel(connection, impossible, now)
 
     def _mark(self, connection: Connection, parents: Sequence[JobState]) -> None:
         """Set the bit that says that somebody waits; ``Conflict`` where a parent has moved on since it was read.
@@ -142,7 +142,7 @@ class Dependencies:
             alike[state.followups, state.status].append(state.id)
         for (bits, status), ids in alike.items():
             marked = int((bits or 0) | Followup.DEPENDANTS)
-            for chunk in _chunks(ids):
+            for chunk in chunks(ids):
                 same = (jobs.c.id.in_(chunk), jobs.c.status == status.value, same_value(jobs.c.followups, bits))
                 changed = connection.execute(update(jobs).where(*same).values(followups=marked)).rowcount
                 all_changed(changed, len(chunk))
@@ -176,19 +176,12 @@ class Dependencies:
         return moved
 
     def _decide(self, connection: Connection, ended: Mapping[str, Status | None]) -> int:
-        c = self.tables.dependencies.c
-        found: list[tuple[str, Dependency]] = []
-        for ids in _chunks(sorted(ended)):
-            query = select(c.child_id, c.parent_id, c.needs, c.result_test).where(
-                c.parent_id.in_(ids), c.state == int(EdgeState.OPEN)
-            )
-            found += [(row.child_id, _dependency(row)) for row in connection.execute(query)]
-        succeeded = [edge.parent_id for _, edge in found if edge.when and ended[edge.parent_id] is SUCCEEDED]
-        results = self._results(connection, succeeded)
+        found = self.rows.open_edges(connection, sorted(ended))
+        tested = [edge.parent_id for edge in found if edge.result_test and ended[edge.parent_id] is SUCCEEDED]
+        results = self._results(connection, tested)
         decided: dict[str, dict[EdgeState, list[str]]] = defaultdict(lambda: defaultdict(list))
-        for child, edge in found:
-            state = edge_state(edge, ended[edge.parent_id], results.get(edge.parent_id))
-            decided[edge.parent_id][state].append(child)
+        for edge in found:
+            decided[edge.parent_id][_decided(edge, ended[edge.parent_id], results)].append(edge.child_id)
         children = sorted(
             {
                 child
@@ -198,7 +191,7 @@ class Dependencies:
                 for child in ids
             }
         )
-        self._touch(connection, children)
+        self.rows.touch(connection, children)
         self._write_states(connection, decided)
         return self.release(connection, children)
 
@@ -209,28 +202,17 @@ class Dependencies:
         """
         c = self.tables.dependencies.c
         alike: dict[EdgeState, list[str]] = defaultdict(list)
-        parts: list[tuple[EdgeState, Any]] = []
         for parent, groups in decided.items():
             if len(groups) == 1:
                 alike[next(iter(groups))].append(parent)
-            else:
-                parts += [
-                    (state, (c.parent_id == parent) & c.child_id.in_(ids))
-                    for state, children in groups.items()
-                    for ids in _chunks(children)
-                ]
-        parts += [(state, c.parent_id.in_(ids)) for state, parents in alike.items() for ids in _chunks(sorted(parents))]
-        for state, which in parts:
+                continue
+            for state, children in groups.items():
+                for ids in chunks(children) if state is not EdgeState.OPEN else ():
+                    same = (c.parent_id == parent, c.child_id.in_(ids), c.state == int(EdgeState.OPEN))
+                    connection.execute(update(self.tables.dependencies).where(*same).values(state=int(state)))
+        for state, parents in alike.items():
             if state is not EdgeState.OPEN:
-                same = (which, c.state == int(EdgeState.OPEN))
-                connection.execute(update(self.tables.dependencies).where(*same).values(state=int(state)))
-
-    def _touch(self, connection: Connection, children: Sequence[str]) -> None:
-        """Write to the rows of children that wait, in id order, so that others who decide about them wait for us."""
-        jobs = self.tables.jobs
-        for ids in _chunks(children):
-            mine = (jobs.c.id.in_(ids), jobs.c.status == Status.WAITING.value)
-            connection.execute(update(jobs).where(*mine).values(updated_at=jobs.c.updated_at))
+                self.rows.decide(connection, sorted(parents), state)
 
     def _children_moved(self, connection: Connection, edges: Sequence[Edge]) -> None:
         """A child that waits again, after a pause: its parents may have ended meanwhile."""
@@ -241,10 +223,10 @@ class Dependencies:
     def look_again(self, connection: Connection, children: Sequence[str]) -> int:
         """Decide edges whose parents have ended without it, and move children that need not wait; how many it was."""
         ended: set[str] = set()
-        for ids in _chunks(sorted(children)):
+        for ids in chunks(sorted(children)):
             ended |= set(connection.execute(self._undecided(ids)).scalars())
         moved = 0
-        for ids in _chunks(sorted(ended)):
+        for ids in chunks(sorted(ended)):
             states = self.transitions.lock_states(connection, ids)
             now = {parent: states[parent].status if parent in states else None for parent in ids}
             moved += self._decide_all(connection, now)
@@ -265,35 +247,26 @@ class Dependencies:
         """Let those start of whose edges enough are met, and cancel those that never can; how many were moved."""
         now = self.database.now(connection)
         moved = 0
-        for ids in _chunks(sorted(children)):
-            states = self.transitions.lock_states(connection, ids)
-            waiting = [state for state in states.values() if _waits_for_jobs(state)]
-            moves = list(self._steps(connection, waiting, now)) if waiting else []
-            self._move(connection, moves, now)
-            moved += len(moves)
+        for ids in chunks(sorted(children)):
+            waiting = self.rows.waiting(connection, ids, now)
+            numbers = self.rows.numbers(connection, [one.id for one in waiting]) if waiting else {}
+            by_readiness: dict[Readiness, list[WaitingChild]] = defaultdict(list)
+            for one in waiting:
+                any_parent = bool(one.bits & _ANY_PARENT)
+                by_readiness[readiness(numbers.get(one.id, {}), any_parent=any_parent)].append(one)
+            if ready := by_readiness[Readiness.READY]:
+                self.transitions.followups.after(connection, self.rows.start(connection, ready, now))
+            if impossible := by_readiness[Readiness.IMPOSSIBLE]:
+                self._cancel(connection, [one.id for one in impossible], now)
+            moved += len(ready) + len(impossible)
         return moved
 
-    def _steps(self, connection: Connection, waiting: Sequence[JobState], now: datetime) -> Iterator[Move]:
-        edges, jobs = self.tables.dependencies.c, self.tables.jobs.c
-        ids = [state.id for state in waiting]
-        numbers: dict[str, dict[int, int]] = defaultdict(dict)
-        counted = select(edges.child_id, edges.state, func.count()).where(edges.child_id.in_(ids))
-        for child, state, number in connection.execute(counted.group_by(edges.child_id, edges.state)):
-            numbers[child][state] = number
-        later = set(connection.execute(select(jobs.id).where(jobs.id.in_(ids), jobs.run_at > now)).scalars())
-        for job in waiting:
-            any_parent = bool((job.followups or 0) & Followup.ANY_PARENT)
-            match readiness(numbers[job.id], any_parent=any_parent):
-                case Readiness.READY:
-                    yield job, Step(Status.SCHEDULED if job.id in later else Status.QUEUED, "unblocked")
-                case Readiness.IMPOSSIBLE:
-                    yield job, _CANCELLED
-
-    def _move(self, connection: Connection, moves: Sequence[Move], now: datetime) -> None:
-        for message in (None, PARENT_ENDED):
-            part = [move for move in moves if (move[1].target is Status.CANCELLED) is (message is not None)]
-            if part:
-                self.transitions.write_moves(connection, part, now, actor=None, message=message)
+    def _cancel(self, connection: Connection, job_ids: Sequence[str], now: datetime) -> None:
+        """Cancel jobs that can never start; ``Conflict`` where one does not wait any more."""
+        states = self.transitions.lock_states(connection, job_ids)
+        moves = [(state, _CANCELLED) for state in states.values() if state.status is Status.WAITING]
+        all_changed(len(moves), len(job_ids))
+        self.transitions.write_moves(connection, moves, now, actor=None, message=PARENT_ENDED)
 
     # Reading
 
@@ -333,23 +306,26 @@ class Dependencies:
         """The results of those of these jobs that have one."""
         c = self.tables.jobs.c
         found: dict[str, Any] = {}
-        for ids in _chunks(sorted(set(parents))):
+        for ids in chunks(sorted(set(parents))):
             for row in connection.execute(select(c.id, c.result).where(c.id.in_(ids), c.result.is_not(None))):
                 found[row.id] = _decoded(self.opener.open_text(row.id, "result", row.result))
         return found
 
 
+_ANY_PARENT = int(Followup.ANY_PARENT)
 _CANCELLED = Step(Status.CANCELLED, "cancelled")
 
 
-def _waits_for_jobs(state: JobState) -> bool:
-    # Before schema version 13 there was nothing else to wait for.
-    return state.status is Status.WAITING and state.waiting_for in (None, WaitingFor.JOBS)
+def _decided(edge: OpenEdge, status: Status | None, results: Mapping[str, Any]) -> EdgeState:
+    if edge.result_test is None:
+        return _untested(edge.needs, status)
+    when = msgspec.json.decode(edge.result_test, type=Result)
+    return edge_state(Dependency(edge.parent_id, edge.needs, when), status, results.get(edge.parent_id))
 
 
-def _dependency(row: Any) -> Dependency:
-    when = None if row.result_test is None else msgspec.json.decode(row.result_test, type=Result)
-    return Dependency(row.parent_id, row.needs, when)
+@lru_cache(maxsize=64)
+def _untested(needs: str, status: Status | None) -> EdgeState:
+    return edge_state(Dependency("", needs), status, None)
 
 
 def _edge_rows(found: Sequence[Sequence[Any]]) -> list[EdgeRow]:
@@ -372,8 +348,3 @@ def _decoded(text: str) -> Any:
     except (msgspec.MsgspecError, UnicodeError):
         # Somebody has changed it by hand: nothing compares with it.
         return None
-
-
-def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(ids), CHUNK):
-        yield ids[start : start + CHUNK]

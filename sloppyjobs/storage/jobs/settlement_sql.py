@@ -79,6 +79,8 @@ EDGE: Columns = {
     "message": Text(),
 }
 MOVE: Columns = {"id": Text(), "source": Text()}
+START: Columns = {"id": Text(), "counted": Integer(), "target": Text()}
+"""Jobs that have waited for others, and how many attempts they have had."""
 
 _ERROR = tuple(_ERRORS)
 
@@ -235,6 +237,14 @@ def promote_jobs(tables: Tables, given: Subquery, same: Same) -> Any:
     return update(jobs).where(*due).values(status=literal_column("'queued'"), updated_at=_now())
 
 
+def start_jobs(tables: Tables, given: Subquery, same: Same) -> Any:
+    """The jobs of ``START`` that still wait."""
+    jobs = tables.jobs
+    waits = (_status(tables) == literal_column("'waiting'"), jobs.c.attempt_count == given.c.counted)
+    values = {"status": given.c.target, "updated_at": _now(), "waiting_for": null()}
+    return update(jobs).where(same(jobs.c.id, given.c.id), *waits).values(values)
+
+
 _STATEMENTS: Mapping[Callable[[Tables, Subquery, Same], Any], Columns] = {
     succeed_jobs: SUCCESS,
     close_successes: SUCCESS,
@@ -244,6 +254,7 @@ _STATEMENTS: Mapping[Callable[[Tables, Subquery, Same], Any], Columns] = {
     record_steps: STEP,
     record_edges: EDGE,
     promote_jobs: MOVE,
+    start_jobs: START,
 }
 
 
