@@ -77,6 +77,8 @@ class EdgeRows:
 
     def touch(self, connection: Connection, children: Sequence[str]) -> None:
         """Write to the rows of children that wait, in id order, so that others who decide about them wait for us."""
+        if self.dialect.one_writer:
+            return
         self._each(self.database.prepared("touch children", self._touch_children), connection, children)
 
     def waiting(self, connection: Connection, children: Sequence[str], now: datetime) -> list[WaitingChild]:
