@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from sloppyjobs.domain.ageing import rising
 from sloppyjobs.views import AuditEntry
 from webui.times import Times
 
@@ -182,6 +183,8 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
         details.append(Markup("the new one is {}").format(link("job", str(left.pop("new")))))
     if action == "delete_recurring" and "job_name" in left:
         details.append(Markup("it ran {}").format(left.pop("job_name")))
+    if action == "set_queue_ageing":
+        return [_ageing(left)]
     if action in ("cleanup", "repair"):
         return [Markup("{} {}").format(number, status) for status, number in left.items()]
     if action == "purge":
@@ -191,6 +194,12 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
     left.pop("until", None)
     left.pop("run", None)
     return details + [_filter(name, value, times) for name, value in left.items()]
+
+
+def _ageing(detail: Mapping[str, Any]) -> Markup:
+    if "every" not in detail:
+        return Markup("priorities do not change while jobs wait")
+    return Markup("priorities {}").format(rising(detail["every"], detail.get("most", 0)))
 
 
 def _purged(detail: Mapping[str, Any]) -> list[Markup]:

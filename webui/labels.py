@@ -49,6 +49,7 @@ REASON_ICONS: Mapping[str, str] = {
     "no_handler": "warn",
     "payload_newer": "warn",
     "jobs_ahead": "queued",
+    "ageing": "queued",
     "permit": "waiting",
     "not_limited": "queued",
     "attempts": "retrying",

@@ -40,6 +40,7 @@ ACTIONS = (
     "job.signal",
     "queue.pause",
     "queue.resume",
+    "queue.age",
     "recurring.pause",
     "recurring.resume",
     "recurring.trigger",

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from sloppyjobs.admin.filters import command_given
 from sloppyjobs.domain import options
+from sloppyjobs.domain.ageing import Ageing
 from sloppyjobs.storage.ports import Store
-from sloppyjobs.storage.ports.ageing import Ageing
 
 MOST = 1_000_000
 

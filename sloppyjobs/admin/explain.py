@@ -12,6 +12,7 @@ from sloppyjobs.admin.explain_limits import not_limited, waits_for_permit
 from sloppyjobs.admin.job_facts import Facts
 from sloppyjobs.admin.sentences import At, Part, Relative, Sentence, Since, Write, plain, span
 from sloppyjobs.admin.workers import works_on
+from sloppyjobs.domain.ageing import rising
 from sloppyjobs.domain.dependencies import EdgeState
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.payload import version_of
@@ -64,6 +65,7 @@ def _told(job: Job, error: str | None, facts: Facts) -> Iterable[Told]:
         obstacles = list(_obstacles(job, facts))
         yield from obstacles
         yield from _in_line(job, facts, free=not obstacles)
+        yield from _rises(job, facts)
         if facts.line is not None and facts.line.limit is None and job.resource is not None:
             yield Told("not_limited", not_limited(job.resource))
     yield from _stuck(job, facts)
@@ -315,6 +317,15 @@ def _in_line(job: Job, facts: Facts, *, free: bool) -> Iterable[Told]:
         yield Told("jobs_ahead", (f"{facts.ahead} {noun} ahead of it in its queue {job.queue!r}.",))
     elif free:
         yield Told("next", (f"It is next in its queue {job.queue!r}: the next free worker takes it.",))
+
+
+def _rises(job: Job, facts: Facts) -> Iterable[Told]:
+    """How its priority changes while it is queued, and what it was before."""
+    risen = facts.base_priority is not None and facts.base_priority < job.priority
+    was = f"Its priority was {facts.base_priority} and has risen to {job.priority} while it waited." if risen else ""
+    rule = f"Priorities in its queue {rising(*facts.ageing)}." if facts.ageing is not None else ""
+    if was or rule:
+        yield Told("ageing", (" ".join(part for part in (was, rule) if part),))
 
 
 def _attempts(job: Job, error: str | None) -> Told:

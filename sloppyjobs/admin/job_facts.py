@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sloppyjobs import errors
 from sloppyjobs.admin.workers import live_workers, worker_view
+from sloppyjobs.domain.ageing import Ageing
 from sloppyjobs.domain.limits import NO_PARTITION
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import FINISHED, Status, WaitingFor
@@ -72,6 +73,10 @@ class Facts(NamedTuple):
     """The sleep, or the signal, that a suspended job waits for."""
     batch: BatchFound | None = None
     """The batch that the job belongs to, with its numbers in the queues that may be seen."""
+    ageing: Ageing | None = None
+    """How the job's queue ages."""
+    base_priority: int | None = None
+    """The priority that it was enqueued with, where it has risen since."""
 
 
 _SUSPENDED = (WaitingFor.SLEEP, WaitingFor.SIGNAL)
@@ -110,6 +115,8 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
         line=_line(storage, job, scope),
         waits=storage.steps.waits(job.id) if waits and job.waiting_for in _SUSPENDED else (),
         batch=_batch(storage, job, scope),
+        ageing=None if row is None else row.ageing,
+        base_priority=None if row is None else row.base_priority,
     )
 
 

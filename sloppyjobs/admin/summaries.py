@@ -75,6 +75,8 @@ def _queue_views(storage: Store, rows: Sequence[QueueRecord]) -> list[QueueView]
                 paused_until=row.paused_until if paused else None,
                 paused_by=row.paused_by if paused else None,
                 pause_reason=row.pause_reason if paused else None,
+                ageing_seconds=row.ageing_seconds,
+                ageing_most=row.ageing_most,
                 depth=capped(load.queued),
                 oldest_queued_seconds=None if due is None else max(0.0, (now - due).total_seconds()),
                 processing=_share(running, row.name),

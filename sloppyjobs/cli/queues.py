@@ -11,6 +11,7 @@ from sloppyjobs.cli import output
 from sloppyjobs.cli.paging import listing_group
 from sloppyjobs.cli.params import Moment, Span, as_json, at, signed
 from sloppyjobs.cli.target import Target, pass_target
+from sloppyjobs.domain.ageing import rising
 from sloppyjobs.views import Page, QueueView
 
 
@@ -114,7 +115,7 @@ def age(
     if off is (every is not None):
         raise click.UsageError("give either --every or --off")
     ageing = target.admin.set_queue_ageing(name, every, most, actor=actor, reason=reason)
-    words = "do not age" if ageing is None else f"rise by one every {ageing.every:g} s, by {ageing.most:,} at most"
+    words = "do not age" if ageing is None else rising(ageing.every, ageing.most)
     output.emit(ageing, as_json, lambda out: out.print(f"priorities in {output.plain(name)} {words}"))
 
 

@@ -121,8 +121,8 @@ class Reason(msgspec.Struct, frozen=True):
 
     ``code`` is one of ``finished``, ``cancelled``, ``deleted``, ``dead``, ``still_running``, ``running``, ``overrun``,
     ``worker_gone``, ``lease_expired``, ``paused``, ``waiting``, ``asleep``, ``signal``, ``signal_timeout``,
-    ``not_due``, ``queue_paused``, ``no_worker``, ``no_handler``, ``payload_newer``, ``jobs_ahead``, ``permit``,
-    ``not_limited``, ``batch``, ``attempts``, ``next``.
+    ``not_due``, ``queue_paused``, ``no_worker``, ``no_handler``, ``payload_newer``, ``jobs_ahead``, ``ageing``,
+    ``permit``, ``not_limited``, ``batch``, ``attempts``, ``next``.
     """
 
     code: str

@@ -25,6 +25,10 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     """Who paused it; None while it is not paused, and where nobody was named."""
     pause_reason: str | None = None
     """Why, as whoever paused it said."""
+    ageing_seconds: float | None = None
+    """Seconds of waiting after which the priority of a job rises by one; None where priorities stay as they are."""
+    ageing_most: int | None = None
+    """By how much a priority rises at most."""
     depth: CappedCount
     """Jobs that are queued."""
     oldest_queued_seconds: float | None = None

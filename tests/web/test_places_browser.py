@@ -62,6 +62,31 @@ def test_a_pause_until_the_past_is_refused_in_its_form_and_can_be_mended(either:
     assert site.jobs.admin.get_queue("emails").pause_reason == "relay maintenance"
 
 
+def test_ageing_that_is_refused_in_its_form_can_be_mended(either: Page, site: Site) -> None:
+    either.goto(site.url("/queues/emails"))
+    either.get_by_label("Change the priorities of emails").click()
+    form = either.locator("#ageing")
+    form.get_by_label("Rise by one every").fill("often")
+    form.get_by_role("button", name="Save").click()
+    expect(form.get_by_text("Write seconds, such as 60.")).to_be_visible()
+    expect(form.get_by_label("Rise by one every")).to_have_value("often")
+    form.get_by_label("Rise by one every").fill("60")
+    form.get_by_role("button", name="Save").click()
+    expect(either.locator("#flash")).to_contain_text("emails: Priorities rise by one every 60 s, by 10 at most.")
+    assert site.jobs.admin.queue_ageing("emails") == (60.0, 10)
+
+
+@pytest.mark.parametrize("label", ["Change the priorities of emails", "Pause emails"])
+def test_forms_of_a_queue_lie_within_the_screen_of_a_phone(page: Page, site: Site, label: str) -> None:
+    page.set_viewport_size({"width": PHONE, "height": 844})
+    page.goto(site.url("/queues/emails"))
+    page.get_by_label(label).first.click()
+    box = page.locator("details.pop[open] > form").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= PHONE
+
+
 def test_a_triggered_schedule_leads_to_its_job(either: Page, site: Site) -> None:
     either.goto(site.url("/recurring"))
     either.get_by_role("link", name="Trigger nightly-rollup").click()

@@ -58,6 +58,7 @@ ROUTES = (
     _read("/queues", "queues", reads.list_queues, "queue.view"),
     _read("/queues/<path:name>", "queue", reads.get_queue, "queue.view"),
     _write(f"/queues/<path:name>/<{_QUEUE}:command>", "queue_act", commands.queue, "queue.{command}"),
+    _write("/queues/<path:name>/age", "queue_age", commands.age_queue, "queue.age"),
     _read("/recurring", "recurring", reads.list_recurring, "recurring.view"),
     _read("/recurring/<path:name>", "schedule", reads.get_recurring, "recurring.view"),
     _write(f"/recurring/<path:name>/<{_SCHEDULE}:command>", "schedule_act", commands.recurring, "recurring.{command}"),

@@ -114,6 +114,19 @@ def queue(ui: Ui, name: str, command: str) -> Response:
     return answer(ui.admin.resume_queue(name, **_by(given)))
 
 
+def age_queue(ui: Ui, name: str) -> Response:
+    """Let priorities of a queue rise by one every so many seconds, up to ``most``; null turns it off."""
+    if not visit().sees(name):
+        raise errors.UnknownQueue(f"no queue is called {name!r}")
+    given = body()
+    if "every" not in given:
+        raise errors.InvalidOption('every is missing: {"every": 60, "most": 10}, or {"every": null} to turn it off')
+    found = ui.admin.get_queue(name).name
+    ui.admin.set_queue_ageing(found, given["every"], given.get("most", 10), **_by(given))
+    ui.snapshots.clear()
+    return answer(ui.admin.get_queue(found))
+
+
 def workflow(ui: Ui, id: str, command: str) -> Response:
     """Cancel every job of a workflow that has not ended, or retry its dead ones; a tally."""
     method: Any = getattr(ui.admin, f"{command}_workflow")

@@ -90,6 +90,7 @@ _ANSWERS: Mapping[str, Any] = {
     "api_job_act": JobView,
     "api_bulk": BulkResult,
     "api_queue_act": QueueView,
+    "api_queue_age": QueueView,
 }
 _QUERY: Mapping[str, Sequence[str]] = {
     "api_jobs": ("status", *LIST_OPTIONS, "cursor", "page_size"),
@@ -132,6 +133,10 @@ _BODY: Mapping[str, Mapping[str, Any]] = {
         "create": {"type": "boolean"},
     },
     "api_queue_act": {"until": {"type": "string", "format": "date-time"}},
+    "api_queue_age": {
+        "every": {"type": ["number", "null"], "minimum": 1},
+        "most": {"type": "integer", "minimum": 1, "default": 10},
+    },
 }
 _WHOLE = ("page_size", "limit", "minutes")
 _COMMANDS: Mapping[str, Sequence[str]] = {

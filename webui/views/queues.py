@@ -8,9 +8,11 @@ from typing import NamedTuple
 from flask import Response, request
 
 from sloppyjobs import errors
+from sloppyjobs.domain.ageing import rising
 from sloppyjobs.views import Page, QueueView
 from webui import charts, filters, hidden_details, preferences
 from webui.command_response import REASON_LENGTH, actor_and_reason, respond, run_command
+from webui.fields import EMPTY, REFUSED, Form
 from webui.page_context import PageContext
 from webui.rendering import Flash, render
 from webui.routes import Route
@@ -25,7 +27,6 @@ PAUSES = {
 }
 UNSERVED = 3
 """Queues without a worker that are listed in messages above the list."""
-REFUSED = 422
 
 
 class PauseForm(NamedTuple):
@@ -59,16 +60,18 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: Pa
 
 
 def show_one(
-    ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: PauseForm | None = None
+    ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: PauseForm | Form | None = None
 ) -> Response:
     """One queue, with who works on it and what it did lately."""
-    queue = _visible(ui, name)
+    queue = visible(ui, name)
     stats = ui.admin.stats(minutes=60, queue=name)
     page = ui.admin.list_jobs(queue=name, page_size=10, scope=visit().scope) if hidden_details.sees_jobs() else None
     workers = hidden_details.workers(Page(ui.admin.queue_workers(name))) if visit().may("worker.view") else ()
     return render(
         ui, "queue.html", title=f"{name} queue", nav="queues", live=True, status=status, flashes=flashes, queue=queue,
-        chart=charts.throughput(stats), page=page, workers=workers, pauses=PAUSES, form=form, rate=rate,
+        chart=charts.throughput(stats), page=page, workers=workers, pauses=PAUSES, rate=rate,
+        ageing=ageing_words(queue), form=form if isinstance(form, PauseForm) else None,
+        ageing_form=form if isinstance(form, Form) else EMPTY,
     )  # fmt: skip
 
 
@@ -85,7 +88,15 @@ def rate(value: float) -> str:
     return f"{value:,.1f}"
 
 
-def _visible(ui: Ui, name: str) -> QueueView:
+def ageing_words(queue: QueueView) -> str:
+    """``Priorities rise by one every 60 s, by 10 at most.``"""
+    if queue.ageing_seconds is None:
+        return "Priorities do not change while jobs wait."
+    return f"Priorities {rising(queue.ageing_seconds, queue.ageing_most or 0)}."
+
+
+def visible(ui: Ui, name: str) -> QueueView:
+    """The queue; ``UnknownQueue`` also for those who do not see it."""
     _check_visible(name)
     return ui.admin.get_queue(name)
 

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from sloppyjobs.domain.ageing import Ageing
 from sloppyjobs.storage.ports.operators import Command
-
-
-class Ageing(NamedTuple):
-    """Each ``every`` seconds after its run time the priority of a queued job rises by one, by ``most`` at most."""
-
-    every: float
-    most: int
 
 
 class AgeingPort(Protocol):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sloppyjobs.domain.ageing import Ageing
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
 
@@ -190,6 +191,10 @@ class Surroundings(NamedTuple):
     pause: QueuePause | None
     attempt: AttemptState | None
     event: EventFacts | None
+    ageing: Ageing | None
+    """How the job's queue ages."""
+    base_priority: int | None
+    """The priority that the job was enqueued with, where it has risen since."""
 
 
 Cause = tuple[str | None, str | None, str]

@@ -157,6 +157,8 @@ class QueueRecord(NamedTuple):
     paused_until: datetime | None = None
     paused_by: str | None = None
     pause_reason: str | None = None
+    ageing_seconds: float | None = None
+    ageing_most: int | None = None
 
 
 class LockRecord(NamedTuple):

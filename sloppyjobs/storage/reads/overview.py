@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, or_, select
 
+from sloppyjobs.domain.ageing import Ageing
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.storage.database import Database, bounded_read
@@ -271,15 +272,20 @@ class Overview:
             events.c.created_at,
             events.c.actor,
             events.c.message,
+            queues.c.ageing_seconds,
+            queues.c.ageing_most,
+            jobs.c.base_priority,
         )
         row = connection.execute(query.select_from(joined).where(jobs.c.id == job.id)).one_or_none()
         if row is None:
             return None
-        pause, attempt, event = row[:4], row[4:8], row[8:]
+        pause, attempt, event = row[:4], row[4:8], row[8:12]
         return Surroundings(
             None if pause[0] is None else QueuePause._make(pause),
             None if attempt[0] is None else AttemptState._make(attempt),
             None if event[0] is None else EventFacts._make(event),
+            None if row.ageing_seconds is None else Ageing(float(row.ageing_seconds), int(row.ageing_most or 0)),
+            row.base_priority,
         )
 
     @bounded_read

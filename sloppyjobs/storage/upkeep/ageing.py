@@ -12,12 +12,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, literal_column, select, update
 
+from sloppyjobs.domain.ageing import Ageing
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.insert import Insert
-from sloppyjobs.storage.ports.ageing import Ageing
 from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.reads.keyset import Scan
 from sloppyjobs.storage.upkeep.retention import Retention

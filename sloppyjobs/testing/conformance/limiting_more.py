@@ -142,6 +142,28 @@ def test_jobs_of_a_queue_that_ages_rise_in_priority(jobs: Jobs, clock: FakeClock
             jobs.admin.set_queue_ageing("default", every, most)
 
 
+def test_a_queue_and_the_explanation_of_a_job_say_how_priorities_rise(jobs: Jobs, clock: FakeClock) -> None:
+    jobs.declare("work")
+    job = jobs.enqueue("work", priority=1)
+    assert "ageing" not in [reason.code for reason in jobs.admin.explain(job.id).reasons]
+    jobs.admin.set_queue_ageing("default", 60, most=3)
+    queue = jobs.admin.get_queue("default")
+    assert (queue.ageing_seconds, queue.ageing_most) == (60.0, 3)
+    rule = "Priorities in its queue rise by one every 60 s, by 3 at most."
+    assert _ageing(jobs, job.id) == [rule]
+    clock.advance(130)
+    jobs.storage.ageing.raise_priorities(100)
+    assert _ageing(jobs, job.id) == [f"Its priority was 1 and has risen to 3 while it waited. {rule}"]
+    jobs.admin.set_queue_ageing("default", None)
+    queue = jobs.admin.get_queue("default")
+    assert (queue.ageing_seconds, queue.ageing_most) == (None, None)
+    assert _ageing(jobs, job.id) == ["Its priority was 1 and has risen to 3 while it waited."]
+
+
+def _ageing(jobs: Jobs, id: str) -> list[str]:
+    return [reason.text for reason in jobs.admin.explain(id).reasons if reason.code == "ageing"]
+
+
 # Refusals
 
 
