@@ -178,6 +178,7 @@ class OwnRecords(logging.Filter):
 OWN_LOGGERS = (
     "sloppyjobs.batches",
     "sloppyjobs.hooks",
+    "sloppyjobs.limits",
     "sloppyjobs.recurring",
     "sloppyjobs.supervisor",
     "sloppyjobs.worker",

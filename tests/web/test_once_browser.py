@@ -182,13 +182,14 @@ def test_an_expired_form_keeps_what_was_typed_in_a_dialog(page: Page, site: Site
 
 def test_an_expired_form_keeps_the_page_and_what_was_typed(page: Page, site: Site) -> None:
     page.goto(site.url("/queues/emails"))
-    page.locator("#live details.pop summary").click()
-    page.locator("#live").get_by_label("Reason").fill("relay is down")
+    pausing = page.locator("#live details.pop:has(summary[aria-label='Pause emails'])")
+    pausing.locator("summary").click()
+    pausing.get_by_label("Reason").fill("relay is down")
     _spoil(page)
     page.get_by_role("button", name="Pause emails").click()
     expect(page.locator("#flash")).to_contain_text("Your entries are kept", timeout=SLOWLY)
     expect(page.get_by_role("heading", level=1)).to_contain_text("emails")
-    expect(page.locator("#live").get_by_label("Reason")).to_have_value("relay is down")
+    expect(pausing.get_by_label("Reason")).to_have_value("relay is down")
     page.get_by_role("button", name="Pause emails").click()
     expect(page.locator("#flash")).to_contain_text("paused", timeout=SLOWLY)
     assert site.jobs.admin.audit()[0].reason == "relay is down"
@@ -196,8 +197,9 @@ def test_an_expired_form_keeps_the_page_and_what_was_typed(page: Page, site: Sit
 
 def test_an_expired_form_without_a_script_is_sent_from_the_page_that_answers(plain_page: Page, site: Site) -> None:
     plain_page.goto(site.url("/queues/emails"))
-    plain_page.locator("#live details.pop summary").click()
-    plain_page.locator("#live").get_by_label("Reason").fill("relay is down")
+    pausing = plain_page.locator("#live details.pop:has(summary[aria-label='Pause emails'])")
+    pausing.locator("summary").click()
+    pausing.get_by_label("Reason").fill("relay is down")
     _spoil(plain_page)
     plain_page.get_by_role("button", name="Pause emails").click()
     expect(plain_page.locator("#flash")).to_contain_text("Your entries are kept")
