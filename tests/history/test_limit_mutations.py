@@ -5,11 +5,10 @@ What is broken here is the library itself, on SQLite.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
+from side_by_side import run_side_by_side
 
 from sloppyjobs import Jobs
 from sloppyjobs.storage.jobs import permit_choice, permit_line, permit_sweep, permits
@@ -31,33 +30,11 @@ def fill(jobs: Jobs, number: int = 6) -> None:
     jobs.enqueue_many([("greet", None, {"resource": "api", "partition": "t"})] * number)
 
 
-def run_side_by_side(jobs: Jobs, number: int) -> None:
-    """Handlers that wait for each other, as many as run at once, for a moment only."""
-    together = threading.Barrier(number)
-
-    def meet(_ctx: Any, _payload: Any) -> None:
-        try:
-            together.wait(0.5)
-        except threading.BrokenBarrierError:
-            return
-
-    jobs.define("meet", meet)
-    jobs.limit("api", concurrency=2)
-    made = jobs.enqueue_many([("meet", None, {"resource": "api"})] * number)
-    worker = jobs.create_worker(concurrency=number, maintenance=False)
-    worker.start()
-    try:
-        for job in made:
-            jobs.wait(job.id, timeout=60)
-    finally:
-        worker.stop()
-
-
 def test_jobs_under_a_limit_are_sound(jobs: Jobs, log: Log) -> None:
     fill(jobs)
     drain(jobs)
     assert broken(jobs, log, within=0) == set()
-    run_side_by_side(jobs, 4)
+    run_side_by_side(jobs, concurrency=2)
     assert broken(jobs, log, within=0) == set()
 
 
@@ -86,5 +63,5 @@ def test_more_at_once_than_the_limit_allows(jobs: Jobs, log: Log, monkeypatch: p
             super().__init__(1000, held)
 
     monkeypatch.setattr(permit_choice, "FreeSlots", AnyNumber)
-    run_side_by_side(jobs, 4)
+    run_side_by_side(jobs, concurrency=2)
     assert "I15" in broken(jobs, log)

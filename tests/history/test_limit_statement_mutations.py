@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from side_by_side import run_side_by_side
 
 from sloppyjobs import Jobs
 from sloppyjobs.storage.dialects.postgres.settle_statements import Hanging
@@ -14,7 +14,6 @@ from sloppyjobs.storage.dialects.postgres.turns import PostgresClaims
 from sloppyjobs.storage.jobs import permit_sweep
 from sloppyjobs.testing.history import Log, check
 
-AT_ONCE = 4
 Sql = Any
 
 
@@ -29,28 +28,6 @@ def change_statements(jobs: Jobs, change: Callable[[Sql], Sql]) -> None:
     claims._sql = change(claims._sql)
     # As if the worker had met jobs under limits before.
     claims._limited_claims = 1000
-
-
-def run_side_by_side(jobs: Jobs, concurrency: int) -> None:
-    """Handlers that wait for each other, as many as run at once, for a moment only."""
-    together = threading.Barrier(AT_ONCE)
-
-    def meet(_ctx: Any, _payload: Any) -> None:
-        try:
-            together.wait(0.5)
-        except threading.BrokenBarrierError:
-            return
-
-    jobs.define("meet", meet)
-    jobs.limit("api", concurrency=concurrency)
-    made = jobs.enqueue_many([("meet", None, {"resource": "api"})] * AT_ONCE)
-    worker = jobs.create_worker(concurrency=AT_ONCE, maintenance=False)
-    worker.start()
-    try:
-        for job in made:
-            jobs.wait(job.id, timeout=60)
-    finally:
-        worker.stop()
 
 
 def test_statements_that_are_whole_are_sound(jobs: Jobs, log: Log) -> None:
