@@ -85,10 +85,12 @@ class ClaimProtocol(HasInternals):
 
     def heartbeat(self, claim: Claim, lease: Duration | None = None) -> bool:
         """Prolong the claim's lease from now, by default for as long as it was claimed; False when it is lost."""
+        _check(claim)
         return self.extend(claim, claim.locked_until - claim.job.updated_at if lease is None else lease)
 
     def extend(self, claim: Claim, seconds: Duration) -> bool:
         """Prolong the claim's lease to ``seconds`` from now; False when it is not ours any more."""
+        _check(claim)
         until = options.seconds("seconds", seconds, zero=False)
         return bool(self.storage.renew(claim.worker_id, [(claim.id, claim.attempt)], until))
 
@@ -98,11 +100,13 @@ class ClaimProtocol(HasInternals):
         After a call that raised because the database was not reached, call again: if the first one was committed, the
         second is True, which distinguishes it from a stale one. The same holds for ``fail``.
         """
+        _check(claim)
         text = None if result is None else payload.encode(result, limit=self._payload_limit, what="result")
         return self._settle(claim, Succeeded(self._sealing.seal_result(claim.id, text)))
 
     def fail(self, claim: Claim, error: BaseException | str, retry_after: Duration | None = None) -> bool:
         """Settle the claim as failed: retried by the job's policy, or dead; False when it was stale."""
+        _check(claim)
         policy = claim.retry
         if isinstance(error, BaseException):
             failure, retryable = failures.from_exception(error), policy.retries(error)
@@ -126,3 +130,8 @@ class ClaimProtocol(HasInternals):
         from sloppyjobs.worker.observe.settlement_hooks import SettlementHooks  # noqa: PLC0415 - producers never need it
 
         return SettlementHooks(self._internals.hooks, self.storage, self.definitions)
+
+
+def _check(claim: object) -> None:
+    if not isinstance(claim, Claim):
+        raise options.refuse("claim", claim, "must be a claim, as claim() or Claim.from_json() gives it")

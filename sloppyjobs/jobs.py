@@ -87,7 +87,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         encryption: Keyring | None,
     ) -> None:
         """Everything but the storage, which may be known later."""
-        self._principal = principal
+        self._principal = None if principal is None else options.function("principal", principal)
         self._payload_limit = options.whole("payload_limit", payload_limit, least=1)
         self.definitions = Definitions()
         new_ids, sealing = Ids(lambda: time.time_ns() // 1_000_000), Sealing(encryption)
@@ -234,7 +234,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         connection: Connection | None = None,
     ) -> list[Job]:
         """Write many jobs, all or none: ``(name, payload)`` or ``(name, payload, options)`` each."""
-        given = list(items)
+        given = options.listed("items", items)
         new = self._new_jobs().many(given, self._internals.ids.many("job", len(given)))
         return self._insert(new, session, connection) if new else []
 
@@ -254,7 +254,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         connection: Connection | None = None,
     ) -> list[Job]:
         """Write jobs of which each waits for the success of the one before, all or none: items as ``enqueue_many``."""
-        given = list(items)
+        given = options.listed("items", items)
         new = self._new_jobs().many(given, self._internals.ids.many("job", len(given))) if given else []
         linked = new[:1]
         for before, job in pairwise(new):
@@ -275,8 +275,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
 
         What ``options`` do not say is as in the replaced job: queue, priority, run time, timeout, business key,
         correlation id, metadata, principal. With ``delay`` each call puts the work off anew. ``superseded_by`` of the
-        old job and ``supersedes`` of the new one name the other. Raises ``InvalidTransition`` where the old job is
-        running or has ended, and whatever ``enqueue`` raises.
+        old job and ``supersedes`` of the new one name the other. A job that waits for others needs ``depends_on``, or
+        ``()``. Raises ``InvalidTransition`` where the old job runs or has ended, and whatever ``enqueue`` raises.
         """
         old = self.get(id_of(job_id))
         given = {**inherited_options(old, options), **options}

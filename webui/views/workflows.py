@@ -59,7 +59,7 @@ def in_words(counts: Mapping[str, int]) -> str:
 
 
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
-    """Workflows, newest first; narrowed by what was typed."""
+    """Workflows, open ones first; narrowed by what was typed."""
     chosen = preferences.read(request, ui.cookie)
     given = {name: request.args.get(name, "").strip() for name in FIELDS}
     wrong: dict[str, str] = {}

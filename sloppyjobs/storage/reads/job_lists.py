@@ -116,7 +116,7 @@ class JobLists:
 
     def known_job(self, job_id: str) -> Job:
         """As ``get_job``; a page that has read the job already does not ask again."""
-        found: Job | None = self.database.seen().get(("job", job_id))
+        found: Job | None = self.database.seen().get(("job", possible_id(job_id)))
         return self.lookup.get_job(job_id) if found is None else found
 
     def _find(
@@ -161,7 +161,7 @@ class JobLists:
             fired = (c.schedule_id == wanted.schedule, c.occurrence_at.is_not(None))
             return [self._scan(wanted, fired, (c.occurrence_at, c.id))]
         if wanted.ordered_by_id:
-            return self._batch_scans(wanted)
+            return self._workflow_scans(wanted) if wanted.batch is None else self._batch_scans(wanted)
         if wanted.tag is not None:
             return [self._tag_scan(wanted)]
         if order.endswith("run_at"):
@@ -192,6 +192,13 @@ class JobLists:
                 by_key = self.dialect.same_key(c.id, members.job_id)
                 scans.append(self._scan(only, (*rows, by_key), (members.job_id,)))
         return scans
+
+    def _workflow_scans(self, wanted: JobQuery) -> list[Scan]:
+        """In the order of their ids, along the index of each status."""
+        c = self.tables.jobs.c
+        only = msgspec.structs.replace(wanted, statuses=tuple(Status), workflow=None)
+        members = [(c.workflow_id == wanted.workflow, c.status == status.value) for status in wanted.statuses]
+        return [self._scan(only, where, (c.id,), (c.workflow_id, c.status)) for where in members]
 
     def _tag_scan(self, wanted: JobQuery) -> Scan:
         """Along the tag's own rows; the conditions on the jobs filter them."""
@@ -292,6 +299,7 @@ def _filters(wanted: JobQuery, c: Any) -> list[Filter]:
         c.name: wanted.name,
         c.locked_by: wanted.worker,
         c.error_code: wanted.error_code,
+        c.workflow_id: wanted.workflow,
     }
     exact = {
         c.idempotency_key: wanted.idempotency_key,
