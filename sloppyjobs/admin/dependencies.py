@@ -22,7 +22,7 @@ class DependencyAdmin:
         ``scope`` hides other queues.
         """
         limit = options.whole("limit", limit, least=1, most=500)
-        found = self._storage.dependencies.neighbours(id, limit + 1)
+        found = self._storage.history.neighbours(id, limit + 1)
         visible = scope_of(scope)
         shown = [
             tuple(_dependency_view(edge) for edge in edges[:limit] if visible is None or edge.queue in visible)

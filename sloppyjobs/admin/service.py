@@ -197,7 +197,7 @@ class Admin(
 
     def get_job(self, id: str) -> JobView:
         """The job, with previews of payload, result and metadata; ``UnknownJob`` where there is none."""
-        found = self._storage.lists.job_row(id)
+        found = self._storage.history.job_row(id)
         return self._presenter().view(*found)
 
     def whole_id(self, text: str) -> str:
@@ -249,7 +249,7 @@ class Admin(
         ``write`` makes text of each sentence; the default writes instants in UTC. ``scope`` keeps jobs of other queues
         from being named.
         """
-        job = self._storage.lists.known_job(id)
+        job = self._storage.history.known_job(id)
         shown = partial(self._presenter().text, job.name)
         facts = facts_about(self._storage, job, shown, scope_of(scope))
         return explain(job, shown(job.error_message), facts, write)

@@ -32,7 +32,7 @@ class StepAdmin:
         paging = Paging("steps", (int, str, str), id)
         size, position = checked_size(page_size), paging.position(cursor)
         name = self._storage.history.job_name(id)
-        found = self._storage.steps.rows(id, position.after, backward=position.backward, limit=size + 1)
+        found = self._storage.history.job_steps(id, position.after, backward=position.backward, limit=size + 1)
         show = partial(step_view, self._presenter(), (name, id))
         items = [((row.place, row.kind.value, row.name), show(row)) for row in found[:size]]
         return paging.page(items, position, items[-1][0] if len(found) > size else None)
