@@ -103,7 +103,7 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
     return Facts(
         now,
         None if row is None or row.pause is None else _pause(row.pause, now, shown),
-        live_workers(workers, now),
+        live_workers(workers, now) if job.status not in FINISHED else (),
         CappedCount(ahead.number, ahead.more),
         next((worker_view(worker, now) for worker in workers if worker.id == holder_id), None),
         attempt,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Response, request, url_for
 
-from webui import preferences
+from webui import page_context
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.rendering import Flash, render
 from webui.routes import Route
@@ -22,7 +22,7 @@ OUTCOMES = {
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """Rules, and a page of deliveries, newest first."""
     rule, cursor = request.args.get("rule") or None, request.args.get("cursor") or None
-    size = preferences.read(request, ui.cookie).size
+    size = page_context.preferences_of(ui).size
     page = ui.admin.list_alerts(rule, cursor=cursor, page_size=size)
     rules = ui.admin.list_alert_rules()
     return render(

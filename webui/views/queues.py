@@ -10,7 +10,7 @@ from flask import Response, request
 from sloppyjobs import errors
 from sloppyjobs.domain.ageing import rising
 from sloppyjobs.views import Page, QueueView
-from webui import charts, filters, hidden_details, preferences
+from webui import charts, filters, hidden_details, page_context
 from webui.command_response import REASON_LENGTH, actor_and_reason, respond, run_command
 from webui.fields import EMPTY, REFUSED, Form
 from webui.page_context import PageContext
@@ -48,7 +48,7 @@ class _Refused(Exception):
 
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: PauseForm | None = None) -> Response:
     """Every queue ever seen."""
-    chosen = preferences.read(request, ui.cookie)
+    chosen = page_context.preferences_of(ui)
     page = ui.admin.list_queues(cursor=request.args.get("cursor") or None, page_size=chosen.size, scope=visit().scope)
     if form is not None and form.queue not in {queue.name for queue in page}:
         return show_one(ui, form.queue, status=status, form=form)
@@ -153,7 +153,7 @@ def _refuse(ui: Ui, name: str, refused: _Refused) -> Response:
 def _until(ui: Ui) -> datetime | None:
     minutes, moment = request.form.get("until", ""), request.form.get("until_at", "")
     if moment:
-        found = filters.moment(moment, preferences.read(request, ui.cookie).tz)
+        found = filters.moment(moment, page_context.preferences_of(ui).tz)
         if found is None or found <= datetime.now(UTC):
             raise _Refused("until_at", "Choose a time in the future.")
         return found
