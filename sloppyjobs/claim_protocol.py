@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sloppyjobs.domain import failures, options, payload
-from sloppyjobs.domain.expiry import EXPIRED, expired
+from sloppyjobs.domain.failures import EXPIRED
 from sloppyjobs.domain.model import Claim, Ended, Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Outcome, Succeeded, decide
 from sloppyjobs.encryption import Sealing
@@ -68,9 +68,9 @@ class ClaimProtocol(HasInternals):
             for claim in claims:
                 if claim.job.damage is not None:
                     self._settle(claim, Failed(failures.from_damage(claim.job.damage), 0.0, retryable=False))
-                elif expired(claim):
+                elif claim.expired:
                     self._settle(claim, Cancelled(EXPIRED.message, EXPIRED))
-            whole = [claim for claim in claims if claim.job.damage is None and not expired(claim)]
+            whole = [claim for claim in claims if claim.job.damage is None and not claim.expired]
             if readable := [opened for claim in whole if (opened := self._opened(claim)) is not None]:
                 return readable
         return []

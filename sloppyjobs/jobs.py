@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -322,21 +323,20 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         workflow: NewWorkflow | None = None,
     ) -> list[Job]:
         caller = self._connection_of(session, connection)
-        storage: CallerStore = self.storage
-        if caller is not None:
-            storage = self.storage.callers.storage_for(caller)
-        tracer, sealing = traces.tracer(), self._sealing
+        storage: CallerStore = self.storage if caller is None else self.storage.callers.storage_for(caller)
+        tracer = traces.tracer() if traces.OPENTELEMETRY in sys.modules else None
+        keys = self._sealing.keyring
         if not self.definitions.redactions <= storage.redactions.written:
             storage.redactions.write(self.definitions.redactions, caller)
         write: Callable[..., list[Job]] = storage.insert_jobs
         if workflow is not None:
             write = partial(storage.workflows.insert, workflow)
-        if tracer is None:
-            written = write(sealing.seal_new(new), caller)
+        if tracer is not None:
+            new, written = traces.produce(tracer, new, lambda traced: write(self._sealing.seal_new(traced), caller))
         else:
-            new, written = traces.produce(tracer, new, lambda traced: write(sealing.seal_new(traced), caller))
-        if sealing.on:
-            written = [sealing.open_listed(job) for job in written]
+            written = write(new if keys is None else self._sealing.seal_new(new), caller)
+        if keys is not None:
+            written = [self._sealing.open_listed(job) for job in written]
         for observer in list(self._internals.observers):
             for source, job in zip(new, written, strict=True):
                 observer(source, job, caller is None)

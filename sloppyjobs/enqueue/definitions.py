@@ -130,6 +130,7 @@ class Definition(Generic[P, R]):
             )
         self.redact = _keys(redact)
         self.version = options.whole("version", version, least=1, most=MOST)
+        self.stored_version = stored_version(self.version)
         self.upcasts: dict[int, Upcast] = {}
         extra = {} if metadata is None else options.mapping("metadata", metadata)
         self.metadata = payload.encode(dict(extra), what="metadata") if extra else None
@@ -323,5 +324,5 @@ def default_terms(definition: Definition) -> dict[str, Any]:
         "expires": definition.expires,
         "tags": definition.tags,
         "resource": definition.resource,
-        "payload_version": stored_version(definition.version),
+        "payload_version": definition.stored_version,
     }

@@ -91,7 +91,7 @@ class NewJobs:
             fields |= OPTIONS[option].read(given[option], fields)
         if (expires := fields["expires"]) is not None and expires <= (fields.get("delay") or 0):
             raise options.refuse("expires", expires, f"must be later than the delay of {fields['delay']:g} s")
-        if version_of(fields["payload_version"]) != definition.version:
+        if fields["payload_version"] != definition.stored_version:
             return NewJob(id, self._older(value, fields["payload_version"], definition), Terms(**fields))
         if definition.input is not None:
             value = payload.validate_input(value, definition.input, limit=self._limit)

@@ -13,7 +13,6 @@ import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.domain import failures, options, payload
-from sloppyjobs.domain.expiry import EXPIRED
 from sloppyjobs.domain.model import DEFAULT_RETRY, Claim
 from sloppyjobs.domain.payload import version_of
 from sloppyjobs.domain.retry import Retry
@@ -94,7 +93,7 @@ def decode_payload(task: Task) -> Any:
     except (ValueError, TypeError, msgspec.MsgspecError) as error:
         raise errors.InvalidPayload(f"the stored payload is not JSON: {error}") from error
     schema, written = task.definition.input, task.claim.job.payload_version
-    if version_of(written) != task.definition.version:
+    if written != task.definition.stored_version and version_of(written) != task.definition.version:
         return _upcast(value, written, task.definition)
     return value if schema is None else payload.convert(value, schema)
 
@@ -128,12 +127,15 @@ def unreadable(damage: str) -> Outcome:
 
 def not_started() -> Outcome:
     """The job had expired before it could start."""
-    return Cancelled(EXPIRED.message, EXPIRED)
+    return Cancelled(failures.EXPIRED.message, failures.EXPIRED)
 
 
 def _suspended(task: Task, error: BaseException | None = None) -> Suspended | None:
     """That the handler sleeps or waits for a signal. It counts whatever became of the handler after that."""
-    suspended = task.context.suspended
+    steps = task.context.step_log
+    if steps is None:
+        return None
+    suspended = steps.suspended
     if suspended is not None and (error is None or not only_suspended(error)):
         how = "returned" if error is None else f"raised {payload.class_name(type(error))}"
         text = (
