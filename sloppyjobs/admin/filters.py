@@ -118,8 +118,8 @@ def scope_of(scope: Iterable[str] | None) -> tuple[str, ...] | None:
     """The queues that somebody sees, in order; None for all of them."""
     if scope is None:
         return None
-    if isinstance(scope, str):
-        raise options.refuse("scope", scope, f"must be a list of queues, such as scope=({scope!r},)")
+    if isinstance(scope, str) or not isinstance(scope, Iterable):
+        raise options.refuse("scope", scope, f"must be a list of queues, such as scope=({options.shown(scope)},)")
     return tuple(sorted({options.text("scope", queue) for queue in scope}))
 
 

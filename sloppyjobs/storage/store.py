@@ -31,7 +31,6 @@ from sloppyjobs.storage.jobs.commands import Commands
 from sloppyjobs.storage.jobs.dependencies import Dependencies, ResultOpener
 from sloppyjobs.storage.jobs.expiries import Expiries
 from sloppyjobs.storage.jobs.followups import Followups
-from sloppyjobs.storage.jobs.held_rows import HeldRows
 from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.leases import Leases
@@ -41,6 +40,7 @@ from sloppyjobs.storage.jobs.lookup import JobLookup
 from sloppyjobs.storage.jobs.permit_line import PermitLine
 from sloppyjobs.storage.jobs.permit_sweep import PermitSweep
 from sloppyjobs.storage.jobs.permits import Permits
+from sloppyjobs.storage.jobs.settle import HeldRows
 from sloppyjobs.storage.jobs.signals import Signals
 from sloppyjobs.storage.jobs.steps import Steps
 from sloppyjobs.storage.jobs.suspended import Suspended
@@ -304,7 +304,7 @@ class SqlStore:
 
     def settle(self, settlements: Sequence[Settlement]) -> set[str]:
         """Write what was decided, fenced; returns the ids that were accepted."""
-        return self.settlement.settle(settlements)
+        return self.claims.settle(settlements)
 
     def renew(self, worker_id: str, held: Sequence[Fence], lease: float) -> dict[Fence, datetime]:
         """Extend leases, fenced; returns the new ends of those that are still held."""

@@ -16,8 +16,8 @@ from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.payload_summary import START
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.storage.admin.audit import Audit
-from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import all_changed
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import salvage
 from sloppyjobs.storage.jobs.insert import Insert

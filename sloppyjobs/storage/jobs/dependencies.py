@@ -25,9 +25,8 @@ from sloppyjobs.domain.parents import ParentResult
 from sloppyjobs.domain.sealed import OpenText, is_sealed, key_of
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.errors import DecryptionFailed, InvalidWorkflow
-from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.driver import all_changed, cursor_of
 from sloppyjobs.storage.jobs.edge_rows import EdgeRows, OpenEdge, WaitingChild, chunks
 from sloppyjobs.storage.jobs.followups import Edge, Followups
 from sloppyjobs.storage.jobs.transitions import Transitions

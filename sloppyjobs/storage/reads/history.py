@@ -25,7 +25,7 @@ class History:
 
     def job_name(self, job_id: str) -> str:
         """The name of the job with this id, or ``UnknownJob``."""
-        known: Job | None = self.database.seen().get(("job", job_id))
+        known: Job | None = self.database.seen().get(("job", possible_id(job_id)))
         if known is not None:
             return known.name
         self.database.ensure_schema()

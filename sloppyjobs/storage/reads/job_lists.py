@@ -116,7 +116,7 @@ class JobLists:
 
     def known_job(self, job_id: str) -> Job:
         """As ``get_job``; a page that has read the job already does not ask again."""
-        found: Job | None = self.database.seen().get(("job", job_id))
+        found: Job | None = self.database.seen().get(("job", possible_id(job_id)))
         return self.lookup.get_job(job_id) if found is None else found
 
     def _find(
