@@ -248,7 +248,7 @@ class Admin(
         read = partial(self._storage.history.queue_rows, queues)
         paging = Paging("queues", (str,), queues)
         page = self._page(paging, read, lambda one: (one.name,), _as_is, cursor, page_size)
-        return msgspec.structs.replace(page, items=tuple(queue_views(self._storage, page.items)))
+        return msgspec.structs.replace(page, items=tuple(queue_views(self._storage, page.items, self._presenter())))
 
     # Everything else
 

@@ -45,6 +45,7 @@ _BUILDERS = (
     operator_tables.retry_runs,
     operator_tables.retry_members,
     operator_tables.form_keys,
+    operator_tables.rekeys,
     alert_tables.alert_rules,
     alert_tables.alerts,
 )
@@ -242,6 +243,11 @@ class Tables:
     def form_keys(self) -> Table:
         """Forms of the admin pages that were sent."""
         return self._table("job_form_keys")
+
+    @cached_property
+    def rekeys(self) -> Table:
+        """Runs of ``rekey``."""
+        return self._table("job_rekeys")
 
     @cached_property
     def alert_rules(self) -> Table:
