@@ -260,6 +260,8 @@ def _isolation(name: str, handler: Handler | None, wanted: Isolation | None) -> 
         return wanted or "thread"
     if not callable(handler):
         raise options.refuse("handler", handler, "must be a function or a coroutine function")
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        raise options.refuse("handler", handler, f"the handler of {name!r} has a yield: calling it would run nothing")
     is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
         getattr(handler, "__call__", None)  # noqa: B004 - the method itself is looked at
     )

@@ -6,6 +6,7 @@ import logging
 import random
 from contextlib import suppress
 from functools import lru_cache
+from types import CoroutineType, GeneratorType
 from typing import Any, cast
 
 import msgspec
@@ -24,6 +25,9 @@ from sloppyjobs.worker.task import Task
 
 log = logging.getLogger("sloppyjobs.worker")
 
+_NOT_RUN = (CoroutineType, GeneratorType)
+"""What has not begun: what an ``async def`` or a function with a ``yield`` answers, behind a decorator for instance."""
+_RUN = "define it, and what wraps it, with async def, or return what comes of it"
 _SUCCEEDED = Succeeded()
 NEWER_SECONDS, NEWER_LONGEST = 5.0, 300.0
 """How long a job whose payload is too new is left alone: doubled with each attempt, up to the second number."""
@@ -153,6 +157,11 @@ def interpret_return(task: Task, value: Any) -> Outcome:
         return Snoozed(options.seconds("seconds", value.seconds))
     if issubclass(type(value), Cancel):
         return Cancelled(payload.clean_text(value.reason, failures.MESSAGE_LIMIT))
+    if issubclass(type(value), _NOT_RUN):
+        value.close()
+        # Nothing of the work was done: that is not a success.
+        what = payload.class_name(type(value)).rpartition(".")[2]
+        return interpret_exception(task, TypeError(f"the handler returned a {what}, of which nothing was run; {_RUN}"))
     try:
         return Succeeded(payload.encode(value, what="result"))
     except BaseException as error:
