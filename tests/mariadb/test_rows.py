@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 from sloppyjobs import Jobs, storage
 from sloppyjobs.storage.schema.version import VERSION
 
-VERSION_20 = (
+VERSION_21 = (
     "ALTER TABLE sloppy_jobs ADD COLUMN is_running SMALLINT AS (CASE WHEN status = 'processing' THEN 1 END) STORED",
     "ALTER TABLE sloppy_job_attempts DROP COLUMN room",
     "ALTER TABLE sloppy_jobs DROP COLUMN room",
@@ -20,7 +20,7 @@ VERSION_20 = (
     "DROP INDEX ix_sloppy_jobs_list ON sloppy_jobs",
     "CREATE INDEX ix_sloppy_jobs_list ON sloppy_jobs (status, created_at)",
 )
-"""From the tables of today to those of version 20. What an upgrade does last is undone first."""
+"""From the tables of today to those of version 21. What an upgrade does last is undone first."""
 
 
 def _value(connection: Connection, sql: str) -> Any:
@@ -47,8 +47,8 @@ def test_a_row_has_room_for_what_a_claim_writes(jobs: Jobs) -> None:
         assert _value(connection, "SELECT count(*) FROM sloppy_jobs WHERE room IS NULL") == 1
 
 
-@pytest.mark.parametrize("undone", range(1, len(VERSION_20) + 1))
-def test_tables_of_version_20_are_upgraded_from_wherever_an_upgrade_was_killed(mariadb_url: str, undone: int) -> None:
+@pytest.mark.parametrize("undone", range(1, len(VERSION_21) + 1))
+def test_tables_of_version_21_are_upgraded_from_wherever_an_upgrade_was_killed(mariadb_url: str, undone: int) -> None:
     made = storage.from_url(mariadb_url)
     jobs = Jobs(made)
     jobs.define("greet", lambda _ctx, _payload: "hello")
@@ -56,7 +56,7 @@ def test_tables_of_version_20_are_upgraded_from_wherever_an_upgrade_was_killed(m
     done, held = jobs.claim("w1", limit=2)
     jobs.complete(done)
     with made.database.writing() as connection:
-        for statement in (*VERSION_20[:undone], "UPDATE sloppy_job_schema SET version_num = '0020'"):
+        for statement in (*VERSION_21[:undone], "UPDATE sloppy_job_schema SET version_num = '0021'"):
             connection.exec_driver_sql(statement)
     upgraded = storage.from_url(mariadb_url)
     assert upgraded.init() == VERSION

@@ -14,8 +14,8 @@ from sloppyjobs.storage.schema.migrations.steps import (
     style,
 )
 
-revision = "0021"
-down_revision = "0020"
+revision = "0022"
+down_revision = "0021"
 
 
 def upgrade() -> None:
