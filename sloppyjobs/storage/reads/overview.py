@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, or_, select
 
 from sloppyjobs.domain.ageing import Ageing
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.storage.database import Database, bounded_read
@@ -275,6 +276,7 @@ class Overview:
             queues.c.ageing_seconds,
             queues.c.ageing_most,
             jobs.c.base_priority,
+            jobs.c.followups,
         )
         row = connection.execute(query.select_from(joined).where(jobs.c.id == job.id)).one_or_none()
         if row is None:
@@ -286,6 +288,7 @@ class Overview:
             None if event[0] is None else EventFacts._make(event),
             None if row.ageing_seconds is None else Ageing(float(row.ageing_seconds), int(row.ageing_most or 0)),
             row.base_priority,
+            bool((row.followups or 0) & Followup.ANY_PARENT),
         )
 
     @bounded_read
