@@ -6,6 +6,7 @@ from datetime import datetime
 
 from sloppyjobs import errors
 from sloppyjobs.admin.filters import command_given, moment
+from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.admin.summaries import queue_views
 from sloppyjobs.admin.workers import live_workers, workers_of
 from sloppyjobs.domain import options
@@ -28,12 +29,15 @@ class QueueAdmin:
     _storage: Store
     _definitions: Definitions
 
+    def _presenter(self) -> Presenter:
+        raise NotImplementedError
+
     def get_queue(self, name: str) -> QueueView:
         """One queue; ``UnknownQueue`` where nobody has used or paused it yet."""
         rows = self._storage.history.queue_rows([options.text("name", name)], None, backward=False, limit=1)
         if not rows:
             raise errors.UnknownQueue(f"no queue is called {name!r}; nobody has used or paused it yet")
-        return queue_views(self._storage, rows)[0]
+        return queue_views(self._storage, rows, self._presenter())[0]
 
     def queue_workers(self, name: str) -> tuple[WorkerView, ...]:
         """Live workers that take jobs from a queue, at most 20, each with what it holds and runs of this queue."""
@@ -69,7 +73,7 @@ class QueueAdmin:
             return
         if self._storage.history.queue_rows([queue], None, backward=False, limit=1):
             return
-        workers = self._storage.overview.recent_workers()
+        workers = self._storage.history.recent_workers()
         if queue in {name for worker in live_workers(workers, self._storage.clock.now()) for name in worker.queues}:
             return
         known = [row.name for row in self._storage.history.queue_rows(None, None, backward=False, limit=21)]

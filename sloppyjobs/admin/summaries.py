@@ -49,18 +49,18 @@ def dead_group(cause: CauseSummary, presenter: Presenter) -> DeadGroup:
     )
 
 
-def queue_views(storage: Store, rows: Sequence[QueueRecord]) -> list[QueueView]:
+def queue_views(storage: Store, rows: Sequence[QueueRecord], presenter: Presenter) -> list[QueueView]:
     """Queues with what lies in them and who works on them."""
-    return storage.snapshot(lambda: _queue_views(storage, rows))
+    return storage.snapshot(lambda: _queue_views(storage, rows, presenter))
 
 
-def _queue_views(storage: Store, rows: Sequence[QueueRecord]) -> list[QueueView]:
+def _queue_views(storage: Store, rows: Sequence[QueueRecord], presenter: Presenter) -> list[QueueView]:
     now = storage.clock.now()
     loads = storage.overview.queue_loads([row.name for row in rows])
     since = now.replace(second=0, microsecond=0) - timedelta(minutes=THROUGHPUT_MINUTES)
     minutes = math.ceil((now - since) / _RATE_STEP) * _RATE_STEP / timedelta(minutes=1)
     running, timed, settled = storage.overview.activity(since)
-    live = live_workers(storage.overview.recent_workers(), now)
+    live = live_workers(storage.history.recent_workers(), now)
     views = []
     for row in rows:
         load = loads[row.name]
@@ -73,8 +73,8 @@ def _queue_views(storage: Store, rows: Sequence[QueueRecord]) -> list[QueueView]
                 paused=paused,
                 paused_at=row.paused_at if paused else None,
                 paused_until=row.paused_until if paused else None,
-                paused_by=row.paused_by if paused else None,
-                pause_reason=row.pause_reason if paused else None,
+                paused_by=presenter.text(None, row.paused_by) if paused else None,
+                pause_reason=presenter.text(None, row.pause_reason) if paused else None,
                 ageing_seconds=row.ageing_seconds,
                 ageing_most=row.ageing_most,
                 depth=capped(load.queued),

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from sloppyjobs.domain.model import Claim, Settlement
-from sloppyjobs.domain.sealed import is_sealed
 from sloppyjobs.domain.states import Outcome, decide
 from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.enqueue.definitions import Definition, Handler
@@ -50,7 +49,7 @@ class Task(msgspec.Struct, eq=False, gc=False):
     ) -> Task:
         """The task of a claim; ``wrap`` makes the handler with everything around it, ``sealing`` decrypts."""
         unreadable = None
-        if is_sealed(claim.payload_json):
+        if claim.sealed:
             try:
                 claim = sealing.open_claim(claim)
             except DecryptionFailed as error:

@@ -26,11 +26,10 @@ from sqlalchemy import (
 
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.driver import Conflict, cursor_of
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.damaged_rows import read_claims
+from sloppyjobs.storage.jobs.damaged_rows import read_claims, salvage_claims
 from sloppyjobs.storage.jobs.lanes import Lane, Lanes, status_in
 from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.promote import Promotion
@@ -91,12 +90,16 @@ class Claims:
         self.database.ensure_schema()
         return self._turn((), request)[1]
 
+    def settle(self, settlements: Sequence[Settlement]) -> set[str]:
+        """Write what was decided; returns the ids that were accepted. All others were stale."""
+        return self.settlement.settle(settlements)
+
     def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], Sequence[Claim]]:
         """One turn of a worker: settle what has finished and claim anew, in one transaction."""
         return self._turn(settlements, request)
 
     def _turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], list[Claim]]:
-        lost = None if request is None else self.unanswered.take_claim(request.worker_id)
+        lost = self.unanswered.take_claim(request.worker_id) if request is not None and self.unanswered.claims else None
         asked = lost or (None if request is None else self.with_distinct_lease(request))
         accepted, taken = self._turn_once(settlements, asked, lost=lost is not None)
         return accepted, self.claim_more(asked, taken) if asked is not None else []
@@ -223,7 +226,12 @@ class Claims:
                 found = [by_id[id] for id in ids]
             return rows.claims(found, worker_id, self.database.from_driver)
 
-        return read_claims(self.dialect, connection, ids, worker_id, read)
+        try:
+            return read()
+        except Exception as error:
+            if not self.dialect.is_unreadable(error):
+                raise
+            return salvage_claims(self.dialect, connection, ids, worker_id, error)
 
     def promote_due(self, connection: Connection) -> bool:  # noqa: ARG002
         """Queue what has become due, and say whether anything was. Nothing here: that is the sweep's."""

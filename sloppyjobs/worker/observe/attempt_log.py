@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 from sloppyjobs.domain.log_lines import one_line
 from sloppyjobs.domain.model import Ended
 from sloppyjobs.domain.redaction.redactor import Redactor
-from sloppyjobs.domain.states import AttemptStatus, Failure
+from sloppyjobs.domain.states import AttemptStatus, Failure, outcome_name
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.logs import ATTEMPTS, fields_of
 from sloppyjobs.worker.deferred_calls import DeferredCalls
 from sloppyjobs.worker.observe.error_texts import ErrorTexts
-from sloppyjobs.worker.observe.outcomes import outcome_name
 from sloppyjobs.worker.observe.reported_error import ExcInfo, exc_info
 from sloppyjobs.worker.storage import HookStorage
 
@@ -100,14 +99,9 @@ class AttemptLog:
         self._waiting = 0
         self._omitted = 0
 
-    @property
-    def wants_successes(self) -> bool:
-        """Whether successful attempts are logged at all."""
-        return log.isEnabledFor(logging.DEBUG)
-
     def settled(self, ended: Sequence[Ended], *, wait: bool = False) -> None:
         """These outcomes were accepted. With ``wait`` they are logged when this returns."""
-        if not self.wants_successes:
+        if not log.isEnabledFor(logging.DEBUG):
             ended = [one for one in ended if one.settlement.decision.attempt is not AttemptStatus.SUCCEEDED]
         wanted = [one for one in ended if self._wanted(one)]
         if wait:

@@ -18,8 +18,7 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.schema.instant_values import EARLIEST, LATEST, nearest
-from sloppyjobs.storage.schema.style import ColumnTypes, IndexForm, TableStyle
+from sloppyjobs.storage.schema.style import EARLIEST, LATEST, ColumnTypes, IndexForm, TableStyle, nearest
 
 NAMES = ("mysql", "mariadb")
 """SQLAlchemy's names for the two."""

@@ -13,7 +13,7 @@ from sloppyjobs.storage.dialects.postgres.arrays import Texts
 from sloppyjobs.storage.dialects.postgres.graph_statements import ACCEPTED
 from sloppyjobs.storage.dialects.postgres.settle_statements import Hanging
 from sloppyjobs.storage.dialects.postgres.statements import array_text
-from sloppyjobs.storage.jobs.counters import shard_of
+from sloppyjobs.storage.jobs.settle import shard_of
 from sloppyjobs.storage.jobs.settlement_sql import edges_of
 
 SUCCEEDED = (Status.SUCCEEDED,)

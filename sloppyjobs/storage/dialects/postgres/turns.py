@@ -72,6 +72,11 @@ class PostgresClaims(Claims):
         self.database.ensure_schema()
         return list(self.turn((), request)[1])
 
+    def settle(self, settlements: Sequence[Settlement]) -> set[str]:
+        """One statement for successes, one for all others."""
+        self.database.ensure_schema()
+        return self.turn(settlements, None)[0]
+
     def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], Sequence[Claim]]:
         """Settle and claim at the same time."""
         turns = self.turns()
@@ -130,7 +135,8 @@ class PostgresClaims(Claims):
         except Exception:
             self.unanswered.add(settlements)
             raise
-        self.unanswered.forget(settlements)
+        if self.unanswered.settlements:
+            self.unanswered.forget(settlements)
         if over:
             self.settlement.followups.members_ended(over)
         if lines:
@@ -150,7 +156,8 @@ class PostgresClaims(Claims):
         except Exception:
             self.unanswered.add_claim(request)
             raise
-        self.unanswered.forget_claim(request)
+        if self.unanswered.claims:
+            self.unanswered.forget_claim(request)
         if isinstance(answer, list):
             return answer
         if not _met_limited(answer):
@@ -307,7 +314,7 @@ class PostgresTurns:
     def begin_claim(self, request: ClaimRequest) -> None:
         """Send the claim; but one whose answer was lost comes first, and that is looked for when it is waited for."""
         claims = self._claims
-        lost = claims.unanswered.take_claim(request.worker_id)
+        lost = claims.unanswered.take_claim(request.worker_id) if claims.unanswered.claims else None
         self._request = lost or claims.with_distinct_lease(request)
         if lost is None:
             try:
