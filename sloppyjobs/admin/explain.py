@@ -317,7 +317,7 @@ def _silent(job: Job, facts: Facts) -> Iterable[Told]:
 def _expires(job: Job, facts: Facts) -> Iterable[Told]:
     """Until when it must have started."""
     until = job.expires_at
-    if until is None or job.attempt_count or job.status in FINISHED:
+    if until is None or job.attempt_count or job.status in (*FINISHED, Status.PROCESSING):
         return
     if until <= facts.now:
         yield Told("expires", ("It expired at ", At(until), f". {_next_check(facts)} cancels it."), until)

@@ -96,14 +96,14 @@ def facts_about(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | N
 
 def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) -> Facts:
     now = storage.clock.now()
-    row = storage.overview.surroundings(job)
-    workers = storage.overview.recent_workers()
+    row = storage.history.surroundings(job)
+    workers = storage.history.recent_workers()
     ahead = storage.overview.jobs_ahead(job) if job.status is Status.QUEUED else Count(0, False)
     attempt = None if row is None or row.attempt is None else LastAttempt(*row.attempt)
     waits = job.status is Status.WAITING
     for_jobs = waits and job.waiting_for in (None, WaitingFor.JOBS)
     holder_id = _holder_id(job, attempt)
-    neighbours = storage.dependencies.neighbours
+    neighbours = storage.history.neighbours
     parents = neighbours(job.id, PARENTS).parents if for_jobs else ()
     last_event = None
     if row is not None and row.event is not None:
@@ -112,14 +112,14 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
     return Facts(
         now,
         None if row is None or row.pause is None else _pause(row.pause, now, shown),
-        live_workers(workers, now),
+        live_workers(workers, now) if job.status not in FINISHED else (),
         CappedCount(ahead.number, ahead.more),
         next((worker_view(worker, now) for worker in workers if worker.id == holder_id), None),
         attempt,
         last_event,
         [_seen(edge, scope) for edge in parents],
         line=_line(storage, job, scope),
-        waits=storage.steps.waits(job.id) if waits and job.waiting_for in _SUSPENDED else (),
+        waits=storage.history.waits(job.id) if waits and job.waiting_for in _SUSPENDED else (),
         batch=_batch(storage, job, scope),
         ageing=None if row is None else row.ageing,
         base_priority=None if row is None else row.base_priority,

@@ -441,6 +441,21 @@ def test_alerts_are_listed_and_tested(jobs: Jobs, clock: FakeClock, run: Run, as
     assert "no alert is called" in run("alerts", "test", "other", code=1).stderr
 
 
+def test_alerts_are_muted_and_unmuted(jobs: Jobs, clock: FakeClock, run: Run, ask: Callable[..., Any]) -> None:
+    jobs.declare_alert("dead-post", on="dead", queue="post", deliver=lambda alert: None)
+    worker = jobs.create_worker(queues=("none",))
+    worker.run_once()
+    assert "rule dead-post is muted" in run("alerts", "mute", "dead-post", "--reason", "moving").stdout
+    _dead(jobs, 1)
+    clock.advance(20)
+    worker.run_once()
+    assert [one["status"] for one in ask("alerts", "list")["items"]] == ["muted"]
+    assert "muted" in run("alerts").stdout
+    assert "muted, ends in 2" in run("alerts", "mute", "dead-post", "--until", "2h").stdout
+    assert "dead-post tells again" in run("alerts", "unmute", "dead-post").stdout
+    assert "no alert is called" in run("alerts", "mute", "other", code=1).stderr
+
+
 # Refusals
 
 

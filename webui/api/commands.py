@@ -72,6 +72,17 @@ def restore(ui: Ui, id: str) -> Response:
     return answer(hidden_details.commanded(done))
 
 
+def mute_alert(ui: Ui, name: str) -> Response:
+    """Let a rule for alerts tell nobody, until an instant or an unmute."""
+    given = body()
+    return answer(ui.admin.mute_alert(name, text(given, "until"), **_by(given)))
+
+
+def unmute_alert(ui: Ui, name: str) -> Response:
+    """Let a rule for alerts tell again."""
+    return answer(ui.admin.unmute_alert(name, **_by(body())))
+
+
 def batch(ui: Ui, id: str, command: str) -> Response:
     """Seal a batch, cancel its jobs that have not ended, or retry its dead ones; 409 where that cannot be done."""
     method: Any = getattr(ui.admin, f"{command}_batch")
