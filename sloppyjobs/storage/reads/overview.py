@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, or_, select
 
-from sloppyjobs.domain.ageing import Ageing
+from sloppyjobs.domain.ageing import in_force
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.storage.database import Database, bounded_read
@@ -274,6 +274,7 @@ class Overview:
             events.c.message,
             queues.c.ageing_seconds,
             queues.c.ageing_most,
+            queues.c.ageing_vanished_at,
             jobs.c.base_priority,
         )
         row = connection.execute(query.select_from(joined).where(jobs.c.id == job.id)).one_or_none()
@@ -284,7 +285,7 @@ class Overview:
             None if pause[0] is None else QueuePause._make(pause),
             None if attempt[0] is None else AttemptState._make(attempt),
             None if event[0] is None else EventFacts._make(event),
-            None if row.ageing_seconds is None else Ageing(float(row.ageing_seconds), int(row.ageing_most or 0)),
+            in_force(row.ageing_seconds, row.ageing_most, row.ageing_vanished_at),
             row.base_priority,
         )
 
