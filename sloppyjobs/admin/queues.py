@@ -82,7 +82,7 @@ def check_known(storage: Store, definitions: Definitions, queue: str, verb: str)
         return
     if storage.history.queue_rows([queue], None, backward=False, limit=1):
         return
-    workers = storage.overview.recent_workers()
+    workers = storage.history.recent_workers()
     if queue in {name for worker in live_workers(workers, storage.clock.now()) for name in worker.queues}:
         return
     known = [row.name for row in storage.history.queue_rows(None, None, backward=False, limit=21)]
