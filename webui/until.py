@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from flask import request
 
-from webui import filters, preferences
+from webui import filters, page_context
 from webui.command_response import REASON_LENGTH
 from webui.ui import Ui
 
@@ -41,7 +41,7 @@ def chosen(ui: Ui, spans: Mapping[str, str]) -> datetime | None:
     """The end that was chosen, by minutes or as a time; None for none. ``Refused`` where it makes no sense."""
     minutes, moment = request.form.get("until", ""), request.form.get("until_at", "")
     if moment:
-        found = filters.moment(moment, preferences.read(request, ui.cookie).tz)
+        found = filters.moment(moment, page_context.preferences_of(ui).tz)
         if found is None or found <= datetime.now(UTC):
             raise Refused("until_at", "Choose a time in the future.")
         return found

@@ -89,8 +89,8 @@ def facts_about(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | N
 
 def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) -> Facts:
     now = storage.clock.now()
-    row = storage.overview.surroundings(job)
-    workers = storage.overview.recent_workers()
+    row = storage.history.surroundings(job)
+    workers = storage.history.recent_workers()
     ahead = storage.overview.jobs_ahead(job) if job.status is Status.QUEUED else Count(0, False)
     attempt = None if row is None or row.attempt is None else LastAttempt(*row.attempt)
     waits = job.status is Status.WAITING
@@ -103,17 +103,17 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
     return Facts(
         now,
         None if row is None or row.pause is None else _pause(row.pause, now, shown),
-        live_workers(workers, now),
+        live_workers(workers, now) if job.status not in FINISHED else (),
         CappedCount(ahead.number, ahead.more),
         next((worker_view(worker, now) for worker in workers if worker.id == holder_id), None),
         attempt,
         last_event,
         [
             edge if scope is None or edge.queue in scope else edge._replace(job_id="", name="")
-            for edge in (storage.dependencies.neighbours(job.id, PARENTS).parents if for_jobs else ())
+            for edge in (storage.history.neighbours(job.id, PARENTS).parents if for_jobs else ())
         ],
         line=_line(storage, job, scope),
-        waits=storage.steps.waits(job.id) if waits and job.waiting_for in _SUSPENDED else (),
+        waits=storage.history.waits(job.id) if waits and job.waiting_for in _SUSPENDED else (),
         batch=_batch(storage, job, scope),
         ageing=None if row is None else row.ageing,
         base_priority=None if row is None else row.base_priority,

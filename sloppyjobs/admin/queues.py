@@ -73,7 +73,7 @@ class QueueAdmin:
             return
         if self._storage.history.queue_rows([queue], None, backward=False, limit=1):
             return
-        workers = self._storage.overview.recent_workers()
+        workers = self._storage.history.recent_workers()
         if queue in {name for worker in live_workers(workers, self._storage.clock.now()) for name in worker.queues}:
             return
         known = [row.name for row in self._storage.history.queue_rows(None, None, backward=False, limit=21)]

@@ -60,7 +60,7 @@ def _queue_views(storage: Store, rows: Sequence[QueueRecord], presenter: Present
     since = now.replace(second=0, microsecond=0) - timedelta(minutes=THROUGHPUT_MINUTES)
     minutes = math.ceil((now - since) / _RATE_STEP) * _RATE_STEP / timedelta(minutes=1)
     running, timed, settled = storage.overview.activity(since)
-    live = live_workers(storage.overview.recent_workers(), now)
+    live = live_workers(storage.history.recent_workers(), now)
     views = []
     for row in rows:
         load = loads[row.name]

@@ -123,7 +123,7 @@ def _late_queues(storage: Store, watch: Watch, now: datetime) -> Iterator[Situat
 
 
 def _stale(look: _Look) -> Iterator[Situation]:
-    gone = {cause_of("worker", row.id): row for row in look.storage.overview.recent_workers()}
+    gone = {cause_of("worker", row.id): row for row in look.storage.history.recent_workers()}
     gone = {cause: row for cause, row in gone.items() if liveness(row, look.now) == "stale"}
     last = look.last(gone)
     for cause, row in gone.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Response, request, url_for
 
-from webui import preferences, until
+from webui import page_context, until
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.fields import REFUSED
 from webui.page_context import PageContext
@@ -34,7 +34,7 @@ def show(
 ) -> Response:
     """Rules, and a page of deliveries, newest first."""
     rule, cursor = request.args.get("rule") or None, request.args.get("cursor") or None
-    size = preferences.read(request, ui.cookie).size
+    size = page_context.preferences_of(ui).size
     page = ui.admin.list_alerts(rule, cursor=cursor, page_size=size)
     rules = ui.admin.list_alert_rules()
     return render(

@@ -7,7 +7,7 @@ from flask import Response, request
 from sloppyjobs import errors
 from sloppyjobs.domain.ageing import rising
 from sloppyjobs.views import Page, QueueView
-from webui import charts, hidden_details, preferences, until
+from webui import charts, hidden_details, page_context, until
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.fields import EMPTY, REFUSED, Form
 from webui.page_context import PageContext
@@ -30,7 +30,7 @@ def show(
     ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: until.UntilForm | None = None
 ) -> Response:
     """Every queue ever seen."""
-    chosen = preferences.read(request, ui.cookie)
+    chosen = page_context.preferences_of(ui)
     page = ui.admin.list_queues(cursor=request.args.get("cursor") or None, page_size=chosen.size, scope=visit().scope)
     if form is not None and form.target not in {queue.name for queue in page}:
         return show_one(ui, form.target, status=status, form=form)

@@ -22,7 +22,7 @@ from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import salvage
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
-from sloppyjobs.storage.jobs.lookup import possible_id
+from sloppyjobs.storage.jobs.rows import possible_id
 from sloppyjobs.storage.ports.archive import ArchivedJob, ArchivedMark, ArchivedRow, ArchiveFound, ArchiveQuery
 from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.ports.reads import Key

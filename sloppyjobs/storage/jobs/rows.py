@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Table
 
+from sloppyjobs import errors
 from sloppyjobs.domain.model import Attempt, Claim, Event, Job, NewJob
 from sloppyjobs.domain.sealed import decode_stored
 from sloppyjobs.domain.states import AttemptStatus, Status
+from sloppyjobs.storage.schema.column_types import NAME_LENGTH
 from sloppyjobs.storage.schema.columns import (
     ATTEMPT_COLUMNS,
     EVENT_COLUMNS,
@@ -39,6 +41,21 @@ _STATUS = {status.value: status for status in Status}
 _ATTEMPT_STATUS = {status.value: status for status in AttemptStatus}
 _decode = msgspec.json.decode
 _decode_words = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def possible_id(job_id: object) -> str:
+    """The id, if a row could have it; ``UnknownJob`` for what no database would even take as text."""
+    if not isinstance(job_id, str) or len(job_id) > NAME_LENGTH or not job_id.isprintable():
+        raise unknown(job_id)
+    return job_id
+
+
+def unknown(job_id: object) -> errors.UnknownJob:
+    """The error for an id that no row has."""
+    shown = repr(job_id)
+    if len(shown) > 2 * NAME_LENGTH:
+        shown = shown[: 2 * NAME_LENGTH] + "…"
+    return errors.UnknownJob(f"no job has the id {shown}; it may have been purged")
 
 
 def columns(table: Table, names: Sequence[str]) -> list[ColumnElement[Any]]:
