@@ -53,6 +53,7 @@ def _told(job: Job, error: str | None, facts: Facts) -> Iterable[Told]:
     elif job.status is Status.WAITING and job.waiting_for == WaitingFor.PERMIT and facts.line is not None:
         yield Told("permit", waits_for_permit(facts.line), facts.line.next_token_at)
         yield from _obstacles(job, facts)
+        yield from _rises(job, facts)
     elif job.status is Status.WAITING and job.waiting_for in (WaitingFor.SLEEP, WaitingFor.SIGNAL):
         yield from _suspended(facts)
     elif job.status is Status.WAITING:
@@ -335,7 +336,7 @@ def _in_line(job: Job, facts: Facts, *, free: bool) -> Iterable[Told]:
 
 
 def _rises(job: Job, facts: Facts) -> Iterable[Told]:
-    """How its priority changes while it is queued, and what it was before."""
+    """How its priority changes while it is queued or waits for a permit, and what it was before."""
     risen = facts.base_priority is not None and facts.base_priority < job.priority
     was = f"Its priority was {facts.base_priority} and has risen to {job.priority} while it waited." if risen else ""
     rule = f"Priorities in its queue {rising(*facts.ageing)}." if facts.ageing is not None else ""
