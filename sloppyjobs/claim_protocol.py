@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sloppyjobs.domain import failures, options, payload
-from sloppyjobs.domain.expiry import EXPIRED, expired
+from sloppyjobs.domain.failures import EXPIRED
 from sloppyjobs.domain.model import Claim, Ended, Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Outcome, Succeeded, decide
 from sloppyjobs.encryption import Sealing
@@ -68,9 +68,9 @@ class ClaimProtocol(HasInternals):
             for claim in claims:
                 if claim.job.damage is not None:
                     self._settle(claim, Failed(failures.from_damage(claim.job.damage), 0.0, retryable=False))
-                elif expired(claim):
+                elif claim.expired:
                     self._settle(claim, Cancelled(EXPIRED.message, EXPIRED))
-            whole = [claim for claim in claims if claim.job.damage is None and not expired(claim)]
+            whole = [claim for claim in claims if claim.job.damage is None and not claim.expired]
             if readable := [opened for claim in whole if (opened := self._opened(claim)) is not None]:
                 return readable
         return []
@@ -85,10 +85,12 @@ class ClaimProtocol(HasInternals):
 
     def heartbeat(self, claim: Claim, lease: Duration | None = None) -> bool:
         """Prolong the claim's lease from now, by default for as long as it was claimed; False when it is lost."""
+        _check(claim)
         return self.extend(claim, claim.locked_until - claim.job.updated_at if lease is None else lease)
 
     def extend(self, claim: Claim, seconds: Duration) -> bool:
         """Prolong the claim's lease to ``seconds`` from now; False when it is not ours any more."""
+        _check(claim)
         until = options.seconds("seconds", seconds, zero=False)
         return bool(self.storage.renew(claim.worker_id, [(claim.id, claim.attempt)], until))
 
@@ -98,11 +100,13 @@ class ClaimProtocol(HasInternals):
         After a call that raised because the database was not reached, call again: if the first one was committed, the
         second is True, which distinguishes it from a stale one. The same holds for ``fail``.
         """
+        _check(claim)
         text = None if result is None else payload.encode(result, limit=self._payload_limit, what="result")
         return self._settle(claim, Succeeded(self._sealing.seal_result(claim.id, text)))
 
     def fail(self, claim: Claim, error: BaseException | str, retry_after: Duration | None = None) -> bool:
         """Settle the claim as failed: retried by the job's policy, or dead; False when it was stale."""
+        _check(claim)
         policy = claim.retry
         if isinstance(error, BaseException):
             failure, retryable = failures.from_exception(error), policy.retries(error)
@@ -126,3 +130,8 @@ class ClaimProtocol(HasInternals):
         from sloppyjobs.worker.observe.settlement_hooks import SettlementHooks  # noqa: PLC0415 - producers never need it
 
         return SettlementHooks(self._internals.hooks, self.storage, self.definitions)
+
+
+def _check(claim: object) -> None:
+    if not isinstance(claim, Claim):
+        raise options.refuse("claim", claim, "must be a claim, as claim() or Claim.from_json() gives it")

@@ -152,7 +152,7 @@ class Sealing:
 
     def open_claim(self, claim: Claim) -> Claim:
         """A claim with its payload as it was enqueued."""
-        if not is_sealed(claim.payload_json):
+        if not claim.sealed:
             return claim
         return msgspec.structs.replace(claim, payload_json=self.open(claim.id, PAYLOAD, claim.payload_json))
 

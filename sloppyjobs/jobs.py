@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -30,7 +31,7 @@ from sloppyjobs.enqueue.signalling import Signalling
 from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
 from sloppyjobs.ids import Ids
 from sloppyjobs.internals import Internals
-from sloppyjobs.limits import DeclaredLimits, LimitedJobs
+from sloppyjobs.limits import LimitedJobs, declared
 from sloppyjobs.locks import Locks, held_lock
 from sloppyjobs.observe import traces
 from sloppyjobs.observe.hooks import F, Hooks
@@ -86,11 +87,11 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         encryption: Keyring | None,
     ) -> None:
         """Everything but the storage, which may be known later."""
-        self._principal = principal
+        self._principal = None if principal is None else options.function("principal", principal)
         self._payload_limit = options.whole("payload_limit", payload_limit, least=1)
         self.definitions = Definitions()
-        new_ids, sealing = Ids(lambda: time.time_ns() // 1_000_000), Sealing(encryption)
-        self._internals = Internals(new_ids, Hooks(), [], self._find_jobs, sealing)
+        new_ids = Ids(lambda: time.time_ns() // 1_000_000)
+        self._internals = Internals(new_ids, Hooks(), [], self._find_jobs, Sealing(encryption))
         self.retention = Retention()
         self.alerts = new_rules(application)
         self.schedules = Schedules(
@@ -102,7 +103,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
             observers=self._internals.observers,
             sealing=lambda: self._sealing,
         )
-        self.declared_limits = DeclaredLimits(lambda: self.storage, lambda: self.schedules.application)
+        self.declared_limits, self.declared_queues = declared(lambda: self.storage, lambda: self.schedules.application)
 
     @property
     def _sealing(self) -> Sealing:
@@ -233,7 +234,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         connection: Connection | None = None,
     ) -> list[Job]:
         """Write many jobs, all or none: ``(name, payload)`` or ``(name, payload, options)`` each."""
-        given = list(items)
+        given = options.listed("items", items)
         new = self._new_jobs().many(given, self._internals.ids.many("job", len(given)))
         return self._insert(new, session, connection) if new else []
 
@@ -253,7 +254,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         connection: Connection | None = None,
     ) -> list[Job]:
         """Write jobs of which each waits for the success of the one before, all or none: items as ``enqueue_many``."""
-        given = list(items)
+        given = options.listed("items", items)
         new = self._new_jobs().many(given, self._internals.ids.many("job", len(given))) if given else []
         linked = new[:1]
         for before, job in pairwise(new):
@@ -274,8 +275,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
 
         What ``options`` do not say is as in the replaced job: queue, priority, run time, timeout, business key,
         correlation id, metadata, principal. With ``delay`` each call puts the work off anew. ``superseded_by`` of the
-        old job and ``supersedes`` of the new one name the other. Raises ``InvalidTransition`` where the old job is
-        running or has ended, and whatever ``enqueue`` raises.
+        old job and ``supersedes`` of the new one name the other. A job that waits for others needs ``depends_on``, or
+        ``()``. Raises ``InvalidTransition`` where the old job runs or has ended, and whatever ``enqueue`` raises.
         """
         old = self.get(id_of(job_id))
         given = {**inherited_options(old, options), **options}
@@ -322,21 +323,20 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         workflow: NewWorkflow | None = None,
     ) -> list[Job]:
         caller = self._connection_of(session, connection)
-        storage: CallerStore = self.storage
-        if caller is not None:
-            storage = self.storage.callers.storage_for(caller)
-        tracer, sealing = traces.tracer(), self._sealing
+        storage: CallerStore = self.storage if caller is None else self.storage.callers.storage_for(caller)
+        tracer = traces.tracer() if traces.OPENTELEMETRY in sys.modules else None
+        keys = self._sealing.keyring
         if not self.definitions.redactions <= storage.redactions.written:
             storage.redactions.write(self.definitions.redactions, caller)
         write: Callable[..., list[Job]] = storage.insert_jobs
         if workflow is not None:
             write = partial(storage.workflows.insert, workflow)
-        if tracer is None:
-            written = write(sealing.seal_new(new), caller)
+        if tracer is not None:
+            new, written = traces.produce(tracer, new, lambda traced: write(self._sealing.seal_new(traced), caller))
         else:
-            new, written = traces.produce(tracer, new, lambda traced: write(sealing.seal_new(traced), caller))
-        if sealing.on:
-            written = [sealing.open_listed(job) for job in written]
+            written = write(new if keys is None else self._sealing.seal_new(new), caller)
+        if keys is not None:
+            written = [self._sealing.open_listed(job) for job in written]
         for observer in list(self._internals.observers):
             for source, job in zip(new, written, strict=True):
                 observer(source, job, caller is None)

@@ -48,6 +48,8 @@ ACTIONS: Mapping[str, Words] = {
     "resume_recurring": Words("play", "Resumed a schedule", "Resumed the schedule"),
     "delete_recurring": Words("deleted", "Deleted a schedule", "Deleted the schedule"),
     "test_alert": Words("alerts", "Tested alerts", "Sent a test of the alert"),
+    "mute_alert": Words("pause", "Muted an alert", "Muted the alert"),
+    "unmute_alert": Words("play", "Unmuted an alert", "Unmuted the alert"),
     "set_queue_ageing": Words("queues", "Changed the ageing of a queue", "Changed the ageing of the queue"),
     "set_limit": Words("limits", "Changed a limit", "Changed the limit"),
     "delete_limit": Words("deleted", "Deleted a limit", "Deleted the limit"),
@@ -101,7 +103,7 @@ def entry_text(entry: AuditEntry, times: Times, link: Link) -> EntryText:
     else:
         target = Markup("") if entry.action in _OF_MANY else _target(entry, detail, link)
         details = _details(entry.action, detail, times, link)
-    until = detail.get("until") if entry.action == "pause_queue" else None
+    until = detail.get("until") if entry.action in ("pause_queue", "mute_alert") else None
     parts = [Markup.escape(words.before), target, Markup.escape(words.after)]
     if until is not None:
         parts.append(Markup("until {}").format(_moment(until, times)))

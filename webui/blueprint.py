@@ -8,7 +8,7 @@ from flask import Blueprint
 from flask.blueprints import BlueprintSetupState
 from flask.typing import ResponseReturnValue
 
-from webui import api, compression, failures, gate, metrics, names, rendering, security, sent_forms
+from webui import api, failures, gate, metrics, rendering, routes, security, sent_forms
 from webui.policy import Policy
 from webui.routes import Route
 from webui.ui import JobsLike, Ui
@@ -85,7 +85,7 @@ def build(ui: Ui, *, owns_root: bool = False) -> Blueprint:
 
     @blueprint.url_value_preprocessor
     def before_the_host(endpoint: str | None, values: dict[str, Any] | None) -> None:
-        names.decode_values(endpoint, values)
+        routes.decode_values(endpoint, values)
         gate.exempt_from_host(ui)
 
     @blueprint.before_request
@@ -99,9 +99,9 @@ def build(ui: Ui, *, owns_root: bool = False) -> Blueprint:
             for route in frame.NOWHERE:
                 _add(state, ui, route)
 
-    blueprint.url_defaults(names.encode_values)
+    blueprint.url_defaults(routes.encode_values)
     # The last of these is called first.
-    blueprint.after_request(compression.compress)
+    blueprint.after_request(rendering.compress)
     blueprint.after_request(security.protect)
     blueprint.after_request(rendering.mark_response)
     failures.register(blueprint, ui)

@@ -26,6 +26,7 @@ EXACT = (
     "worker",
     "schedule",
     "batch",
+    "workflow",
     "correlation_id",
     "idempotency_key",
     "business_key",
@@ -40,6 +41,7 @@ LABELS = {
     "worker": "Worker",
     "schedule": "Schedule",
     "batch": "Batch",
+    "workflow": "Workflow",
     "correlation_id": "Correlation id",
     "idempotency_key": "Idempotency key",
     "business_key": "Business key",
@@ -54,6 +56,7 @@ NAMES = ("status", *EXACT, *CAUSE, "created_from", "created_to", "range", "since
 """The query parameters that ``parse`` reads, besides the order."""
 ORDERS = ("-created_at", "created_at")
 TIMED_ORDERS = ("run_at", "-run_at")
+_KEYS = frozenset(EXACT) - {"queue", "name", "worker", "error_code"}
 _TIMED = frozenset({Status.SCHEDULED.value, Status.RETRYING.value})
 
 
@@ -163,7 +166,5 @@ def moment(text: str, zone: ZoneInfo) -> datetime | None:
 
 
 def _sortable_by_run_time(query: Mapping[str, Any]) -> bool:
-    keyed = any(
-        name in query for name in ("schedule", "batch", "correlation_id", "idempotency_key", "business_key", "tag")
-    )
+    keyed = query.keys() & _KEYS
     return query.get("status") in _TIMED and not keyed

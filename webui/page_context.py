@@ -1,16 +1,20 @@
-"""What templates are given besides their data: URLs, icons, times, permissions, preferences."""
+"""What templates are given besides their data: URLs, icons, times, permissions, and what the viewer chose.
+
+The choices (time zone, theme, live updates, rows per page) are kept in one cookie that holds no secret.
+"""
 
 from __future__ import annotations
 
 import secrets
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo, available_timezones
 
-from flask import g, request, url_for
+from flask import Response, g, request, url_for
 from markupsafe import Markup
 
 from sloppyjobs.ids import SHORT_MARK, shortened
-from webui import preferences, security, times
+from webui import security, times
 from webui.policy import Link, links_of
 from webui.times import Times
 from webui.ui import Ui, Visit
@@ -22,6 +26,72 @@ _POLL_SECONDS = 3
 _SHORT = 20
 
 
+SIZES = (25, 50, 100)
+COMMON_ZONES = (
+    "UTC", "Africa/Cairo", "Africa/Johannesburg", "Africa/Lagos", "America/Chicago", "America/Denver",
+    "America/Los_Angeles", "America/Mexico_City", "America/New_York", "America/Sao_Paulo", "America/Toronto",
+    "Asia/Dubai", "Asia/Hong_Kong", "Asia/Jakarta", "Asia/Kolkata", "Asia/Seoul", "Asia/Shanghai",
+    "Asia/Singapore", "Asia/Tokyo", "Australia/Sydney", "Europe/Amsterdam", "Europe/Berlin", "Europe/Istanbul",
+    "Europe/London", "Europe/Madrid", "Europe/Paris", "Europe/Rome", "Europe/Stockholm", "Europe/Warsaw",
+    "Europe/Zurich", "Pacific/Auckland",
+)  # fmt: skip
+_YEAR = 365 * 24 * 3600
+
+
+class Preferences(NamedTuple):
+    """A viewer's choices; whatever a cookie says, only values that exist."""
+
+    zone: str = "UTC"
+    theme: str = "auto"
+    live: bool = True
+    size: int = 50
+
+    @property
+    def tz(self) -> ZoneInfo:
+        """The time zone itself."""
+        return ZoneInfo(self.zone)
+
+    def chosen(self, zone: str | None = None, theme: str | None = None, live: str | None = None) -> Preferences:
+        """With these choices; what does not exist is left as it is."""
+        changed = self
+        if zone is not None and known_zone(zone):
+            changed = changed._replace(zone=zone)
+        if theme in THEMES:
+            changed = changed._replace(theme=theme)
+        if live in ("on", "off"):
+            changed = changed._replace(live=live == "on")
+        return changed
+
+    def sized(self, size: str | None) -> Preferences:
+        """With this many rows per page: the nearest that is offered."""
+        if size is None or not size.isascii() or not size.isdigit():
+            return self
+        wanted = int(size[:6])
+        return self._replace(size=next((offered for offered in SIZES if wanted <= offered), SIZES[-1]))
+
+
+def known_zone(zone: str) -> bool:
+    """Whether there is such a time zone."""
+    return zone in _zones()
+
+
+def preferences_of(ui: Ui) -> Preferences:
+    """The choices of the viewer who asks."""
+    zone, theme, live, size = (request.cookies.get(ui.cookie, "").split("|") + [""] * 4)[:4]
+    return Preferences().chosen(zone, theme, live).sized(size)
+
+
+def write_preferences(response: Response, chosen: Preferences, *, cookie: str, path: str, secure: bool) -> None:
+    """Put the choices into a response."""
+    value = "|".join((chosen.zone, chosen.theme, "on" if chosen.live else "off", str(chosen.size)))
+    response.set_cookie(cookie, value, max_age=_YEAR, path=path, secure=secure, httponly=True, samesite="Lax")
+
+
+@lru_cache(maxsize=1)
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
 class PageContext:
     """``context`` in every template of ours, for one request."""
 
@@ -30,10 +100,10 @@ class PageContext:
     def __init__(self, ui: Ui, visit: Visit | None) -> None:
         self._ui = ui
         self.visit = visit
-        self.preferences = preferences.read(request, ui.cookie)
+        self.preferences = preferences_of(ui)
         self.times = Times(self.preferences.tz)
         self.duration = times.duration
-        self.zones = preferences.COMMON_ZONES
+        self.zones = COMMON_ZONES
         self.themes = THEMES
         self.poll = _POLL_SECONDS
 

@@ -49,6 +49,8 @@ ACTIONS = (
     "workflow.retry",
     "archive.restore",
     "alert.test",
+    "alert.mute",
+    "alert.unmute",
     "limit.set",
     "limit.delete",
     "limit.release",

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from flask import current_app, request, url_for
 from werkzeug.exceptions import HTTPException
 
-from webui import names
+from webui import routes
 from webui.routes import PUBLIC, Route
 from webui.ui import Ui
 
@@ -69,7 +69,7 @@ def page_of(ui: Ui, path: str) -> tuple[Route, dict[str, Any]] | None:
     if blueprint != request.blueprint or route is None or not _is_page(route):
         return None
     values = dict(found)
-    names.decode_values(name, values)
+    routes.decode_values(name, values)
     return route, values
 
 

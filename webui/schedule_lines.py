@@ -14,7 +14,7 @@ from sloppyjobs.schedules.cron_words import cron_in_words, interval_in_words
 from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.storage.ports.schedules import PassedOver
 from sloppyjobs.views import Occurrence, Page
-from webui import preferences
+from webui import page_context
 from webui.times import Times, duration
 
 LATE_SECONDS = 60.0
@@ -54,7 +54,7 @@ class ScheduleLine(NamedTuple):
 
 def schedule_line(schedule: Recurring, ran: Sequence[Occurrence], times: Times) -> ScheduleLine:
     """The line of a schedule whose last jobs, latest first, are these."""
-    zone = ZoneInfo(schedule.timezone if preferences.known_zone(schedule.timezone) else "UTC")
+    zone = ZoneInfo(schedule.timezone if page_context.known_zone(schedule.timezone) else "UTC")
     marks = [*(_run_mark(one, times) for one in ran), *(_missed_mark(one, times) for one in schedule.missed)]
     strip = sorted(marks, key=lambda mark: mark.at)[-LAST:]
     measured = next((one.run_seconds for one in ran if one.run_seconds is not None), None)

@@ -7,6 +7,8 @@ from zoneinfo import ZoneInfo
 
 from markupsafe import Markup
 
+from sloppyjobs.admin.sentences import At, Part, Relative, Sentence, Write
+
 NOTHING = "–"  # noqa: RUF001
 
 _NO_MARK = Markup("")
@@ -116,3 +118,28 @@ def duration(seconds: float | None) -> str:
     if hours < 48:
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     return f"{hours // 24} d {hours % 24} h"
+
+
+def sentence_writer(times: Times) -> Write:
+    """Writes sentences for one viewer at one moment. Text is escaped."""
+
+    def write(sentence: Sentence, _now: datetime) -> str:
+        return Markup("").join(_shown(part, times) for part in sentence)
+
+    return write
+
+
+def _shown(part: Part, times: Times) -> Markup | str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, At):
+        return Markup("{} {}").format(times.clock(part.moment), _zone(part.moment, times))
+    if isinstance(part, Relative):
+        return times.ago(part.moment)
+    return times.age((times.now - part.moment).total_seconds())
+
+
+def _zone(moment: datetime, times: Times) -> str:
+    """The zone's abbreviation; zones without one are named by their offset."""
+    name = f"{moment.astimezone(times.zone):%Z}"
+    return name if name.isalpha() else f"UTC{name}"

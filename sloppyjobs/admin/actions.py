@@ -60,6 +60,7 @@ ACTIONS: Mapping[str, Action] = {
 """Every command on a job, in the order in which they are shown."""
 
 
+@lru_cache(maxsize=128)
 def actions_for(status: Status, waiting_for: str | None = None) -> tuple[str, ...]:
     """The commands that are allowed in a state; of jobs that wait, those that sleep can be run now."""
     return tuple(name for name, action in ACTIONS.items() if _takes(action, status, waiting_for))

@@ -7,18 +7,20 @@ from datetime import datetime, timedelta
 import msgspec
 
 from sloppyjobs import errors
-from sloppyjobs.admin.filters import command_given
+from sloppyjobs.admin.filters import command_given, moment
 from sloppyjobs.admin.presenter import Presenter
+from sloppyjobs.admin.queues import PAST
 from sloppyjobs.alerting.deliveries import trial
 from sloppyjobs.alerting.rules import AlertRules
 from sloppyjobs.domain import options
-from sloppyjobs.domain.alerts import LATE_SECONDS, Alert, Watch
+from sloppyjobs.domain.alerts import LATE_SECONDS, MUTED, Alert, Watch
 from sloppyjobs.domain.states import Status
 from sloppyjobs.encryption import Sealing
 from sloppyjobs.paging import Paging
 from sloppyjobs.paging import page_size as checked_size
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.alerts import AlertRow, RuleRecord
+from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.views import Page
 from sloppyjobs.views.alerts import AlertRuleView, AlertView
 
@@ -59,17 +61,15 @@ class AlertAdmin:
 
     def list_alert_rules(self) -> tuple[AlertRuleView, ...]:
         """Every rule that was ever declared, by name; at most 500."""
-        now = self._storage.clock.now()
-        return tuple(self._rule_view(rule, now) for rule in self._storage.alerts.rules(MOST_RULES))
+        now, presenter = self._storage.clock.now(), self._presenter()
+        return tuple(self._rule_view(rule, now, presenter) for rule in self._storage.alerts.rules(MOST_RULES))
 
     def test_alert(self, rule: str, *, actor: str | None = None, reason: str | None = None) -> AlertView:
         """Send a test to whom a rule tells, by the way of real ones; ``UnknownAlert`` for a rule that never was."""
         name = options.text("rule", rule)
         found = next((one for one in self._storage.alerts.rules(MOST_RULES) if one.name == name), None)
         if found is None:
-            raise errors.UnknownAlert(
-                f"no alert is called {name!r}; workers write the rules of their code when they start"
-            )
+            raise _unknown(name)
         command = command_given("test_alert", actor, reason)
         record, job = trial(found, self._storage.clock.now(), command.actor)
         [sealed] = self._sealing.seal_new([job])
@@ -77,10 +77,38 @@ class AlertAdmin:
         written = self._storage.alerts.page(name, None, backward=False, limit=50)
         return next(_view(row, self._presenter()) for row in written if row.alert.job_id == record.job_id)
 
-    def _rule_view(self, rule: RuleRecord, now: datetime) -> AlertRuleView:
+    def mute_alert(
+        self,
+        rule: str,
+        until: datetime | str | None = None,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+    ) -> AlertRuleView:
+        """Let a rule tell nobody, until an instant or for good; what it finds is written down, as ``muted``.
+
+        When that ends, what is still so is told. Alerts that were raised before are still delivered, and so is a test.
+        ``UnknownAlert`` for a rule that never was.
+        """
+        name = options.text("rule", rule)
+        end = None if until is None else moment("until", until)
+        if end is not None and end <= self._storage.clock.now():
+            raise options.refuse("until", until, PAST)
+        return self._mute(name, True, end, command_given("mute_alert", actor, reason))
+
+    def unmute_alert(self, rule: str, *, actor: str | None = None, reason: str | None = None) -> AlertRuleView:
+        """Let a rule tell again; ``UnknownAlert`` for a rule that never was."""
+        return self._mute(options.text("rule", rule), False, None, command_given("unmute_alert", actor, reason))
+
+    def _mute(self, name: str, muted: bool, until: datetime | None, command: Command) -> AlertRuleView:
+        if not self._storage.alerts.mute(name, muted, until, command):
+            raise _unknown(name)
+        return next(rule for rule in self.list_alert_rules() if rule.name == name)
+
+    def _rule_view(self, rule: RuleRecord, now: datetime, presenter: Presenter) -> AlertRuleView:
         watch = _watch(rule.watch)
         here = self._alert_rules.get(rule.name) is not None
-        last = rule.last_alert_at
+        last, muted = rule.last_alert_at, rule.is_muted(now)
         return AlertRuleView(
             name=rule.name,
             on=watch.on,
@@ -95,7 +123,15 @@ class AlertAdmin:
             last_alert_at=last,
             open=last is not None and now - last <= timedelta(seconds=watch.window),
             when=in_words(watch),
+            muted=muted,
+            muted_until=rule.muted_until if muted else None,
+            muted_by=presenter.text(None, rule.muted_by) if muted else None,
+            mute_reason=presenter.text(None, rule.mute_reason) if muted else None,
         )
+
+
+def _unknown(name: str) -> errors.UnknownAlert:
+    return errors.UnknownAlert(f"no alert is called {name!r}; workers write the rules of their code when they start")
 
 
 def in_words(watch: Watch) -> str:
@@ -149,7 +185,7 @@ def _view(row: AlertRow, presenter: Presenter) -> AlertView:
         tries=alert.tries or row.tries or 0,
         told_at=ended if done else None,
         error=presenter.text(told.name, error),
-        job_id=alert.job_id,
+        job_id=None if status == MUTED else alert.job_id,
         count=told.count,
         since=told.since,
         queue=told.queue,

@@ -61,7 +61,7 @@ def order_of(order: object, wanted: JobQuery) -> str:
     accepted: tuple[str, ...] = _ORDERS
     timed = TIMED.issuperset(wanted.statuses)
     keyed = wanted.schedule or wanted.correlation_id or wanted.idempotency_key or wanted.business_key or wanted.tag
-    keyed = keyed or wanted.batch
+    keyed = keyed or wanted.batch or wanted.workflow
     if timed and not keyed:
         accepted += _TIMED_ORDERS
     if isinstance(order, str) and order in accepted:
@@ -118,8 +118,8 @@ def scope_of(scope: Iterable[str] | None) -> tuple[str, ...] | None:
     """The queues that somebody sees, in order; None for all of them."""
     if scope is None:
         return None
-    if isinstance(scope, str):
-        raise options.refuse("scope", scope, f"must be a list of queues, such as scope=({scope!r},)")
+    if isinstance(scope, str) or not isinstance(scope, Iterable):
+        raise options.refuse("scope", scope, f"must be a list of queues, such as scope=({options.shown(scope)},)")
     return tuple(sorted({options.text("scope", queue) for queue in scope}))
 
 
@@ -146,6 +146,7 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "worker": options.text,
     "schedule": options.text,
     "batch": options.text,
+    "workflow": options.text,
     "correlation_id": _key,
     "idempotency_key": _key,
     "business_key": _key,

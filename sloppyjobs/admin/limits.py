@@ -12,7 +12,7 @@ import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.admin.filters import command_given, scope_of
-from sloppyjobs.domain.limits import NO_PARTITION, checked
+from sloppyjobs.domain.limits import NO_PARTITION, checked, resource
 from sloppyjobs.paging import Paging
 from sloppyjobs.paging import page_size as checked_size
 from sloppyjobs.storage.ports import Store
@@ -127,6 +127,7 @@ class LimitAdmin:
         It is in force at once: a higher limit lets jobs go on that wait, a lower one ends none. ``UnknownLimit`` where
         there is none; ``create`` makes one, for a resource that jobs name or will name.
         """
+        name = resource("name", name)
         try:
             known = self._storage.limits.get(name).limit
         except errors.UnknownLimit:

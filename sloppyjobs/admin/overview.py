@@ -43,7 +43,7 @@ def _overview(
     now = storage.clock.now()
     loads = storage.overview.status_loads(now, now - timedelta(minutes=minutes), scope)
     queues = storage.overview.queues_in_use(scope)
-    rows = storage.overview.recent_workers()
+    rows = storage.history.recent_workers()
     workers = Workers.of([worker_view(row, now) for row in rows], scope)
     late, coming = storage.overview.schedules_due(now, FEW if scope is None else SCHEDULES)
     whole = Overview(
@@ -177,7 +177,7 @@ def unhandled(storage: Store) -> tuple[Unhandled, ...]:
 
 
 def _unhandled(storage: Store) -> tuple[Unhandled, ...]:
-    live = live_workers(storage.overview.recent_workers(), storage.clock.now())
+    live = live_workers(storage.history.recent_workers(), storage.clock.now())
     workers = Workers.of(live, None)
     queues = storage.overview.queues_in_use(None)
     lanes = [(queue.name, name) for queue in queues for name in workers.cannot_run(queue)][:MANY]

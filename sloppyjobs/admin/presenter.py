@@ -9,7 +9,7 @@ from sloppyjobs.admin.actions import actions_for
 from sloppyjobs.domain.model import Attempt, Event, Job
 from sloppyjobs.domain.payload_summary import summary
 from sloppyjobs.domain.redaction.redactor import Preview, Redactor, encrypted_preview, encrypted_text
-from sloppyjobs.domain.sealed import is_sealed, is_whole, key_of
+from sloppyjobs.domain.sealed import MARK, is_sealed, is_whole, key_of
 from sloppyjobs.domain.states import Status
 from sloppyjobs.encryption import PAYLOAD, PLAIN, RESULT, Sealing, missing
 from sloppyjobs.enqueue.definitions import Definitions
@@ -78,7 +78,8 @@ class Presenter:
     ) -> JobView:
         """A job with previews of what it carries."""
         redactor = self.redactor(job.name)
-        metadata = redactor.bounded(traces.without_trace(job).metadata)
+        plain = traces.without_trace(job) if traces.TRACE in job.metadata else job
+        metadata = redactor.bounded(plain.metadata)
         progress = redactor.bounded(job.progress_fields)
         return JobView(
             **self._fields(job),
@@ -106,7 +107,9 @@ class Presenter:
     def preview(self, name: str, job_id: str, what: str, stored: str) -> Preview:
         """What may be shown of stored JSON of a job: a result, the value of a signal …"""
         try:
-            return self.redactor(name).json(self._sealing.open(job_id, what, stored))
+            sealed = isinstance(stored, str) and stored.startswith(MARK)
+            text = self._sealing.open(job_id, what, stored) if sealed else stored
+            return self.redactor(name).json(text)
         except DecryptionFailed as error:
             return encrypted_preview(error)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -17,15 +17,12 @@ from sloppyjobs.admin.archive import ArchiveAdmin
 from sloppyjobs.admin.batches import BatchAdmin
 from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.dead_groups import CauseAdmin
-from sloppyjobs.admin.dependencies import DependencyAdmin
-from sloppyjobs.admin.explain import explain
 from sloppyjobs.admin.filters import audit_filter, job_query, order_of, scope_of
 from sloppyjobs.admin.form_keys import FormAdmin
-from sloppyjobs.admin.job_commands import JobCommands
-from sloppyjobs.admin.job_facts import facts_about
 from sloppyjobs.admin.limits import LimitAdmin
 from sloppyjobs.admin.locks import LockAdmin
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
+from sloppyjobs.admin.one_job import OneJobAdmin
 from sloppyjobs.admin.overview import overview, unhandled
 from sloppyjobs.admin.patches import PatchAdmin
 from sloppyjobs.admin.presenter import Presenter, status_of
@@ -33,8 +30,6 @@ from sloppyjobs.admin.queues import QueueAdmin
 from sloppyjobs.admin.rekey import RekeyAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
 from sloppyjobs.admin.search import FindAdmin
-from sloppyjobs.admin.sentences import Write, plain
-from sloppyjobs.admin.steps import StepAdmin
 from sloppyjobs.admin.summaries import queue_views, stats
 from sloppyjobs.admin.upkeep import UpkeepAdmin
 from sloppyjobs.admin.workers import worker_views
@@ -50,14 +45,9 @@ from sloppyjobs.paging import page_size as checked_size
 from sloppyjobs.schedules.registry import Schedules
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.views import (
-    AttemptView,
     AuditEntry,
     BulkResult,
-    EventView,
-    Explanation,
     JobRow,
-    JobView,
-    LogView,
     Overview,
     Page,
     QueueView,
@@ -75,9 +65,8 @@ SHORT_ID_LIMIT = 20_000
 
 
 class Admin(
-    JobCommands,
+    OneJobAdmin,
     PatchAdmin,
-    DependencyAdmin,
     WorkflowAdmin,
     BatchAdmin,
     CauseAdmin,
@@ -93,7 +82,6 @@ class Admin(
     FormAdmin,
     FindAdmin,
     RekeyAdmin,
-    StepAdmin,
 ):
     """Reads and commands for operators. Get it as ``jobs.admin``.
 
@@ -140,6 +128,7 @@ class Admin(
         worker: str | None = None,
         schedule: str | None = None,
         batch: str | None = None,
+        workflow: str | None = None,
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
         business_key: str | None = None,
@@ -170,6 +159,7 @@ class Admin(
             "worker": worker,
             "schedule": schedule,
             "batch": batch,
+            "workflow": workflow,
             "correlation_id": correlation_id,
             "idempotency_key": idempotency_key,
             "business_key": business_key,
@@ -193,11 +183,6 @@ class Admin(
         rows = [(key, presenter.row(job, found.details.get(job.id))) for key, job in found.jobs]
         return paging.page(rows, position, found.resume)
 
-    def get_job(self, id: str) -> JobView:
-        """The job, with previews of payload, result and metadata; ``UnknownJob`` where there is none."""
-        found = self._storage.lists.job_row(id)
-        return self._presenter().view(*found)
-
     def whole_id(self, text: str) -> str:
         """The id that a shortened one (``job_01kg9f9c…x7q2``) stands for; any other text is returned as it is.
 
@@ -214,43 +199,6 @@ class Admin(
             if not found
             else f"{text} may be {' or '.join(found[:5])}: give the whole id"
         )
-
-    def attempts(self, id: str, *, cursor: str | None = None, page_size: int = 50) -> Page[AttemptView]:
-        """The executions of a job, oldest first; ``UnknownJob`` where there is none."""
-        paging = Paging("attempts", (int,), id)
-        name = self._storage.history.job_name(id)
-        read = partial(self._storage.history.job_attempts, id)
-        return self._page(
-            paging, read, lambda one: (one.attempt_number,), partial(self._presenter().attempt, name), cursor, page_size
-        )
-
-    def events(self, id: str, *, cursor: str | None = None, page_size: int = 50) -> Page[EventView]:
-        """The transitions of a job, oldest first; ``UnknownJob`` where there is none."""
-        paging = Paging("events", (int,), id)
-        name = self._storage.history.job_name(id)
-        read = partial(self._storage.history.job_events, id)
-        return self._page(
-            paging, read, lambda one: (one.id,), partial(self._presenter().event, name), cursor, page_size
-        )
-
-    def logs(self, id: str, *, cursor: str | None = None, page_size: int = 50) -> Page[LogView]:
-        """What the handler of a job logged, oldest first; ``UnknownJob`` where there is none."""
-        paging = Paging("logs", (int,), id)
-        name = self._storage.history.job_name(id)
-        read = partial(self._storage.history.job_logs, id)
-        show = partial(self._presenter().log, name)
-        return self._page(paging, read, lambda one: (one.id,), show, cursor, page_size)
-
-    def explain(self, id: str, *, write: Write = plain, scope: Iterable[str] | None = None) -> Explanation:
-        """Why the job is not running, or how it ended: the answer first. ``UnknownJob`` for an unknown id.
-
-        ``write`` makes text of each sentence; the default writes instants in UTC. ``scope`` keeps jobs of other queues
-        from being named.
-        """
-        job = self._storage.lists.known_job(id)
-        shown = partial(self._presenter().text, job.name)
-        facts = facts_about(self._storage, job, shown, scope_of(scope))
-        return explain(job, shown(job.error_message), facts, write)
 
     @staticmethod
     def actions(job: JobRow | Status | str) -> tuple[str, ...]:
@@ -300,7 +248,7 @@ class Admin(
         read = partial(self._storage.history.queue_rows, queues)
         paging = Paging("queues", (str,), queues)
         page = self._page(paging, read, lambda one: (one.name,), _as_is, cursor, page_size)
-        return msgspec.structs.replace(page, items=tuple(queue_views(self._storage, page.items)))
+        return msgspec.structs.replace(page, items=tuple(queue_views(self._storage, page.items, self._presenter())))
 
     # Everything else
 
@@ -373,21 +321,6 @@ class Admin(
 
     def _presenter(self) -> Presenter:
         return Presenter(self._definitions, self._storage.redactions.by_name(), self._sealing)
-
-    def _page(
-        self,
-        paging: Paging,
-        read: Callable[..., Sequence[S]],
-        key: Callable[[S], tuple[Any, ...]],
-        show: Callable[[S], T],
-        cursor: str | None,
-        page_size: int,
-    ) -> Page[T]:
-        size = checked_size(page_size)
-        position = paging.position(cursor)
-        rows = read(position.after, backward=position.backward, limit=size + 1)
-        items = [(key(row), show(row)) for row in rows[:size]]
-        return paging.page(items, position, items[-1][0] if len(rows) > size else None)
 
 
 def _as_is(row: Any) -> Any:

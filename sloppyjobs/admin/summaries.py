@@ -11,6 +11,7 @@ import msgspec
 from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.admin.workers import live_workers, works_on
 from sloppyjobs.domain import options
+from sloppyjobs.domain.ageing import declared, in_force
 from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.reads import WINDOW, CauseSummary, Count, MinuteCounters, QueueInUse
@@ -49,23 +50,24 @@ def dead_group(cause: CauseSummary, presenter: Presenter) -> DeadGroup:
     )
 
 
-def queue_views(storage: Store, rows: Sequence[QueueRecord]) -> list[QueueView]:
+def queue_views(storage: Store, rows: Sequence[QueueRecord], presenter: Presenter) -> list[QueueView]:
     """Queues with what lies in them and who works on them."""
-    return storage.snapshot(lambda: _queue_views(storage, rows))
+    return storage.snapshot(lambda: _queue_views(storage, rows, presenter))
 
 
-def _queue_views(storage: Store, rows: Sequence[QueueRecord]) -> list[QueueView]:
+def _queue_views(storage: Store, rows: Sequence[QueueRecord], presenter: Presenter) -> list[QueueView]:
     now = storage.clock.now()
     loads = storage.overview.queue_loads([row.name for row in rows])
     since = now.replace(second=0, microsecond=0) - timedelta(minutes=THROUGHPUT_MINUTES)
     minutes = math.ceil((now - since) / _RATE_STEP) * _RATE_STEP / timedelta(minutes=1)
     running, timed, settled = storage.overview.activity(since)
-    live = live_workers(storage.overview.recent_workers(), now)
+    live = live_workers(storage.history.recent_workers(), now)
     views = []
     for row in rows:
         load = loads[row.name]
         paused = is_paused(row, now)
         due = load.due_since
+        ageing = in_force(row.ageing_seconds, row.ageing_most, row.ageing_vanished_at)
         views.append(
             QueueView(
                 name=row.name,
@@ -73,10 +75,13 @@ def _queue_views(storage: Store, rows: Sequence[QueueRecord]) -> list[QueueView]
                 paused=paused,
                 paused_at=row.paused_at if paused else None,
                 paused_until=row.paused_until if paused else None,
-                paused_by=row.paused_by if paused else None,
-                pause_reason=row.pause_reason if paused else None,
-                ageing_seconds=row.ageing_seconds,
-                ageing_most=row.ageing_most,
+                paused_by=presenter.text(None, row.paused_by) if paused else None,
+                pause_reason=presenter.text(None, row.pause_reason) if paused else None,
+                ageing_seconds=None if ageing is None else ageing.every,
+                ageing_most=None if ageing is None else ageing.most,
+                ageing_declared=row.ageing_declared_as is not None and row.ageing_vanished_at is None,
+                ageing_changed=row.ageing_declared_as is not None and declared(row.ageing_declared_as) != ageing,
+                ageing_vanished=row.ageing_vanished_at is not None,
                 depth=capped(load.queued),
                 oldest_queued_seconds=None if due is None else max(0.0, (now - due).total_seconds()),
                 processing=_share(running, row.name),

@@ -38,7 +38,7 @@ def workers_of(storage: Store, queue: str) -> list[WorkerView]:
 
     def work() -> list[WorkerView]:
         now = storage.clock.now()
-        taking = [one for one in live_workers(storage.overview.recent_workers(), now) if works_on(one, queue)]
+        taking = [one for one in live_workers(storage.history.recent_workers(), now) if works_on(one, queue)]
         shown = taking[:QUEUE_WORKERS]
         held = storage.recent_runs.running_jobs([one.id for one in shown], (queue,), SHOWN_JOBS)
         return [msgspec.structs.replace(one, **_load(held.get(one.id, ()))) for one in shown]

@@ -73,7 +73,7 @@ class WorkflowAdmin:
         page_size: int = 50,
         scope: Iterable[str] | None = None,
     ) -> Page[WorkflowView]:
-        """Workflows, newest first. The range includes its start, not its end.
+        """Workflows: those that go on first, then newest first. The range includes its start, not its end.
 
         ``status`` is one or several of ``running``, ``waiting``, ``blocked``, ``succeeded``, ``failed`` and
         ``cancelled``. ``scope`` limits the list to those with a job in one of these queues.
@@ -87,7 +87,7 @@ class WorkflowAdmin:
             queues=scope_of(scope),
         )
         size = checked_size(page_size)
-        paging = Paging("workflows", (datetime, str), wanted)
+        paging = Paging("workflows", (int, datetime, str), wanted)
         position = paging.position(cursor)
         found = self._storage.workflows.find(wanted, position.after, backward=position.backward, limit=size)
         return paging.page([(key, self._workflow_view(one)) for key, one in found.found], position, found.resume)

@@ -34,14 +34,16 @@ def evaluate(
     lock = f"sloppy.jobs.alerts:{rules.job_name}"[:128]
     if not rules or (owner is not None and not storage.locks.acquire(lock, owner, LOCK_SECONDS)):
         return 0
-    seen = storage.alerts.seen()
+    known = storage.alerts.known()
     storage.alerts.declare(rules.records())
     presenter = Presenter(definitions, storage.redactions.by_name())
     raised = 0
     for rule in rules:
         # Asked before anything is read: whatever others raise meanwhile is within the window of this moment.
         now = storage.clock.now()
-        look = _Look(storage, rule, now, _since(rule.watch, now, seen.get(rule.name)), rules.job_name)
+        before = known.get(rule.name)
+        since = _since(rule.watch, now, None if before is None else before.seen_at)
+        look = _Look(storage, rule, now, since, rules.job_name, before is not None and before.is_muted(now))
         for found in _FINDERS[rule.watch.on](look):
             alert = _alert(rule, found, now, presenter)
             record, job = delivery(alert, rule.target, rules.job_name, QUEUE)
@@ -72,6 +74,7 @@ class _Look(NamedTuple):
     """From when on deaths are looked at."""
     besides: str
     """The job whose deaths do not count: it delivers alerts."""
+    muted: bool
 
     @property
     def watch(self) -> Watch:
@@ -79,7 +82,7 @@ class _Look(NamedTuple):
 
     def last(self, causes: Iterable[str]) -> dict[str, datetime]:
         """When the window of the last alert of each of these causes began."""
-        return self.storage.alerts.last(self.rule.name, sorted(causes))
+        return self.storage.alerts.last(self.rule.name, sorted(causes), muted=self.muted)
 
     def untold(self, found: Sequence[Situation]) -> Iterator[Situation]:
         """Those of whose cause nobody was told within the window."""
@@ -120,7 +123,7 @@ def _late_queues(storage: Store, watch: Watch, now: datetime) -> Iterator[Situat
 
 
 def _stale(look: _Look) -> Iterator[Situation]:
-    gone = {cause_of("worker", row.id): row for row in look.storage.overview.recent_workers()}
+    gone = {cause_of("worker", row.id): row for row in look.storage.history.recent_workers()}
     gone = {cause: row for cause, row in gone.items() if liveness(row, look.now) == "stale"}
     last = look.last(gone)
     for cause, row in gone.items():

@@ -1,26 +1,26 @@
-"""``alerts``: the rules, what was told to whom, and a test."""
+"""``alerts``: the rules, what was told to whom, a test, and mutes."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import click
 from rich.console import Console
 
 from sloppyjobs.cli import output
 from sloppyjobs.cli.paging import more
-from sloppyjobs.cli.params import as_json, paged, signed
+from sloppyjobs.cli.params import Moment, as_json, at, paged, signed
 from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.views import AlertRuleView, AlertView, Page
 
-_STYLES = {"told": "green", "pending": "blue", "retrying": "yellow", "failed": "bold red"}
+_STYLES = {"told": "green", "pending": "blue", "retrying": "yellow", "failed": "bold red", "muted": "dim"}
 
 
 @click.group(invoke_without_command=True)
 @as_json
 @click.pass_context
 def alerts(ctx: click.Context, as_json: bool) -> None:
-    """List the rules for alerts, see what was told to whom, and send a test."""
+    """List the rules for alerts, see what was told to whom, send a test, mute and unmute them."""
     if ctx.invoked_subcommand is None:
         target: Target = ctx.obj
         rules = target.admin.list_alert_rules()
@@ -33,6 +33,7 @@ def _render_rules(out: Console, rules: tuple[AlertRuleView, ...], now: datetime)
     made = output.table("RULE", "WHEN", "WINDOW", "TELLS", "LAST", "STATE", whole=("RULE",))
     for rule in rules:
         state = "[bold red]open[/]" if rule.open else "[green]quiet[/]"
+        state = f"[yellow]{_muted(rule, now)}[/]" if rule.muted else state
         made.add_row(
             output.plain(rule.name),
             output.plain(rule.when),
@@ -42,6 +43,10 @@ def _render_rules(out: Console, rules: tuple[AlertRuleView, ...], now: datetime)
             state if rule.declared else "[yellow]no longer declared in code[/]",
         )
     out.print(made)
+
+
+def _muted(rule: AlertRuleView, now: datetime) -> str:
+    return "muted" if rule.muted_until is None else f"muted, ends {output.ago(rule.muted_until, now)}"
 
 
 @alerts.command("list")
@@ -82,3 +87,39 @@ def test(target: Target, rule: str, actor: str | None, reason: str | None, as_js
     sent = target.admin.test_alert(rule, actor=actor, reason=reason)
     said = f"a test of {output.plain(sent.rule)} to {output.plain(sent.target)} is queued: {sent.job_id}"
     output.emit(sent, as_json, lambda out: out.print(said, soft_wrap=True))
+
+
+@alerts.command()
+@click.argument("rule")
+@click.option(
+    "--until",
+    type=Moment(future=True),
+    metavar="INSTANT",
+    help="When it ends by itself: an instant, or 2h for two hours from now.",
+)
+@signed
+@as_json
+@pass_target
+def mute(
+    target: Target,
+    rule: str,
+    until: datetime | timedelta | None,
+    actor: str | None,
+    reason: str | None,
+    as_json: bool,
+) -> None:
+    """Let a rule tell nobody; what it finds is listed all the same."""
+    found = target.admin.mute_alert(rule, at(until, target.now), actor=actor, reason=reason)
+    said = f"rule {output.plain(found.name)} is {_muted(found, target.now())}"
+    output.emit(found, as_json, lambda out: out.print(said))
+
+
+@alerts.command()
+@click.argument("rule")
+@signed
+@as_json
+@pass_target
+def unmute(target: Target, rule: str, actor: str | None, reason: str | None, as_json: bool) -> None:
+    """Let a rule tell again."""
+    found = target.admin.unmute_alert(rule, actor=actor, reason=reason)
+    output.emit(found, as_json, lambda out: out.print(f"rule {output.plain(found.name)} tells again"))

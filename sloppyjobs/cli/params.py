@@ -151,6 +151,8 @@ _FILTERS: tuple[tuple[str, Any, str], ...] = (
     ("tag", str, "One of its tags."),
     ("worker", str, "The worker that holds the job."),
     ("schedule", str, "The schedule that enqueued it."),
+    ("batch", str, "The batch it belongs to."),
+    ("workflow", str, "The workflow it belongs to."),
     ("correlation-id", str, "A correlation id."),
     ("idempotency-key", str, "An idempotency key."),
     ("business-key", str, "A business key."),

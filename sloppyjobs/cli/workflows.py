@@ -50,7 +50,7 @@ def workflows(ctx: click.Context, /, **given: Any) -> None:
 @_filtered
 @pass_target
 def list_(target: Target, /, **given: Any) -> None:
-    """List workflows, newest first."""
+    """List workflows: those that go on first, then newest first."""
     _print(target, **given)
 
 

@@ -19,6 +19,8 @@ LATE_SECONDS = 300.0
 """After how long a queue or a schedule is late, unless a rule says otherwise."""
 MOST_SECONDS = 31 * 86_400.0
 TEXT_LIMIT = 500
+MUTED = "muted"
+"""The state of an alert that nobody was told of, because its rule is muted."""
 TEST = "test"
 """The cause of an alert that somebody sent to try a rule."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from sloppyjobs.domain import options
+from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
-from sloppyjobs.errors import InvalidWorkflow
+from sloppyjobs.errors import InvalidPayload, InvalidWorkflow
 
 ON = ("success", "failure", "always")
 """Which end of a parent meets an edge."""
@@ -45,6 +45,11 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
         options.one_of("compare", self.compare, _COMPARE)
         if not isinstance(self.value, str | int | float | bool | None):
             raise options.refuse("value", self.value, "must be text, a number, a boolean or None")
+        try:
+            payload.encode(self.value, what="value")
+        except InvalidPayload as error:
+            # NaN would be stored as null, and then another comparison is made.
+            raise options.refuse("value", self.value, error.reason or "must be JSON") from None
 
     def holds(self, result: Any) -> bool:
         """Whether a result is so; one without such a value, or with one that cannot be compared, is not."""

@@ -17,6 +17,9 @@ TRACEBACK_LIMIT = 16_000
 NAME_LIMIT = 255
 CODE_LIMIT = 64
 
+EXPIRED = Failure(errors.Expired.code, "it had not started when it expired", type="sloppyjobs.errors.Expired")
+"""Why a job that had not started in time was cancelled."""
+
 
 def from_exception(error: BaseException, code: str | None = None) -> Failure:
     """The failure of an attempt whose handler raised."""

@@ -88,6 +88,8 @@ def partition(option: str, value: object) -> str:
     """The name of a partition; a whole number stands for its digits."""
     if isinstance(value, int) and not isinstance(value, bool):
         return options.text(option, str(value))
+    if not isinstance(value, str):
+        raise options.refuse(option, value, "must be text or a whole number")
     return options.text(option, value)
 
 
@@ -103,7 +105,12 @@ def checked_partition_of(value: object) -> PartitionOf | None:
 def partition_of(given: PartitionOf, payload: Any) -> str | None:
     """The partition of a job with this payload; None where the payload's value is None."""
     if callable(given):
-        found = given(payload)
+        try:
+            found = given(payload)
+        except Exception as error:
+            # Its text may quote the payload.
+            raised = f"the function that says it raised {type(error).__name__}; pass partition to this enqueue"
+            raise InvalidOption(f"partition: {raised}", field="partition", reason=raised) from error
     elif isinstance(payload, Mapping):
         if given not in payload:
             raise options.refuse("partition", given, "the payload has no such key; pass partition to this enqueue")

@@ -14,6 +14,7 @@ import msgspec
 
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.retry import Retry
+from sloppyjobs.domain.sealed import MARK
 from sloppyjobs.domain.states import AttemptStatus, Decision, Status, WaitingFor
 
 if TYPE_CHECKING:
@@ -193,6 +194,17 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     def id(self) -> str:
         """The id of the claimed job."""
         return self.job.id
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the payload is encrypted; a damaged row may hold something else than a text."""
+        return isinstance(self.payload_json, str) and self.payload_json.startswith(MARK)
+
+    @property
+    def expired(self) -> bool:
+        """Whether the job of this first attempt had expired when it was claimed; once it has started it goes on."""
+        until = self.job.expires_at
+        return until is not None and self.attempt == 1 and until <= self.job.updated_at
 
     @property
     def payload(self) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
@@ -17,19 +17,28 @@ from sloppyjobs.errors import InvalidOption
 
 NAME_LENGTH = 128
 KEY_LENGTH = 255
+SHOWN_LENGTH = 120
 LONGEST = 100 * 366 * 86_400.0
 _INT32 = 2**31 - 1
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def refuse(option: str, value: object, accepted: str) -> InvalidOption:
     """The error for an option that cannot work."""
-    shown = repr(value)
-    if len(shown) > 120:
-        shown = shown[:120] + "…"
-    return InvalidOption(f"{option}={shown}: {accepted}", field=option, reason=accepted)
+    return InvalidOption(f"{option}={shown(value)}: {accepted}", field=option, reason=accepted)
+
+
+def shown(value: object) -> str:
+    """The value as it stands in a message: bounded, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "…"
 
 
 def unknown(given: str, known: Iterable[str], where: str) -> InvalidOption:
@@ -117,7 +126,8 @@ def seconds(option: str, value: object, *, least: float = 0.0, zero: bool = True
     if not math.isfinite(number) or number > LONGEST:
         raise refuse(option, value, "must be finite and at most 100 years")
     if number < least or (number == 0 and not zero):
-        raise refuse(option, value, f"must be {'at least' if zero else 'more than'} {least:g} seconds")
+        unit = "second" if least == 1 else "seconds"
+        raise refuse(option, value, f"must be {'at least' if zero else 'more than'} {least:g} {unit}")
     return number
 
 
@@ -169,11 +179,32 @@ def whole(option: str, value: object, *, least: int = -_INT32, most: int = _INT3
 def names(option: str, value: object) -> tuple[str, ...]:
     """One or more names; a single text is refused, because it would be split into letters."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise refuse(option, value, f"must be a list of names, such as {option}=({value!r},)")
+        raise refuse(option, value, f"must be a list of names, such as {option}=({shown(value)},)")
     found = tuple(text(option, item) for item in value)
     if not found:
         raise refuse(option, value, "must name at least one")
     return found
+
+
+def listed(option: str, value: Iterable[T]) -> list[T]:
+    """What can be gone through, as a list; a text is none."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise refuse(option, value, "must be a list, or something else to go through")
+    return list(value)
+
+
+def mapping(option: str, value: object) -> Mapping[str, Any]:
+    """A mapping."""
+    if not isinstance(value, Mapping):
+        raise refuse(option, value, "must be a mapping")
+    return value
+
+
+def function(option: str, value: F) -> F:
+    """Something to call."""
+    if not callable(value):
+        raise refuse(option, value, "must be a function")
+    return value
 
 
 def one_of(option: str, value: Any, accepted: Iterable[Any]) -> Any:

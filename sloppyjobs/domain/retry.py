@@ -11,6 +11,7 @@ from typing import Literal, cast
 
 import msgspec
 
+from sloppyjobs.domain.options import shown
 from sloppyjobs.errors import InvalidOption
 
 Duration = int | float | timedelta
@@ -154,7 +155,7 @@ class _Stored(msgspec.Struct, frozen=True):
 
 def _refuse(field: str, value: object, accepted: str) -> None:
     raise InvalidOption(
-        f"{field}={value!r} is not accepted: expected {accepted}", field=field, reason=f"expected {accepted}"
+        f"{field}={shown(value)} is not accepted: expected {accepted}", field=field, reason=f"expected {accepted}"
     )
 
 

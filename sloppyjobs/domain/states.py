@@ -233,3 +233,17 @@ def event_type(source: Status | None, target: Status) -> str:
     if source is Status.PAUSED and target is not Status.CANCELLED:
         return "resumed"
     return _EVENT_OF_EDGE.get((source, target), target.value)
+
+
+_NAMED_BY_ATTEMPT = (AttemptStatus.SNOOZED, AttemptStatus.RELEASED, AttemptStatus.LOST, AttemptStatus.SUSPENDED)
+
+
+def outcome_name(decision: Decision) -> str:
+    """How an attempt ended: succeeded, retrying, dead, cancelled, snoozed, suspended, released or lost.
+
+    Lost is one whose lease expired and whose job is queued again.
+    """
+    status = decision.path[-1]
+    if decision.attempt in _NAMED_BY_ATTEMPT and status is not Status.DEAD:
+        return decision.attempt.value
+    return "retrying" if decision.retries else status.value

@@ -15,7 +15,7 @@ MOST_TAGS = 20
 def encode_tags(value: object) -> str | None:
     """The tags as they are stored, each once; None for none. ``InvalidOption`` for what are no tags."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise options.refuse("tags", value, f"must be a list of words, such as tags=({value!r},)")
+        raise options.refuse("tags", value, f"must be a list of words, such as tags=({options.shown(value)},)")
     found = list(dict.fromkeys(options.text("tags", tag) for tag in value))
     if len(found) > MOST_TAGS:
         raise options.refuse("tags", f"{len(found)} tags", f"must be at most {MOST_TAGS}")

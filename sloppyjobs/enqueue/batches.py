@@ -119,9 +119,8 @@ class BatchJobs(HasInternals):
             for kind, item in callbacks.items()
             if item is not None
         }
-        if metadata is not None and not isinstance(metadata, Mapping):
-            raise options.refuse("metadata", metadata, "must be a mapping")
-        encoded = payload.encode(dict(metadata), what="metadata", limit=METADATA_LIMIT) if metadata else None
+        given = {} if metadata is None else options.mapping("metadata", metadata)
+        encoded = payload.encode(dict(given), what="metadata", limit=METADATA_LIMIT) if given else None
         return NewBatch(batch_id, options.text("name", name), _rate(success_rate), made, encoded)
 
     def _callback(self, option: str, item: Any, batch_id: str, kind: str) -> NewJob:
@@ -149,7 +148,7 @@ class BatchJobs(HasInternals):
         self, batch_id: str, items: Iterable[Item], adder: str | None, session: Any = None, connection: Any = None
     ) -> list[Job]:
         """Write jobs of a batch, all or none; ``adder`` is the running member that adds them."""
-        given = list(items)
+        given = options.listed("items", items)
         new = self._new_jobs().many(given, self._internals.ids.many("job", len(given))) if given else []
         return self._insert(_as_members(new, batch_id, adder), session, connection) if new else []
 

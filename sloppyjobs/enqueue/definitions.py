@@ -130,8 +130,10 @@ class Definition(Generic[P, R]):
             )
         self.redact = _keys(redact)
         self.version = options.whole("version", version, least=1, most=MOST)
+        self.stored_version = stored_version(self.version)
         self.upcasts: dict[int, Upcast] = {}
-        self.metadata = payload.encode(dict(metadata), what="metadata") if metadata else None
+        extra = {} if metadata is None else options.mapping("metadata", metadata)
+        self.metadata = payload.encode(dict(extra), what="metadata") if extra else None
         _check_arguments(name, handler)
         self.log: LogPolicy = options.one_of("log", log, get_args(LogPolicy))
         self.handler = handler
@@ -226,8 +228,8 @@ class Definitions:
         if found is None:
             known = ", ".join(sorted(self._by_name)[:20]) or "none yet"
             raise errors.UnknownJob(
-                f"no job is defined as {name!r}; define it with @jobs.define, or jobs.declare a job that is "
-                f"handled elsewhere. Known here: {known}"
+                f"no job is defined as {options.shown(name)}; define it with @jobs.define, or "
+                f"jobs.declare a job that is handled elsewhere. Known here: {known}"
             )
         return found
 
@@ -248,8 +250,8 @@ def _policy(retry: Retry | None) -> Retry:
 
 
 def _keys(redact: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(redact, str):
-        raise options.refuse("redact", redact, f"must be a list of keys, such as redact=({redact!r},)")
+    if isinstance(redact, str) or not isinstance(redact, Iterable):
+        raise options.refuse("redact", redact, f"must be a list of keys, such as redact=({options.shown(redact)},)")
     return tuple(options.text("redact", key) for key in redact)
 
 
@@ -258,6 +260,8 @@ def _isolation(name: str, handler: Handler | None, wanted: Isolation | None) -> 
         return wanted or "thread"
     if not callable(handler):
         raise options.refuse("handler", handler, "must be a function or a coroutine function")
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        raise options.refuse("handler", handler, f"the handler of {name!r} has a yield: calling it would run nothing")
     is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
         getattr(handler, "__call__", None)  # noqa: B004 - the method itself is looked at
     )
@@ -320,5 +324,5 @@ def default_terms(definition: Definition) -> dict[str, Any]:
         "expires": definition.expires,
         "tags": definition.tags,
         "resource": definition.resource,
-        "payload_version": stored_version(definition.version),
+        "payload_version": definition.stored_version,
     }

@@ -77,7 +77,7 @@ def _tags_of_many(values: Sequence[Any], _fields: Fields) -> Sequence[str | None
     if not {tuple, list}.issuperset(map(type, values)):
         return None
     given = list(map(tuple, values))
-    if any(type(tag) is not str for tags in set(given) for tag in tags):
+    if any(type(tag) is not str for tags in given for tag in tags):
         return None
     known = {tags: encode_tags(tags) for tags in set(given)}
     return [known[tags] for tags in given]

@@ -11,6 +11,7 @@ from sloppyjobs import errors
 from sloppyjobs.domain import limits, options, payload
 from sloppyjobs.domain.model import Job, NewJob, Terms
 from sloppyjobs.domain.payload import version_of
+from sloppyjobs.domain.states import WaitingFor
 from sloppyjobs.enqueue import bulk_terms, typed_payloads
 from sloppyjobs.enqueue.definitions import Definition, Definitions, default_terms
 from sloppyjobs.enqueue.option_rules import OPTIONS, refuse_together
@@ -92,7 +93,7 @@ class NewJobs:
             fields |= OPTIONS[option].read(given[option], fields)
         if (expires := fields["expires"]) is not None and expires <= (fields.get("delay") or 0):
             raise options.refuse("expires", expires, f"must be later than the delay of {fields['delay']:g} s")
-        if version_of(fields["payload_version"]) != definition.version:
+        if fields["payload_version"] != definition.stored_version:
             return NewJob(id, self._older(value, fields["payload_version"], definition), Terms(**fields))
         if definition.input is not None:
             value = payload.validate_input(value, definition.input, limit=self._limit)
@@ -154,6 +155,10 @@ def inherited_options(old: Job, given: Mapping[str, Any]) -> dict[str, Any]:
     unknown = set(given) - OPTIONS.keys()
     if unknown:
         raise options.unknown(min(map(str, unknown)), OPTIONS, "replace")
+    if old.waiting_for == WaitingFor.JOBS and given.get("depends_on") is None:
+        # Its edges are not in its row, and without them the new job would run at once.
+        reason = f"job {old.id} waits for other jobs: say for which ones the new job waits, or () for none"
+        raise errors.InvalidOption(f"depends_on: {reason}", field="depends_on", reason=reason)
     kept: dict[str, Any] = {
         "queue": old.queue,
         "priority": old.priority,

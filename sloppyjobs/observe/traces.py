@@ -20,6 +20,8 @@ from sloppyjobs.domain.model import Claim, Job, NewJob, Terms
 from sloppyjobs.domain.redaction.redactor import Redactor
 from sloppyjobs.domain.states import Failure
 
+OPENTELEMETRY = "opentelemetry.trace"
+"""Where this is not among ``sys.modules`` there is no tracer, and nobody need ask for one."""
 TRACE = "_trace"
 """The key of a job's metadata under which its trace is stored; handlers do not see it."""
 
@@ -28,7 +30,7 @@ Write = Callable[[Sequence[NewJob]], list[Job]]
 
 def tracer() -> Any:
     """The tracer of the configured provider; None where tracing is not installed, not imported or not configured."""
-    trace: Any = sys.modules.get("opentelemetry.trace")
+    trace: Any = sys.modules.get(OPENTELEMETRY)
     if trace is None:
         return None
     provider = trace.get_tracer_provider()

@@ -22,9 +22,8 @@ from sqlalchemy.pool import QueuePool
 from sloppyjobs import errors
 from sloppyjobs.storage import read_snapshot
 from sloppyjobs.storage.clock import Clock
-from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.dialect import Dialect
-from sloppyjobs.storage.driver import Prepared, as_sqlalchemy, cursor_of
+from sloppyjobs.storage.driver import Conflict, Prepared, as_sqlalchemy, cursor_of
 from sloppyjobs.storage.forking import forget_connections_after_fork
 from sloppyjobs.storage.schema import version
 from sloppyjobs.storage.unavailable import StorageUnavailable
@@ -69,7 +68,7 @@ class Database:
         """What time it is, by the clock in force."""
         if self.test_clock is not None:
             return self.test_clock.now()
-        shared = read_snapshot.in_force(self.engine)
+        shared = self._snapshot()
         if shared is not None and (taken := shared.now(connection)) is not None:
             return taken
         with self.translating(connection):
@@ -124,7 +123,7 @@ class Database:
         if connection is not None:
             with self.naming_outages(), self.translating(connection):
                 return work(connection)
-        shared = read_snapshot.in_force(self.engine)
+        shared = self._snapshot()
         with self._stopping_in_words():
             if shared is not None:
                 return shared.run(lambda c: self.read(work, c))
@@ -135,13 +134,13 @@ class Database:
 
         ``work`` writes nothing.
         """
-        if read_snapshot.in_force(self.engine) is not None:
+        if self._snapshot() is not None:
             return work()
         return self.retry(lambda: self._snapshot_once(work))
 
     def bounded(self, connection: Connection) -> Connection:
         """The connection, whose reads have bounded plans and give up after 3 s, until the end of its transaction."""
-        shared = read_snapshot.in_force(self.engine)
+        shared = self._snapshot()
         settings = self.dialect.read_settings
         if settings and (shared is None or shared.now(connection) is None):
             connection.exec_driver_sql(f"SELECT {settings}")
@@ -157,8 +156,13 @@ class Database:
 
     def seen(self) -> dict[Any, Any]:
         """What the reads of one page remember for each other; forgotten at once outside of ``snapshot``."""
-        shared = read_snapshot.in_force(self.engine)
+        shared = self._snapshot()
         return {} if shared is None else shared.seen
+
+    def _snapshot(self) -> read_snapshot.Snapshot | None:
+        """The snapshot of this thread or task on this database."""
+        found = read_snapshot.in_force.get()
+        return found if found is not None and found.engine is self.engine else None
 
     def _snapshot_once(self, work: Callable[[], T]) -> T:
         with read_snapshot.opened(read_snapshot.Snapshot(self.engine, self.begin_reading)):

@@ -1,11 +1,16 @@
-"""The driver's own connections and cursors, and statements that are compiled once for them."""
+"""The driver's own connections and cursors, statements that are compiled once for them, and what these changed.
+
+What was decided by a read may not hold any more when it is written. Locks keep that from happening where the database
+has them. Where it has none, the condition of each update decides, and whoever has missed a row raises ``Conflict``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Engine, Executable
+from sqlalchemy import Connection, Dialect, Engine, Executable, event
 from sqlalchemy.exc import DBAPIError
 
 
@@ -97,3 +102,51 @@ def detached(engine: Engine) -> Any:
     driver = pooled.driver_connection
     pooled.detach()
     return driver
+
+
+class Conflict(Exception):
+    """A row has changed between the read and the write: the transaction is undone and run again."""
+
+
+def all_changed(changed: int, meant: int) -> None:
+    """Raise ``Conflict`` unless a conditional statement changed all the rows that it was meant to change."""
+    if changed != meant:
+        raise Conflict(f"{meant - changed} of {meant} rows have been changed by others meanwhile")
+
+
+def close_with_failed(engine: Engine, is_useless: Callable[[Any], bool] | None = None) -> None:
+    """Close every connection of this engine, from now on, when one of them is given up because of an error.
+
+    What ended it has mostly ended the others too. The same happens when one comes back of which ``is_useless`` is true.
+    """
+    generation = 0
+
+    def connected(_driver: Any, record: Any) -> None:
+        record.info["sloppyjobs_generation"] = generation
+        record.info["sloppyjobs_process"] = os.getpid()
+
+    def invalidated(_driver: Any, record: Any, error: BaseException | None) -> None:
+        if error is not None and record.info.get("sloppyjobs_generation") == generation:
+            engine.dispose()
+
+    def disposed(_engine: Engine) -> None:
+        nonlocal generation
+        generation += 1
+
+    def returned(driver: Any, record: Any) -> None:
+        if driver is None:
+            return
+        if is_useless is not None and is_useless(driver):
+            engine.dispose()
+        # It was in use while the others were closed; nobody would ever use it again.
+        if record.info.get("sloppyjobs_generation") == generation:
+            return
+        # A forked child leaves alone what is its parent's.
+        if record.info.get("sloppyjobs_process") == os.getpid():
+            record.invalidate()
+
+    # Before the listeners that are there already, some of which execute statements.
+    event.listen(engine, "connect", connected, insert=True)
+    event.listen(engine, "invalidate", invalidated)
+    event.listen(engine, "checkin", returned)
+    event.listen(engine, "engine_disposed", disposed)

@@ -13,9 +13,9 @@ from sloppyjobs.domain.limits import Limit
 from sloppyjobs.domain.states import Status, WaitingFor
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.database import Database, bounded_read
-from sloppyjobs.storage.jobs.lookup import possible_id
 from sloppyjobs.storage.jobs.permit_sweep import PermitSweep
 from sloppyjobs.storage.jobs.permits import Permits
+from sloppyjobs.storage.jobs.rows import possible_id
 from sloppyjobs.storage.ports.limits import Held, LineHead, LineState, StoredLimit, Usage, unknown_limit
 from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.reads.keyset import Scan

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.followups import Followups
-from sloppyjobs.storage.jobs.held_rows import HeldRows
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.permits import Permits
-from sloppyjobs.storage.jobs.settle import Settle
+from sloppyjobs.storage.jobs.settle import HeldRows, Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
 
 

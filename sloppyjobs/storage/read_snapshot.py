@@ -52,21 +52,16 @@ class Snapshot:
             connection.close()
 
 
-_in_force: ContextVar[Snapshot | None] = ContextVar("sloppyjobs_snapshot", default=None)
-
-
-def in_force(engine: Engine) -> Snapshot | None:
-    """The snapshot of this thread or task on that database."""
-    found = _in_force.get()
-    return found if found is not None and found.engine is engine else None
+in_force: ContextVar[Snapshot | None] = ContextVar("sloppyjobs_snapshot", default=None)
+"""The snapshot of this thread or task, on whatever database; mostly there is none."""
 
 
 @contextmanager
 def opened(snapshot: Snapshot) -> Iterator[Snapshot]:
     """Let the reads of this thread or task share a snapshot."""
-    token = _in_force.set(snapshot)
+    token = in_force.set(snapshot)
     try:
         yield snapshot
     finally:
-        _in_force.reset(token)
+        in_force.reset(token)
         snapshot.close()

@@ -31,16 +31,15 @@ from sloppyjobs.storage.jobs.commands import Commands
 from sloppyjobs.storage.jobs.dependencies import Dependencies, ResultOpener
 from sloppyjobs.storage.jobs.expiries import Expiries
 from sloppyjobs.storage.jobs.followups import Followups
-from sloppyjobs.storage.jobs.held_rows import HeldRows
 from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.leases import Leases
 from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
 from sloppyjobs.storage.jobs.logs import JobLogs
-from sloppyjobs.storage.jobs.lookup import JobLookup
 from sloppyjobs.storage.jobs.permit_line import PermitLine
 from sloppyjobs.storage.jobs.permit_sweep import PermitSweep
 from sloppyjobs.storage.jobs.permits import Permits
+from sloppyjobs.storage.jobs.settle import HeldRows
 from sloppyjobs.storage.jobs.signals import Signals
 from sloppyjobs.storage.jobs.steps import Steps
 from sloppyjobs.storage.jobs.suspended import Suspended
@@ -108,7 +107,7 @@ class SqlStore:
         self._compose_waits(database, followups)
         self.claims = hot.claims(database, Lanes(database), self.settlement, self.unanswered, self.permits)
         self.leases = Leases(database, held_rows)
-        self.lookup = JobLookup(database)
+        self.history = History(database, keyset)
         self.sweeper = Sweeper(
             database,
             self.settlement,
@@ -119,11 +118,11 @@ class SqlStore:
         )
         self.keys = Keys(database)
         self.keys.follow(followups)
-        self.dependencies = Dependencies(database, self.transitions, keyset, self.opener)
+        self.dependencies = Dependencies(database, self.transitions, self.opener)
         self.dependencies.follow(followups)
         self.suspended.follow(followups)
         self.linked_inserts = LinkedInsert(database, self.inserts, self.keys, self.transitions, self.dependencies)
-        self.commands = Commands(database, self.transitions, self.lookup)
+        self.commands = Commands(database, self.transitions, self.history)
         self.callers = Callers(self)
         self.locks = Locks(database)
         self.workers = WorkerRows(database)
@@ -132,8 +131,7 @@ class SqlStore:
         self.throttles = Throttles(database)
         self.form_keys = FormKeys(database)
         self.search = JobSearch(database)
-        self.lists = JobLists(database, keyset, self.lookup)
-        self.history = History(database)
+        self.lists = JobLists(database, keyset)
         self.audit = Audit(database, self.commands, keyset, self.inserts)
         self.signals = Signals(database, self.suspended, self.keys, self.audit)
         self._compose_commands(keyset)
@@ -284,7 +282,7 @@ class SqlStore:
 
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:
         """The job with this id, or ``UnknownJob``."""
-        return self.lookup.get_job(job_id, connection)
+        return self.history.get_job(job_id, connection)
 
     def sweep(self, limit: int = SWEEP_LIMIT) -> Sweep:
         """Return jobs with expired leases to the queue, then promote what has become due."""
@@ -304,7 +302,7 @@ class SqlStore:
 
     def settle(self, settlements: Sequence[Settlement]) -> set[str]:
         """Write what was decided, fenced; returns the ids that were accepted."""
-        return self.settlement.settle(settlements)
+        return self.claims.settle(settlements)
 
     def renew(self, worker_id: str, held: Sequence[Fence], lease: float) -> dict[Fence, datetime]:
         """Extend leases, fenced; returns the new ends of those that are still held."""

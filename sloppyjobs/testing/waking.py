@@ -49,7 +49,7 @@ class Waking:
             page = self._jobs.admin.list_jobs("waiting", page_size=500, cursor=cursor)
             for job in page:
                 if job.waiting_for in (WaitingFor.SLEEP, WaitingFor.SIGNAL):
-                    yield from ((job.id, step) for step in self._jobs.storage.steps.waits(job.id))
+                    yield from ((job.id, step) for step in self._jobs.storage.history.waits(job.id))
             cursor = page.next_cursor
             if cursor is None:
                 return

@@ -19,13 +19,13 @@ class AlertView(msgspec.Struct, frozen=True, kw_only=True):
     window: float
     target: str
     status: str
-    """``pending``, ``retrying``, ``told`` or ``failed``."""
+    """``pending``, ``retrying``, ``told`` or ``failed``; or ``muted``: its rule was, and nobody is told."""
     tries: int = 0
     told_at: datetime | None = None
     error: str | None = None
     """Why it was not told, so far."""
-    job_id: str
-    """The job that delivers it."""
+    job_id: str | None
+    """The job that delivers it; None where it was muted."""
     count: int = 0
     since: datetime | None = None
     queue: str | None = None
@@ -54,3 +54,9 @@ class AlertRuleView(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it has found something in the present window."""
     when: str
     """What it watches, in words."""
+    muted: bool = False
+    """Whether it writes down what it finds, and tells nobody."""
+    muted_until: datetime | None = None
+    """Until when; None for good."""
+    muted_by: str | None = None
+    mute_reason: str | None = None

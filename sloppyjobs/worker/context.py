@@ -16,7 +16,6 @@ from sloppyjobs import errors
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.payload import clean_text
-from sloppyjobs.domain.states import Suspended
 from sloppyjobs.domain.steps import Answer, Kept, StepKind, decode_result
 from sloppyjobs.enqueue.option_types import CallOptions, Item
 from sloppyjobs.worker.member_batch import MemberBatch
@@ -138,7 +137,8 @@ class JobContext(msgspec.Struct, eq=False, gc=False):
     _claim: Claim
     signal: Signal
     _reports: Reports
-    _steps: StepLog | None = None
+    step_log: StepLog | None = None
+    """The steps that the handler has asked for; None for most, who ask for none."""
 
     @property
     def job_id(self) -> str:
@@ -196,15 +196,10 @@ class JobContext(msgspec.Struct, eq=False, gc=False):
         return MemberBatch(self._claim, self._reports)
 
     @property
-    def suspended(self) -> Suspended | None:
-        """That the handler sleeps or waits for a signal, and so its attempt is to end; None for all others."""
-        return None if self._steps is None else self._steps.suspended
-
-    @property
     def _log_of_steps(self) -> StepLog:
-        if self._steps is None:
-            self._steps = StepLog(self._claim, self.signal, self._reports)
-        return self._steps
+        if self.step_log is None:
+            self.step_log = StepLog(self._claim, self.signal, self._reports)
+        return self.step_log
 
     def extend_lease(self, seconds: float | timedelta | None = None) -> bool:
         """Hold the job for so many seconds from now; by default as long as the worker's lease.

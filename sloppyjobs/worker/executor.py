@@ -6,13 +6,13 @@ import logging
 import random
 from contextlib import suppress
 from functools import lru_cache
+from types import CoroutineType, GeneratorType
 from typing import Any, cast
 
 import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.domain import failures, options, payload
-from sloppyjobs.domain.expiry import EXPIRED
 from sloppyjobs.domain.model import DEFAULT_RETRY, Claim
 from sloppyjobs.domain.payload import version_of
 from sloppyjobs.domain.retry import Retry
@@ -25,6 +25,9 @@ from sloppyjobs.worker.task import Task
 
 log = logging.getLogger("sloppyjobs.worker")
 
+_NOT_RUN = (CoroutineType, GeneratorType)
+"""What has not begun: what an ``async def`` or a function with a ``yield`` answers, behind a decorator for instance."""
+_RUN = "define it, and what wraps it, with async def, or return what comes of it"
 _SUCCEEDED = Succeeded()
 NEWER_SECONDS, NEWER_LONGEST = 5.0, 300.0
 """How long a job whose payload is too new is left alone: doubled with each attempt, up to the second number."""
@@ -90,7 +93,7 @@ def decode_payload(task: Task) -> Any:
     except (ValueError, TypeError, msgspec.MsgspecError) as error:
         raise errors.InvalidPayload(f"the stored payload is not JSON: {error}") from error
     schema, written = task.definition.input, task.claim.job.payload_version
-    if version_of(written) != task.definition.version:
+    if written != task.definition.stored_version and version_of(written) != task.definition.version:
         return _upcast(value, written, task.definition)
     return value if schema is None else payload.convert(value, schema)
 
@@ -124,12 +127,15 @@ def unreadable(damage: str) -> Outcome:
 
 def not_started() -> Outcome:
     """The job had expired before it could start."""
-    return Cancelled(EXPIRED.message, EXPIRED)
+    return Cancelled(failures.EXPIRED.message, failures.EXPIRED)
 
 
 def _suspended(task: Task, error: BaseException | None = None) -> Suspended | None:
     """That the handler sleeps or waits for a signal. It counts whatever became of the handler after that."""
-    suspended = task.context.suspended
+    steps = task.context.step_log
+    if steps is None:
+        return None
+    suspended = steps.suspended
     if suspended is not None and (error is None or not only_suspended(error)):
         how = "returned" if error is None else f"raised {payload.class_name(type(error))}"
         text = (
@@ -151,6 +157,11 @@ def interpret_return(task: Task, value: Any) -> Outcome:
         return Snoozed(options.seconds("seconds", value.seconds))
     if issubclass(type(value), Cancel):
         return Cancelled(payload.clean_text(value.reason, failures.MESSAGE_LIMIT))
+    if issubclass(type(value), _NOT_RUN):
+        value.close()
+        # Nothing of the work was done: that is not a success.
+        what = payload.class_name(type(value)).rpartition(".")[2]
+        return interpret_exception(task, TypeError(f"the handler returned a {what}, of which nothing was run; {_RUN}"))
     try:
         return Succeeded(payload.encode(value, what="result"))
     except BaseException as error:

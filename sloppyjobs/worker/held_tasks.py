@@ -91,7 +91,8 @@ class HeldTasks:
             log.warning("job %s is not ours any more: %s", task.claim.id, reason)
             task.signal.abort(reason)
             self.remove(task.fence)
-            self._reports.end_attempt(task.fence)
+            if self._reports.used:
+                self._reports.end_attempt(task.fence)
             self._on_free_slot()
         else:
             self.stuck.remove(task)

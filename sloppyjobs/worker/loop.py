@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from sloppyjobs.domain.expiry import expired
 from sloppyjobs.domain.model import Claim, Ended, Settlement
 from sloppyjobs.domain.states import AttemptStatus, Decision, Released, Status
 from sloppyjobs.encryption import PLAIN, Sealing
@@ -235,9 +234,10 @@ class WorkerLoop:
         for claim in claims:
             task = Task.of_claim(claim, self.definitions.require(claim.job.name), self.reports, wrap, self.sealing)
             self.tasks.add(task)
-            if claim.job.damage is not None:
-                self.tasks.refuse(task, claim.job.damage)
-            elif expired(claim):
+            job = claim.job
+            if job.damage is not None:
+                self.tasks.refuse(task, job.damage)
+            elif job.expires_at is not None and claim.expired:
                 self.tasks.expire_unstarted(task)
             elif task.unreadable is not None:
                 self.tasks.refuse_unreadable(task, task.unreadable)
@@ -252,7 +252,8 @@ class WorkerLoop:
         self._collect_finished()
         if not self._unsettled:
             return
-        self.reports.flush()
+        if self.reports.used:
+            self.reports.flush()
         batch = self._unsettled[:TURN_LIMIT]
         self._turns.begin_settle(batch)
         del self._unsettled[: len(batch)]
@@ -269,7 +270,8 @@ class WorkerLoop:
         finished = self.tasks.finished
         while finished:
             task, settlement = finished.popleft()
-            self.reports.end_attempt(task.fence)
+            if self.reports.used:
+                self.reports.end_attempt(task.fence)
             self._unsettled.append(settlement)
             if settlement.run_seconds is not None:
                 self.prefetch.ran(settlement.run_seconds)
@@ -304,7 +306,8 @@ class WorkerLoop:
             return
         swept = self.storage.sweep()
         self._swept_at = time.monotonic()
-        self.settlement_hooks.lost(swept.lost)
+        if swept.lost:
+            self.settlement_hooks.lost(swept.lost)
         if swept.promoted or swept.expired:
             self._may_have_work = True
         poll = self.settings.poll_interval

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,7 @@ class MiddlewareChain:
 
     def wrapper(self) -> Callable[[Definition], Handler] | None:
         """Wraps the handler of a definition; None where there is nothing to wrap it in. Asked once a turn."""
-        tracer = traces.tracer() if self._traced else None
+        tracer = traces.tracer() if self._traced and traces.OPENTELEMETRY in sys.modules else None
         middlewares = self.hooks.middlewares
         if tracer is None and not middlewares:
             return None

@@ -55,6 +55,8 @@ class WorkerReports:
         self._counts: dict[Fence, _LogCount] = {}
         self._ended_counts: list[_LogCount] = []
         self._ended: dict[Fence, None] = {}
+        self.used = False
+        """Whether any handler has reported yet; until then there is nothing to end, and nothing to flush."""
 
     def extend_lease(self, claim: Claim, seconds: float | None) -> bool:
         """Prolong the lease of one attempt."""
@@ -63,12 +65,14 @@ class WorkerReports:
 
     def progress(self, claim: Claim, percent: float | None, message: str | None, fields: str | None) -> None:
         """Buffer the latest progress."""
+        self.used = True
         with self._lock:
             self._progress[claim.job.id, claim.attempt] = percent, message, fields
 
     def log(self, claim: Claim, level: str, message: str, fields: Mapping[str, Any]) -> None:
         """Buffer a line; it gets its time from the database when it is written."""
         fence = claim.job.id, claim.attempt
+        self.used = True
         with self._lock:
             if fence in self._ended:
                 return

@@ -6,13 +6,11 @@ import threading
 import time
 from collections import Counter
 
-from sloppyjobs.domain.expiry import expired
 from sloppyjobs.domain.model import Claim, Ended
-from sloppyjobs.domain.states import Outcome
+from sloppyjobs.domain.states import AttemptStatus, Outcome, outcome_name
 from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.worker import executor
 from sloppyjobs.worker.loop import TURN_LIMIT, WorkerLoop
-from sloppyjobs.worker.observe.outcomes import outcome_name
 from sloppyjobs.worker.task import Task
 
 
@@ -38,7 +36,8 @@ def _claim_all(loop: WorkerLoop) -> list[Claim]:
     storage, settings = loop.storage, loop.settings
     while True:
         swept = storage.sweep()
-        loop.settlement_hooks.lost(swept.lost, wait=True)
+        if swept.lost:
+            loop.settlement_hooks.lost(swept.lost, wait=True)
         if not swept.expired and not swept.promoted:
             break
     names = loop.definitions.handled()
@@ -60,7 +59,7 @@ def _run(loop: WorkerLoop, task: Task) -> Outcome:
     job = task.claim.job
     if job.damage is not None:
         return executor.unreadable(job.damage)
-    if expired(task.claim):
+    if task.claim.expired:
         return executor.not_started()
     if task.unreadable is not None:
         return executor.invalid_payload(task, task.unreadable)
@@ -71,12 +70,14 @@ def _run(loop: WorkerLoop, task: Task) -> Outcome:
 
 
 def _settle(loop: WorkerLoop, task: Task, outcome: Outcome) -> str:
-    loop.reports.end_attempt(task.fence)
-    loop.reports.flush()
+    if loop.reports.used:
+        loop.reports.end_attempt(task.fence)
+        loop.reports.flush()
     settlement = task.settlement(outcome)
     if not loop.storage.settle([settlement]):
         return "stale"
-    loop.settlement_hooks.settled([Ended(task.claim.job, settlement)], wait=True)
+    if settlement.decision.attempt is not AttemptStatus.SUCCEEDED or loop.settlement_hooks.wants_successes:
+        loop.settlement_hooks.settled([Ended(task.claim.job, settlement)], wait=True)
     return outcome_name(settlement.decision)
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from sloppyjobs.domain.model import Claim, Settlement
-from sloppyjobs.domain.sealed import is_sealed
 from sloppyjobs.domain.states import Outcome, decide
 from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.enqueue.definitions import Definition, Handler
@@ -50,7 +49,7 @@ class Task(msgspec.Struct, eq=False, gc=False):
     ) -> Task:
         """The task of a claim; ``wrap`` makes the handler with everything around it, ``sealing`` decrypts."""
         unreadable = None
-        if is_sealed(claim.payload_json):
+        if claim.sealed:
             try:
                 claim = sealing.open_claim(claim)
             except DecryptionFailed as error:
@@ -61,7 +60,7 @@ class Task(msgspec.Struct, eq=False, gc=False):
             claim = msgspec.structs.replace(claim, job=traces.without_trace(claim.job))
         signal = Signal()
         handler = definition.handler if wrap is None else wrap(definition)
-        context = _context(definition)(claim, signal, reports)
+        context = (AsyncContext if definition.isolation == "async" else Context)(claim, signal, reports)
         return cls(claim, definition, handler, signal, context, trace, sealing, unreadable)
 
     @property
@@ -121,7 +120,3 @@ class Task(msgspec.Struct, eq=False, gc=False):
         if timeout is None:
             return None
         return (self.started if self.started is not None else time.monotonic()) + timeout + self.grace
-
-
-def _context(definition: Definition) -> type[Context] | type[AsyncContext]:
-    return AsyncContext if definition.isolation == "async" else Context

@@ -322,7 +322,7 @@ class Worker:
 
 def _with_alerts(queues: Iterable[str], jobs: Jobs) -> Iterable[str]:
     """Every worker of an application with rules for alerts delivers them, whatever queues it takes from."""
-    if not jobs.alerts or isinstance(queues, str):
+    if not jobs.alerts or isinstance(queues, str) or not isinstance(queues, Iterable):
         return queues
     given = tuple(queues)
     return given if "*" in given or ALERT_QUEUE in given or not given else (*given, ALERT_QUEUE)

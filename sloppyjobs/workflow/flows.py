@@ -123,6 +123,9 @@ class Flow:
             raise options.refuse("after", after, "must be jobs of this workflow, other jobs, their ids, or After(job)")
         options.one_of("on", on, ("success", "failure", "always"))
         given = [after] if one else list(after)
+        for option, value, usual in (("on", on, "success"), ("when", when, None)):
+            if value != usual and not given:
+                raise options.refuse(option, value, "says something of the jobs in after: pass after as well")
         for parent in given:
             named = parent.job if isinstance(parent, After) else parent
             if isinstance(named, FlowJob) and named.flow_id != self.id:

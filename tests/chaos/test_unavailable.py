@@ -204,7 +204,7 @@ def test_a_full_disk(file: Path) -> None:
 
 
 def test_a_file_that_somebody_else_keeps_locked(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("sloppyjobs.storage.dialects.sqlite.writing", "sloppyjobs.storage.database"):
+    for module in ("sloppyjobs.storage.dialects.sqlite.transactions", "sloppyjobs.storage.database"):
         monkeypatch.setattr(f"{module}.RETRY_SECONDS", 0.2)
     jobs = _sqlite(f"sqlite:///{file}")
     held, leave = threading.Event(), threading.Event()

@@ -78,7 +78,7 @@ class MeetingStore(SqlStore):
     def __init__(self, database: MeetingDatabase) -> None:
         super().__init__(database)
         self.transitions = MeetingTransitions(database, self.deaths, self.followups)
-        self.commands = Commands(database, self.transitions, self.lookup)
+        self.commands = Commands(database, self.transitions, self.history)
 
 
 @pytest.fixture(params=["sqlite", "psycopg", "psycopg2"])

@@ -21,7 +21,7 @@ from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.dialects.postgres.dialect import PostgresDialect
 from sloppyjobs.storage.dialects.postgres.engine import own_engine as postgres_engine
 from sloppyjobs.storage.dialects.sqlite.dialect import SqliteDialect
-from sloppyjobs.storage.dialects.sqlite.engine import own_engine as sqlite_engine
+from sloppyjobs.storage.dialects.sqlite.store import own_engine as sqlite_engine
 from sloppyjobs.storage.schema.tables import Tables
 
 FASTER = {"prepared", "operations", "watcher"}

@@ -75,8 +75,8 @@ def test_two_alerts_in_one_window_are_found(
     worker.run_once()
     assert check(timed_jobs, log) == []
     assert len(timed_jobs.admin.list_alerts()) == 1
-    monkeypatch.setattr(Alerts, "last", lambda *_given: {})
-    monkeypatch.setattr(Alerts, "_is_quiet", lambda *_given: False)
+    monkeypatch.setattr(Alerts, "last", lambda *_given, **_muted: {})
+    monkeypatch.setattr(Alerts, "_is_quiet", lambda *_given, **_muted: False)
     jobs_clock.advance(1)
     worker.run_once()
     found = check(timed_jobs, log)

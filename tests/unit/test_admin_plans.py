@@ -42,6 +42,7 @@ def _row(place: int) -> dict[str, Any]:
         "schedule_id": "recurring_1" if place % 4 == 0 else None,
         "occurrence_at": moment if place % 4 == 0 else None,
         "batch_id": "batch_1" if place % 2 == 0 else None,
+        "workflow_id": "flow_1" if place % 5 == 0 else None,
         "error_type": f"Error{place % 3}" if died and place % 7 else None,
         "error_frame": f"frame{place % 2}" if died and place % 11 else None,
         "finished_at": moment if status in ("succeeded", "dead", "cancelled", "deleted") else None,
@@ -115,6 +116,9 @@ def _reads(jobs: Jobs) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "batch and status", lambda: admin.list_jobs("succeeded", batch="batch_1", order="created_at")
     yield "dead of a batch", lambda: admin.list_jobs("dead", batch="batch_1")
     yield "outstanding of a batch", lambda: admin.list_jobs(["queued", "scheduled"], batch="batch_1")
+    yield "workflow", lambda: admin.list_jobs(workflow="flow_1")
+    yield "workflow and status", lambda: admin.list_jobs(["dead", "queued"], workflow="flow_1", order="created_at")
+    yield "workflow and batch", lambda: admin.list_jobs("dead", workflow="flow_1", batch="batch_1")
     yield "by run time", lambda: admin.list_jobs("scheduled", order="run_at")
     yield "by run time backward", lambda: admin.list_jobs(["scheduled", "retrying"], order="-run_at")
     yield "created", lambda: admin.list_jobs("succeeded", created_from=START, created_to=START + timedelta(seconds=99))

@@ -232,6 +232,20 @@ def test_what_cannot_be_called_is_no_handler(jobs: Jobs) -> None:
         jobs.define("say", "top_level")  # type: ignore[call-overload]
 
 
+def _yields(ctx: Any, payload: Any) -> Any:
+    yield payload
+
+
+async def _yields_later(ctx: Any, payload: Any) -> Any:
+    yield payload
+
+
+@pytest.mark.parametrize("handler", [_yields, _yields_later])
+def test_a_handler_with_a_yield_is_refused_because_calling_it_runs_nothing(jobs: Jobs, handler: Any) -> None:
+    with pytest.raises(InvalidOption, match="has a yield"):
+        jobs.define("say", handler)
+
+
 def test_only_a_policy_of_its_own_is_stored(jobs: Jobs) -> None:
     assert jobs.define("plain", top_level).retry_json is None
     assert jobs.define("same", top_level, retry=Retry()).retry_json is None

@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 
 from sloppyjobs import storage
 from sloppyjobs.storage import SqlStore
-from sloppyjobs.storage.conflicts import Conflict
+from sloppyjobs.storage.driver import Conflict
 from sloppyjobs.storage.schema import migration_lease
 from sloppyjobs.storage.schema.migration_lease import MigrationLease
 from sloppyjobs.storage.schema.version import VERSION

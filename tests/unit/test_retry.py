@@ -148,7 +148,7 @@ def test_a_delay_of_no_attempt_or_no_chance_is_refused(attempt: int, random: flo
 def test_a_field_that_cannot_work_is_refused_by_name_and_value(field: str, value: object) -> None:
     with pytest.raises(InvalidOption) as error:
         Retry(**{field: value})  # type: ignore[arg-type]
-    assert f"{field}={value!r}" in str(error.value)
+    assert f"{field}={value!r}"[:100] in str(error.value)
     assert "expected" in str(error.value)
 
 

@@ -26,6 +26,10 @@ from sloppyjobs.storage.schema.version import VERSION
 SEEDED = ("job_schema", "jobs", "job_attempts", "recurring_jobs", "job_workers", "job_locks", "job_events")
 
 
+AGEING = (
+    *("ageing_seconds", "ageing_most"),
+    *("ageing_declared_as", "ageing_application", "ageing_vanished_at"),
+)
 OF_LATER_VERSIONS = (
     *("business_key", "superseded_by", "supersedes", "expires_at", "tags"),
     *("waiting_for", "workflow_id", "batch_id", "resource", "partition_key", "payload_version"),
@@ -129,7 +133,8 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
                 for column in ("ended_as", "restored_as", "restored_at")
             ),
             *(f"DROP TABLE sloppy_job_{name}" for name in ("limits", "permits", "parked", "buckets")),
-            *(f"ALTER TABLE sloppy_job_queues DROP COLUMN {name}" for name in ("ageing_seconds", "ageing_most")),
+            *(f"ALTER TABLE sloppy_job_queues DROP COLUMN {name}" for name in AGEING),
+            "DROP TABLE sloppy_job_rekeys",
             "DROP TABLE sloppy_job_batch_counts",
             "DROP TABLE sloppy_job_batch_members",
             "DROP TABLE sloppy_job_batches",

@@ -22,8 +22,8 @@ from sloppyjobs.storage.dialects.sqlserver import applocks, drivers, faults, ses
 from sloppyjobs.storage.dialects.sqlserver.dialect import SqlServerDialect
 from sloppyjobs.storage.dialects.sqlserver.null_values import without_nulls
 from sloppyjobs.storage.dialects.sqlserver.schema import STYLE, TYPES
-from sloppyjobs.storage.schema.instant_values import EARLIEST, LATEST
 from sloppyjobs.storage.schema.instants import as_stored
+from sloppyjobs.storage.schema.style import EARLIEST, LATEST
 from sloppyjobs.storage.schema.tables import Tables
 
 URL = "mssql+mssqlpython://jobs:secret@db.example.org/shop"

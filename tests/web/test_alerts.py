@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
 
 import pytest
 import scene
@@ -46,10 +48,50 @@ def test_a_test_is_sent_from_the_page(admin: Client, played: Jobs) -> None:
     assert admin.post("/alerts/none/test").status_code == 404
 
 
+def test_a_rule_is_muted_and_unmuted_from_the_page(admin: Client, played: Jobs) -> None:
+    assert admin.post("/alerts/dead-invoices/mute", {"until": "60", "reason": "year-end"}).status_code == 303
+    text = admin.get("/alerts").text
+    assert "Muted until" in text
+    assert "year-end" in text
+    assert "1 muted" in text
+    rule = next(rule for rule in played.admin.list_alert_rules() if rule.name == "dead-invoices")
+    assert rule.muted_until is not None
+    assert timedelta(minutes=59) < rule.muted_until - played.storage.clock.now() <= timedelta(hours=1)
+    words = re.sub(r"<[^>]+>|\s+", " ", admin.get("/audit?action=mute_alert").text)
+    assert re.search(r"Muted the alert\s+dead-invoices\s+until", words)
+    assert admin.post("/alerts/dead-invoices/unmute").status_code == 303
+    assert "Muted until" not in admin.get("/alerts").text
+    assert admin.post("/alerts/none/mute", {"until": ""}).status_code == 404
+
+
+def test_a_mute_that_makes_no_sense_is_refused_in_place(admin: Client, played: Jobs) -> None:
+    refused = admin.post("/alerts/dead-invoices/mute", {"until_at": "2020-01-01T00:00", "reason": "typed"})
+    assert refused.status_code == 422
+    assert "Choose a time in the future." in refused.text
+    assert 'value="typed"' in refused.text
+    assert "Choose how long from the list." in admin.post("/alerts/dead-invoices/mute", {"until": "7"}).text
+    assert not any(rule.muted for rule in played.admin.list_alert_rules())
+
+
+def test_what_a_muted_rule_found_is_listed_without_a_job(admin: Client, played: Jobs) -> None:
+    alerts = played.storage.tables.alerts  # type: ignore[attr-defined]
+    [told, *_] = played.admin.list_alerts("dead-invoices")
+    with played.storage.engine.begin() as connection:
+        connection.execute(
+            alerts.update().where(alerts.c.job_id == told.job_id).values(state="muted", job_id="job_of_none")
+        )
+    text = admin.get("/alerts?rule=dead-invoices").text
+    assert "job_of_none" not in text
+    assert ">Muted<" in re.sub(r"\s*\n\s*", "", text)
+
+
 def test_who_may_not_test_has_no_button(as_role: Callable[[str | None], Client]) -> None:
     viewer = as_role("viewer")
     assert "Send a test" not in viewer.get("/alerts").text
     assert viewer.post("/alerts/dead-invoices/test").status_code == 403
+    for command in ("mute", "unmute"):
+        assert f"/alerts/dead-invoices/{command}" not in viewer.get("/alerts").text
+        assert viewer.post(f"/alerts/dead-invoices/{command}").status_code == 403
     assert as_role("emails").get("/alerts").status_code == 403
 
 
@@ -81,3 +123,17 @@ def test_the_api_lists_and_tests(app: Flask, played: Jobs) -> None:
     entry = played.admin.audit("dead-invoices")[0]
     assert (entry.action, entry.actor, entry.reason) == ("test_alert", "api token", "ci")
     assert api.post(f"{PREFIX}/api/v1/alert-rules/none/test", headers=BEARER).status_code == 404
+
+
+def test_the_api_mutes_and_unmutes(app: Flask, played: Jobs) -> None:
+    api, end = app.test_client(), (played.storage.clock.now() + timedelta(hours=2)).isoformat()
+
+    def post(command: str, **given: str) -> Any:
+        return api.post(f"{PREFIX}/api/v1/alert-rules/dead-invoices/{command}", headers=BEARER, json=given)
+
+    muted = post("mute", until=end, reason="ci").json
+    assert (muted["muted"], muted["muted_by"], muted["mute_reason"]) == (True, "api token", "ci")
+    assert post("mute", until="yesterday").status_code == 400
+    assert post("unmute").json["muted"] is False
+    assert [entry.action for entry in played.admin.audit("dead-invoices")] == ["unmute_alert", "mute_alert"]
+    assert api.post(f"{PREFIX}/api/v1/alert-rules/none/mute", headers=BEARER).status_code == 404

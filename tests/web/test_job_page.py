@@ -16,7 +16,7 @@ from sloppyjobs.domain.states import Status
 from sloppyjobs.storage import FakeClock
 from sloppyjobs.testing.conformance import admin_scenes as scenes
 from sloppyjobs.views import EventView
-from webui import timeline
+from webui.views.job import WIDTH, Segment, segments
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 WHY = re.compile(r'<section class="panel why.*?</section>', re.DOTALL)
@@ -260,9 +260,9 @@ def event(status: Status, seconds: float, number: int = 0) -> EventView:
     )
 
 
-def bar(*steps: tuple[Status, float], until: float | None) -> list[timeline.Segment]:
+def bar(*steps: tuple[Status, float], until: float | None) -> list[Segment]:
     moment = None if until is None else START + timedelta(seconds=until)
-    return timeline.segments([event(status, seconds) for status, seconds in steps], moment)
+    return segments([event(status, seconds) for status, seconds in steps], moment)
 
 
 RETRIED: tuple[tuple[Status, float], ...] = (
@@ -275,9 +275,9 @@ RETRIED: tuple[tuple[Status, float], ...] = (
 )
 
 
-def assert_whole(found: list[timeline.Segment]) -> None:
+def assert_whole(found: list[Segment]) -> None:
     """Nothing of the bar is blank: each segment begins where the one before ends, and the last ends with the bar."""
-    places: list[Any] = [*(one.x for one in found), timeline.WIDTH]
+    places: list[Any] = [*(one.x for one in found), WIDTH]
     assert places[0] == 0
     for one, following in zip(found, places[1:], strict=True):
         assert one.x + one.width == pytest.approx(following, abs=1.0), found

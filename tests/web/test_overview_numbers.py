@@ -19,8 +19,8 @@ import webui
 from sloppyjobs import Jobs, Retry, storage
 from sloppyjobs.storage import FakeClock
 from sloppyjobs.testing.conformance.admin_scenes import live_worker
-from webui.snapshot import Snapshots
 from webui.times import Times
+from webui.ui import Snapshots
 
 NOW = datetime(2030, 5, 20, 12, 0, 30, tzinfo=UTC)
 STATEMENTS = 10

@@ -37,6 +37,19 @@ def test_workflows_are_listed_by_state_name_and_key(admin: Client, played: Jobs,
     assert admin.get("/workflows?status=dead").status_code == 422
 
 
+def test_the_jobs_of_a_workflow_are_a_filter_of_the_list(admin: Client, played: Jobs, blocked: str, app: Flask) -> None:
+    ids = {job.id for job in played.admin.list_jobs(workflow=blocked)}
+    page = admin.get(f"/workflows/{blocked}").text
+    assert len(ids) == 12
+    assert f"/jobs?workflow={blocked}" in page
+    listed = admin.get(f"/jobs?workflow={blocked}").text
+    assert set(re.findall(r'id="row-(job_\w+)"', listed)) == ids
+    assert f"Workflow: {blocked}" in listed
+    assert f"/jobs?workflow={blocked}" in admin.get(f"/jobs/{min(ids)}").text
+    found = app.test_client().get(f"{PREFIX}/api/v1/jobs?workflow={blocked}&status=dead", headers=BEARER).json
+    assert [job["id"] for job in found["items"]] == [job.id for job in played.admin.list_jobs("dead", workflow=blocked)]
+
+
 def test_the_page_of_a_workflow_says_what_holds_it_up_and_hides_secrets(
     admin: Client, played: Jobs, blocked: str
 ) -> None:

@@ -65,6 +65,8 @@ ROUTES = (
     _read("/alerts", "alerts", reads.list_alerts, "alert.view"),
     _read("/alert-rules", "alert_rules", reads.list_alert_rules, "alert.view"),
     _write("/alert-rules/<path:name>/test", "alert_test", commands.test_alert, "alert.test"),
+    _write("/alert-rules/<path:name>/mute", "alert_mute", commands.mute_alert, "alert.mute"),
+    _write("/alert-rules/<path:name>/unmute", "alert_unmute", commands.unmute_alert, "alert.unmute"),
     _read("/encryption", "encryption", reads.encryption, "encryption.view"),
     _read("/limits", "limits", limits.list_limits, "limit.view"),
     _read("/limits/<path:name>", "limit", limits.get_limit, "limit.view"),

@@ -72,6 +72,17 @@ def restore(ui: Ui, id: str) -> Response:
     return answer(hidden_details.commanded(done))
 
 
+def mute_alert(ui: Ui, name: str) -> Response:
+    """Let a rule for alerts tell nobody, until an instant or an unmute."""
+    given = body()
+    return answer(ui.admin.mute_alert(name, text(given, "until"), **_by(given)))
+
+
+def unmute_alert(ui: Ui, name: str) -> Response:
+    """Let a rule for alerts tell again."""
+    return answer(ui.admin.unmute_alert(name, **_by(body())))
+
+
 def batch(ui: Ui, id: str, command: str) -> Response:
     """Seal a batch, cancel its jobs that have not ended, or retry its dead ones; 409 where that cannot be done."""
     method: Any = getattr(ui.admin, f"{command}_batch")
@@ -121,10 +132,9 @@ def age_queue(ui: Ui, name: str) -> Response:
     given = body()
     if "every" not in given:
         raise errors.InvalidOption('every is missing: {"every": 60, "most": 10}, or {"every": null} to turn it off')
-    found = ui.admin.get_queue(name).name
-    ui.admin.set_queue_ageing(found, given["every"], given.get("most", 10), **_by(given))
+    ui.admin.set_queue_ageing(name, given["every"], given.get("most", 10), **_by(given))
     ui.snapshots.clear()
-    return answer(ui.admin.get_queue(found))
+    return answer(ui.admin.get_queue(name))
 
 
 def workflow(ui: Ui, id: str, command: str) -> Response:

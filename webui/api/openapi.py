@@ -63,6 +63,8 @@ _ANSWERS: Mapping[str, Any] = {
     "api_alerts": Page[AlertView],
     "api_alert_rules": tuple[AlertRuleView, ...],
     "api_alert_test": AlertView,
+    "api_alert_mute": AlertRuleView,
+    "api_alert_unmute": AlertRuleView,
     "api_encryption": EncryptionView,
     "api_limits": Page[LimitView],
     "api_limit": LimitDetails,
@@ -133,6 +135,7 @@ _BODY: Mapping[str, Mapping[str, Any]] = {
         "create": {"type": "boolean"},
     },
     "api_queue_act": {"until": {"type": "string", "format": "date-time"}},
+    "api_alert_mute": {"until": {"type": "string", "format": "date-time"}},
     "api_queue_age": {
         "every": {"type": ["number", "null"], "minimum": 1},
         "most": {"type": "integer", "minimum": 1, "default": 10},

@@ -21,6 +21,7 @@ LIST_OPTIONS = (
     "worker",
     "schedule",
     "batch",
+    "workflow",
     "correlation_id",
     "idempotency_key",
     "business_key",

@@ -10,7 +10,7 @@ from typing import Any
 from flask import Response, request
 from markupsafe import Markup
 
-from webui import audit_words, filters, hidden_details, preferences
+from webui import audit_words, filters, hidden_details, page_context
 from webui.page_context import PageContext
 from webui.rendering import render
 from webui.routes import Route
@@ -41,7 +41,7 @@ _PLACES = {
 def _paging(ui: Ui) -> dict[str, Any]:
     return {
         "cursor": request.args.get("cursor") or None,
-        "page_size": preferences.read(request, ui.cookie).size,
+        "page_size": page_context.preferences_of(ui).size,
     }
 
 
@@ -81,7 +81,7 @@ def audit(ui: Ui) -> Response:
 
 def _audit_query(ui: Ui, given: Mapping[str, str]) -> tuple[dict[str, Any], str | None]:
     """The admin's options; and the start of a range, which links carry: a cursor belongs to fixed filters."""
-    zone = preferences.read(request, ui.cookie).tz
+    zone = page_context.preferences_of(ui).tz
     query: dict[str, Any] = {name: given[name] or None for name in ("actor", "action", "target")}
     query["created_from"] = filters.moment(given["from"], zone) if given["from"] else None
     query["created_to"] = filters.moment(given["to"], zone) if given["to"] else None

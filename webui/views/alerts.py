@@ -1,33 +1,46 @@
-"""Alerts: the rules with their state, what was told to whom and when, and a test."""
+"""Alerts: the rules with their state, what was told to whom and when, a test, and mutes."""
 
 from __future__ import annotations
 
 from flask import Response, request, url_for
 
-from webui import preferences
+from webui import page_context, until
 from webui.command_response import actor_and_reason, respond, run_command
+from webui.fields import REFUSED
+from webui.page_context import PageContext
 from webui.rendering import Flash, render
 from webui.routes import Route
-from webui.ui import Ui, visit
+from webui.ui import Ui, visit, visit_or_none
 
 OUTCOMES = {
     "told": ("succeeded", "Told"),
     "pending": ("queued", "Pending"),
     "retrying": ("retrying", "Retrying"),
     "failed": ("dead", "Not told"),
+    "muted": ("paused", "Muted"),
 }
 """Icon and word of what became of an alert."""
+SPANS = {
+    "60": "For 1 hour",
+    "240": "For 4 hours",
+    "1440": "For 24 hours",
+    "10080": "For 7 days",
+    "": "Until unmuted manually",
+}
 
 
-def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
+def show(
+    ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: until.UntilForm | None = None
+) -> Response:
     """Rules, and a page of deliveries, newest first."""
     rule, cursor = request.args.get("rule") or None, request.args.get("cursor") or None
-    size = preferences.read(request, ui.cookie).size
+    size = page_context.preferences_of(ui).size
     page = ui.admin.list_alerts(rule, cursor=cursor, page_size=size)
     rules = ui.admin.list_alert_rules()
     return render(
         ui, "alerts.html", title="Alerts", nav="alerts", live=cursor is None, status=status, flashes=flashes,
         page=page, rules=rules, rule=rule, outcomes=OUTCOMES, opened=[one for one in rules if one.open],
+        muted=[one for one in rules if one.muted], spans=SPANS, form=form,
     )  # fmt: skip
 
 
@@ -43,7 +56,39 @@ def test(ui: Ui, name: str) -> Response:
     return respond(ui, flash, status, "alerts", show)
 
 
+def mute(ui: Ui, name: str) -> Response:
+    """Let a rule tell nobody, until a time or an unmute; refused in place where the time makes no sense."""
+    try:
+        end = until.chosen(ui, SPANS)
+    except until.Refused as refused:
+        form = refused.form(name)
+        if visit().lacks(ui.routes["alerts"], {}) is not None:
+            return render(ui, "done.html", title=form.error, status=REFUSED, done=Flash("bad", form.error))
+        return ui.admin.snapshot(lambda: show(ui, status=REFUSED, form=form))
+
+    def run() -> Flash:
+        ui.admin.mute_alert(name, end, **actor_and_reason())
+        ends = "until it is unmuted" if end is None else f"until {PageContext(ui, visit_or_none()).times.full(end)}"
+        return Flash("info", f"{name} muted {ends}.", "What it finds is listed, and nobody is told.")
+
+    flash, status = run_command(run)
+    return respond(ui, flash, status, "alerts", show)
+
+
+def unmute(ui: Ui, name: str) -> Response:
+    """Let a rule tell again."""
+
+    def run() -> Flash:
+        ui.admin.unmute_alert(name, **actor_and_reason())
+        return Flash("ok", f"{name} unmuted.")
+
+    flash, status = run_command(run)
+    return respond(ui, flash, status, "alerts", show)
+
+
 ROUTES = (
     Route("/alerts", "alerts", show, "alert.view", query=("rule", "cursor")),
     Route("/alerts/<path:name>/test", "alert_test", test, "alert.test", "POST"),
+    Route("/alerts/<path:name>/mute", "alert_mute", mute, "alert.mute", "POST"),
+    Route("/alerts/<path:name>/unmute", "alert_unmute", unmute, "alert.unmute", "POST"),
 )

@@ -8,7 +8,7 @@ from flask import Response, request, url_for
 
 from sloppyjobs import errors
 from sloppyjobs.views import ArchivedRow, ArchivedView, Page
-from webui import filters, hidden_details, labels, preferences
+from webui import filters, hidden_details, labels, page_context
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.rendering import Flash, render
 from webui.routes import Route
@@ -22,7 +22,7 @@ _SEES = ("job.view",)
 
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """What was archived, latest enqueued first; narrowed by what was typed."""
-    chosen = preferences.read(request, ui.cookie)
+    chosen = page_context.preferences_of(ui)
     given = {name: request.args.get(name, "").strip() for name in FIELDS}
     wanted, wrong = _wanted(given, chosen)
     page: Page[ArchivedRow] = Page(())
@@ -40,7 +40,7 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
     )  # fmt: skip
 
 
-def _wanted(given: dict[str, str], chosen: preferences.Preferences) -> tuple[dict[str, Any], dict[str, str]]:
+def _wanted(given: dict[str, str], chosen: page_context.Preferences) -> tuple[dict[str, Any], dict[str, str]]:
     """The admin's options, and what is wrong with a field."""
     wanted: dict[str, Any] = {}
     wrong: dict[str, str] = {}

@@ -9,7 +9,7 @@ from werkzeug.exceptions import NotFound
 
 from sloppyjobs.domain.batches import BatchStatus
 from sloppyjobs.views import BatchView, Page
-from webui import hidden_details, preferences
+from webui import hidden_details, page_context
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.rendering import Flash, render
 from webui.routes import Route
@@ -63,7 +63,7 @@ def parts(batch: BatchView) -> list[Part]:
 
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """Batches, latest first; of one status where it is asked for."""
-    chosen = preferences.read(request, ui.cookie)
+    chosen = page_context.preferences_of(ui)
     wanted = request.args.get("status") or None
     if wanted not in (None, *(one.value for one in BatchStatus)):
         raise NotFound

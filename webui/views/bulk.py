@@ -13,7 +13,7 @@ from flask import Response, request, url_for
 from sloppyjobs import errors
 from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.views import BulkResult
-from webui import filters, hidden_details, numbers, preferences
+from webui import filters, hidden_details, numbers, page_context
 from webui.command_response import Show, actor_and_reason, respond
 from webui.labels import COMMAND_ICONS, ENDING_COMMANDS
 from webui.policy import COMMANDS
@@ -93,7 +93,7 @@ def chosen(ui: Ui) -> Chosen:
         return Chosen({"status": "dead", **parts}, fields, limit, origin, "of this cause")
     if not given.get("matching"):
         raise errors.InvalidOption("no job is selected; select at least one")
-    wanted = filters.parse(given, preferences.read(request, ui.cookie).tz)
+    wanted = filters.parse(given, page_context.preferences_of(ui).tz)
     # Without any filter "all that match" would be all there are; the admin refuses that, and so do we.
     return Chosen(dict(wanted.query), [("matching", "1"), *_list_fields(ui)], MOST, origin, "that match")
 
@@ -117,7 +117,7 @@ def _from(ui: Ui, origin: Origin) -> list[tuple[str, str]]:
 
 
 def _list_fields(ui: Ui) -> list[tuple[str, str]]:
-    wanted = filters.parse(request.values, preferences.read(request, ui.cookie).tz)
+    wanted = filters.parse(request.values, page_context.preferences_of(ui).tz)
     return list(wanted.values.items())
 
 

@@ -10,7 +10,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from sloppyjobs.errors import JobsError
 from sloppyjobs.storage.ports import DatabaseError
-from webui import preferences, return_address
+from webui import page_context, return_address
 from webui.rendering import Flash, flash_later, is_htmx
 from webui.routes import ANY, OTHERS, PUBLIC, SIGNED_IN, Route
 from webui.ui import Ui
@@ -30,14 +30,16 @@ def choose(ui: Ui) -> Response:
     """Keep a viewer's preferences, and go back to the page as it was, with its filters."""
     form = request.form
     zone = form.get("tz")
-    chosen = preferences.read(request, ui.cookie).chosen(zone, form.get("theme"), form.get("live"))
+    chosen = page_context.preferences_of(ui).chosen(zone, form.get("theme"), form.get("live"))
     if is_htmx():
         response = Response(status=204, headers={"HX-Refresh": "true"})
     else:
         response = Response(status=303, headers={"Location": return_address.origin(ui)})
-    if zone and not preferences.known_zone(zone):
+    if zone and not page_context.known_zone(zone):
         flash_later(ui, Flash("warn", "There is no such time zone.", "Use a name such as Europe/Paris or UTC."))
-    preferences.write(response, chosen, cookie=ui.cookie, path=url_for(".overview"), secure=request.is_secure)
+    page_context.write_preferences(
+        response, chosen, cookie=ui.cookie, path=url_for(".overview"), secure=request.is_secure
+    )
     return response
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Response, request
 
@@ -11,9 +12,9 @@ from sloppyjobs import errors
 from sloppyjobs.admin.explain import NO_ERRORS
 from sloppyjobs.admin.patches import PATCHABLE
 from sloppyjobs.domain.causes import cause_id
-from sloppyjobs.domain.states import AttemptStatus
-from sloppyjobs.views import AttemptView, JobView
-from webui import labels, sentences, timeline
+from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status
+from sloppyjobs.views import AttemptView, EventView, JobView, StepView
+from webui import labels, times
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.fields import EMPTY, Form
 from webui.page_context import PageContext
@@ -47,10 +48,27 @@ _FAILED = (AttemptStatus.FAILED, AttemptStatus.TIMED_OUT, AttemptStatus.LOST)
 _COMMAND = "any(" + ", ".join(COMMANDS) + ")"
 
 
+WIDTH = 300
+"""Of the whole bar of a job's life."""
+_GAP = 0.6
+_LEAST = 0.4
+_REST = 4.0
+"""The width of a time in which the job was finished, however long: days of being dead would hide its runs."""
+
+
+class Segment(NamedTuple):
+    """How long a job was in one state, and where that is in the bar."""
+
+    status: str
+    x: float
+    width: float
+    seconds: float
+    to_scale: bool = True
+    """False for the time between its end and a retry or a delete, which has a width of its own."""
+
+
 def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: Form = EMPTY) -> Response:
     """Everything about a job on one page."""
-    from webui.views import signalling  # noqa: PLC0415 - the pages call each other
-
     admin = ui.admin
     job = visible(ui, id)
     attempts = admin.attempts(id, cursor=_cursor("attempts"), page_size=50)
@@ -70,18 +88,18 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200,
         form=form,
         patchable=job.status in PATCHABLE and visit().may("job.patch", id=job.id),
         labels=labels,
-        cause=cause_id(job.name, job.error_type, job.error_frame),
-        explanation=admin.explain(id, write=sentences.writer(context.times), scope=visit().scope),
+        cause=cause_id(job.name, job.error_type, job.error_frame) if job.status is Status.DEAD else None,
+        explanation=admin.explain(id, write=times.sentence_writer(context.times), scope=visit().scope),
         dependencies=admin.dependencies(id, scope=visit().scope, limit=DEPENDENCIES),
         failed_with=None if job.error_code in NO_ERRORS else job.error_code,
         attempts=attempts,
         failed=_with_errors(attempts.items),
         longest=max((_seconds(one, context.times.now) for one in attempts), default=0.0),
         events=events,
-        segments=timeline.segments(events.items, None if events.next_cursor else context.times.now),
+        segments=segments(events.items, None if events.next_cursor else context.times.now),
         steps=steps,
-        awaited=signalling.waited_for(steps.items),
-        signals=signalling.takes_signals(job),
+        awaited=waited_for(steps.items),
+        signals=takes_signals(job),
         logs=admin.logs(id, cursor=_cursor("logs"), page_size=100),
     )
 
@@ -120,6 +138,42 @@ def _with_errors(attempts: tuple[AttemptView, ...]) -> list[tuple[AttemptView, b
             found.append((one, text == shown))
             shown = text
     return found
+
+
+def segments(events: Sequence[EventView], until: datetime | None) -> list[Segment]:
+    """The bar of a job from its first event to ``until``, or to its last event for None.
+
+    States that took no time are left out, and the time after the job's end.
+    """
+    if not events:
+        return []
+    ends = [*(event.created_at for event in events[1:]), until or events[-1].created_at]
+    spans = [
+        (event.to_status, (end - event.created_at).total_seconds()) for event, end in zip(events, ends, strict=True)
+    ]
+    if spans[-1][0] in FINISHED:
+        spans.pop()
+    spans = [(status, seconds) for status, seconds in spans if seconds > 0]
+    moving = sum(seconds for status, seconds in spans if status not in FINISHED)
+    if moving <= 0:
+        return []
+    scale = (WIDTH - _REST * sum(status in FINISHED for status, _ in spans)) / moving
+    found, x = [], 0.0
+    for status, seconds in spans:
+        width = _REST if status in FINISHED else scale * seconds
+        found.append(Segment(status.value, round(x, 2), max(_LEAST, width - _GAP), seconds, status not in FINISHED))
+        x += width
+    return found
+
+
+def waited_for(steps: tuple[StepView, ...]) -> str | None:
+    """The name of the signal that a job waits for."""
+    return next((one.name for one in steps if one.kind == "signal" and one.state == "waiting"), None)
+
+
+def takes_signals(shown: JobView) -> bool:
+    """Whether a signal can be sent to the job, by this actor."""
+    return shown.status not in FINISHED and visit().may("job.signal", id=shown.id)
 
 
 def _cursor(name: str) -> str | None:

@@ -11,7 +11,7 @@ from sloppyjobs import errors
 from sloppyjobs.admin.known_names import like
 from sloppyjobs.domain.states import Status
 from sloppyjobs.views import JobRow, Page
-from webui import filters, preferences
+from webui import filters, page_context
 from webui.filters import JobFilters
 from webui.labels import COMMAND_ICONS, COMMAND_LABELS
 from webui.rendering import Flash, render
@@ -44,7 +44,7 @@ class Suggestion(NamedTuple):
 
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """One page of the list; a query that cannot be answered leaves the filters usable."""
-    chosen = preferences.read(request, ui.cookie).sized(request.args.get("size"))
+    chosen = page_context.preferences_of(ui).sized(request.args.get("size"))
     wanted = filters.parse(request.args, chosen.tz)
     page, trouble, status = _page(ui, wanted, chosen.size, status)
     response = render(
@@ -72,7 +72,7 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
     )
     if request.args.get("size"):
         path = url_for(".overview")
-        preferences.write(response, chosen, cookie=ui.cookie, path=path, secure=request.is_secure)
+        page_context.write_preferences(response, chosen, cookie=ui.cookie, path=path, secure=request.is_secure)
     return response
 
 

@@ -9,7 +9,7 @@ from flask import Response, request
 from sloppyjobs import errors
 from sloppyjobs.domain.limit_words import at_once, limit_words, rate_of
 from sloppyjobs.views import FullPartition, JobView, LimitView
-from webui import fields, filters, preferences
+from webui import fields, filters, page_context
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.fields import EMPTY, REFUSED, Form
 from webui.rendering import Flash, render
@@ -23,7 +23,7 @@ SPANS = {"1": "second", "60": "minute", "3600": "hour", "86400": "day"}
 
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: Form = EMPTY) -> Response:
     """Every limit, with how much of it is in use."""
-    chosen = preferences.read(request, ui.cookie)
+    chosen = page_context.preferences_of(ui)
     page = ui.admin.list_limits(cursor=request.args.get("cursor") or None, page_size=chosen.size)
     waiting = sum(int(limit.waiting) for limit in page)
     more = any(limit.waiting.capped for limit in page)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
-
 from flask import Response, request
 
 from sloppyjobs import errors
 from sloppyjobs.domain.ageing import rising
 from sloppyjobs.views import Page, QueueView
-from webui import charts, filters, hidden_details, preferences
-from webui.command_response import REASON_LENGTH, actor_and_reason, respond, run_command
+from webui import charts, hidden_details, page_context, until
+from webui.command_response import actor_and_reason, respond, run_command
 from webui.fields import EMPTY, REFUSED, Form
 from webui.page_context import PageContext
 from webui.rendering import Flash, render
@@ -29,29 +26,14 @@ UNSERVED = 3
 """Queues without a worker that are listed in messages above the list."""
 
 
-class PauseForm(NamedTuple):
-    """The form of a pause that was refused: what was typed, which field is wrong, and why."""
-
-    queue: str
-    until: str
-    until_at: str
-    reason: str
-    field: str
-    error: str
-
-
-class _Refused(Exception):
-    def __init__(self, field: str, error: str) -> None:
-        self.field = field
-        self.error = error
-
-
-def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: PauseForm | None = None) -> Response:
+def show(
+    ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: until.UntilForm | None = None
+) -> Response:
     """Every queue ever seen."""
-    chosen = preferences.read(request, ui.cookie)
+    chosen = page_context.preferences_of(ui)
     page = ui.admin.list_queues(cursor=request.args.get("cursor") or None, page_size=chosen.size, scope=visit().scope)
-    if form is not None and form.queue not in {queue.name for queue in page}:
-        return show_one(ui, form.queue, status=status, form=form)
+    if form is not None and form.target not in {queue.name for queue in page}:
+        return show_one(ui, form.target, status=status, form=form)
     unserved = [queue for queue in page if queue.depth and not queue.workers and not queue.paused]
     return render(
         ui, "queues.html", title="Queues", nav="queues", live=True, status=status, flashes=flashes, page=page,
@@ -60,7 +42,7 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: Pa
 
 
 def show_one(
-    ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: PauseForm | Form | None = None
+    ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: until.UntilForm | Form | None = None
 ) -> Response:
     """One queue, with who works on it and what it did lately."""
     queue = visible(ui, name)
@@ -70,7 +52,7 @@ def show_one(
     return render(
         ui, "queue.html", title=f"{name} queue", nav="queues", live=True, status=status, flashes=flashes, queue=queue,
         chart=charts.throughput(stats), page=page, workers=workers, pauses=PAUSES, rate=rate,
-        ageing=ageing_words(queue), form=form if isinstance(form, PauseForm) else None,
+        ageing=ageing_words(queue), form=form if isinstance(form, until.UntilForm) else None,
         ageing_form=form if isinstance(form, Form) else EMPTY,
     )  # fmt: skip
 
@@ -90,9 +72,14 @@ def rate(value: float) -> str:
 
 def ageing_words(queue: QueueView) -> str:
     """``Priorities rise by one every 60 s, by 10 at most.``"""
-    if queue.ageing_seconds is None:
-        return "Priorities do not change while jobs wait."
-    return f"Priorities {rising(queue.ageing_seconds, queue.ageing_most or 0)}."
+    words = "Priorities do not change while jobs wait."
+    if queue.ageing_seconds is not None:
+        words = f"Priorities {rising(queue.ageing_seconds, queue.ageing_most or 0)}."
+    if queue.ageing_vanished:
+        return f"{words} Their rise is no longer declared in code."
+    if queue.ageing_declared:
+        return f"{words} Code declares {'something else' if queue.ageing_changed else 'so'}."
+    return words
 
 
 def visible(ui: Ui, name: str) -> QueueView:
@@ -110,13 +97,13 @@ def pause(ui: Ui, name: str) -> Response:
     """Let nothing of this queue start, until a time or a resume; refused in place where the time makes no sense."""
     _check_visible(name)
     try:
-        until = _until(ui)
-    except _Refused as refused:
+        end = until.chosen(ui, PAUSES)
+    except until.Refused as refused:
         return _refuse(ui, name, refused)
 
     def run() -> Flash:
-        ui.admin.pause_queue(name, until=until, **actor_and_reason())
-        ends = "until it is resumed" if until is None else f"until {PageContext(ui, visit_or_none()).times.full(until)}"
+        ui.admin.pause_queue(name, until=end, **actor_and_reason())
+        ends = "until it is resumed" if end is None else f"until {PageContext(ui, visit_or_none()).times.full(end)}"
         return Flash("info", f"{name} paused {ends}.", "Running jobs will finish.")
 
     return _respond(ui, name, *run_command(run))
@@ -139,27 +126,14 @@ def _respond(ui: Ui, name: str, flash: Flash, status: int) -> Response:
     return respond(ui, flash, status, "queues", show)
 
 
-def _refuse(ui: Ui, name: str, refused: _Refused) -> Response:
+def _refuse(ui: Ui, name: str, refused: until.Refused) -> Response:
     """The page that the form is on, with the form as it was sent; who cannot see that page is told why."""
-    typed = {field: request.form.get(field, "")[:REASON_LENGTH] for field in ("until", "until_at", "reason")}
-    form = PauseForm(queue=name, **typed, field=refused.field, error=refused.error)
+    form = refused.form(name)
     if visit().lacks(ui.routes["queue"], {"name": name}) is not None:
         return render(ui, "done.html", title=form.error, status=REFUSED, done=Flash("bad", form.error))
     if request.form.get("from") == "queue":
         return ui.admin.snapshot(lambda: show_one(ui, name, status=REFUSED, form=form))
     return ui.admin.snapshot(lambda: show(ui, status=REFUSED, form=form))
-
-
-def _until(ui: Ui) -> datetime | None:
-    minutes, moment = request.form.get("until", ""), request.form.get("until_at", "")
-    if moment:
-        found = filters.moment(moment, preferences.read(request, ui.cookie).tz)
-        if found is None or found <= datetime.now(UTC):
-            raise _Refused("until_at", "Choose a time in the future.")
-        return found
-    if minutes not in PAUSES:
-        raise _Refused("until", "Choose how long from the list.")
-    return datetime.now(UTC) + timedelta(minutes=int(minutes)) if minutes else None
 
 
 ROUTES = (

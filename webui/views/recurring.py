@@ -13,7 +13,7 @@ from sloppyjobs import errors
 from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.storage.ports.schedules import PassedOver
 from sloppyjobs.views import JobRow, Occurrence, Page
-from webui import hidden_details, preferences, schedule_lines
+from webui import hidden_details, page_context, schedule_lines
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.page_context import PageContext
 from webui.rendering import Flash, render
@@ -27,7 +27,7 @@ _VERBS = "any(pause, resume, trigger, delete)"
 
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """Every schedule, by name."""
-    chosen = preferences.read(request, ui.cookie)
+    chosen = page_context.preferences_of(ui)
     cursor = request.args.get("cursor") or None
     page = ui.admin.list_recurring(cursor=cursor, page_size=chosen.size, queues=visit().scope)
     context = PageContext(ui, visit())

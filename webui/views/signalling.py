@@ -8,8 +8,6 @@ import msgspec
 from flask import Response, request
 
 from sloppyjobs import errors
-from sloppyjobs.domain.states import FINISHED
-from sloppyjobs.views import JobView, StepView
 from webui.command_response import actor_and_reason, refuse, respond, run_command
 from webui.fields import Form
 from webui.filters import sentence
@@ -22,16 +20,6 @@ FORM = "signal"
 SHOWN = 100_000
 """Characters of a value that are shown again."""
 _NOT_JSON = 'Write JSON, such as {"by": "ada"}, or null for no value. Nothing was sent.'
-
-
-def waited_for(steps: tuple[StepView, ...]) -> str | None:
-    """The name of the signal that a job waits for."""
-    return next((one.name for one in steps if one.kind == "signal" and one.state == "waiting"), None)
-
-
-def takes_signals(shown: JobView) -> bool:
-    """Whether a signal can be sent to the job, by this actor."""
-    return shown.status not in FINISHED and visit().may("job.signal", id=shown.id)
 
 
 def send(ui: Ui, id: str) -> Response:

@@ -12,7 +12,7 @@ from sloppyjobs import errors
 from sloppyjobs.domain.states import Status
 from sloppyjobs.domain.workflows import WorkflowStatus
 from sloppyjobs.views import Page, WorkflowView
-from webui import filters, preferences, workflow_graph
+from webui import filters, page_context, workflow_graph
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.rendering import Flash, render
 from webui.routes import Route
@@ -59,8 +59,8 @@ def in_words(counts: Mapping[str, int]) -> str:
 
 
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
-    """Workflows, newest first; narrowed by what was typed."""
-    chosen = preferences.read(request, ui.cookie)
+    """Workflows, open ones first; narrowed by what was typed."""
+    chosen = page_context.preferences_of(ui)
     given = {name: request.args.get(name, "").strip() for name in FIELDS}
     wrong: dict[str, str] = {}
     page: Page[WorkflowView] = Page(())
@@ -93,7 +93,7 @@ def _wanted(given: Mapping[str, str]) -> dict[str, Any]:
 
 def show_one(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """One workflow: why it is not finished, its graph, its jobs."""
-    chosen = preferences.read(request, ui.cookie)
+    chosen = page_context.preferences_of(ui)
     scope = visit().scope
     found = ui.admin.get_workflow(id, scope=scope)
     graph = ui.admin.workflow_graph(id, scope=scope)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, insert, literal_column, or_, select, update
 from sqlalchemy.exc import DBAPIError
 
-from sloppyjobs.domain.alerts import Death
+from sloppyjobs.domain.alerts import MUTED, Death
 from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.storage.admin.audit import Audit
@@ -25,6 +25,7 @@ from sloppyjobs.storage.ports.reads import Key
 from sloppyjobs.storage.reads.keyset import Filter, Keyset, Scan, scan_after
 
 CHUNK = 500
+_MUTE = ("muted_at", "muted_until", "muted_by", "mute_reason")
 _RULE = ("watch", "target", "job_name", "queue")
 
 
@@ -56,18 +57,42 @@ class Alerts:
         ):
             connection.execute(known)
 
-    def seen(self) -> dict[str, datetime]:
-        """When each rule was declared last."""
+    def known(self) -> dict[str, RuleRecord]:
+        """The rules that were ever declared, without their last alerts."""
         self.database.ensure_schema()
-        c = self.tables.alert_rules.c
-        query = select(c.name, c.seen_at).limit(10_000)
-        return self.database.read(lambda connection: {row[0]: row[1] for row in connection.execute(query)})
+        query = self._select_rules().limit(10_000)
+        return self.database.read(lambda c: {row.name: RuleRecord(*row) for row in c.execute(query)})
+
+    def _select_rules(self) -> Select[Any]:
+        return select(*(self.tables.alert_rules.c[name] for name in RuleRecord._fields[:-1]))
+
+    def mute(self, rule: str, muted: bool, until: datetime | None, command: Command) -> bool:
+        """Mute a rule, or end that."""
+        self.database.ensure_schema()
+        table = self.tables.alert_rules
+
+        def work(connection: Connection) -> bool:
+            now = self.database.now(connection)
+            found = connection.execute(self.dialect.locked(self._select_rules().where(table.c.name == rule))).first()
+            if found is None:
+                return False
+            was = RuleRecord(*found)
+            if was.is_muted(now) is muted and (not muted or was.muted_until == until):
+                return True
+            said = (now, until, command.actor, command.reason) if muted else (None,) * len(_MUTE)
+            values = dict(zip(_MUTE, said, strict=True))
+            connection.execute(update(table).where(table.c.name == rule).values(values))
+            detail = {"until": until.isoformat()} if until is not None else {}
+            self.audit.write(connection, command, "alert", rule, detail)
+            return True
+
+        return self.database.write(work)
 
     def rules(self, limit: int) -> list[RuleRecord]:
         """The rules that were ever declared, by name, with their last alerts."""
         self.database.ensure_schema()
-        table, alerts = self.tables.alert_rules, self.tables.alerts
-        query = select(*(table.c[name] for name in RuleRecord._fields[:-1])).order_by(table.c.name).limit(limit)
+        alerts = self.tables.alerts
+        query = self._select_rules().order_by(self.tables.alert_rules.c.name).limit(limit)
 
         def work(connection: Connection) -> list[RuleRecord]:
             found = [RuleRecord(*row) for row in self.database.bounded(connection).execute(query)]
@@ -119,13 +144,13 @@ class Alerts:
             found += [Death(*row) for row in connection.execute(query) if row.finished_at is not None]
         return found
 
-    def last(self, rule: str, causes: Sequence[str]) -> dict[str, datetime]:
+    def last(self, rule: str, causes: Sequence[str], *, muted: bool) -> dict[str, datetime]:
         """When the window of a rule's last alert began, of those of these causes that have had one."""
         self.database.ensure_schema()
         c = self.tables.alerts.c
         latest = [
             select(c.window_start)
-            .where(c.rule == rule, c.cause == cause)
+            .where(c.rule == rule, c.cause == cause, *(() if muted else (c.state != MUTED,)))
             .order_by(c.rule.desc(), c.cause.desc(), c.window_start.desc())
             .limit(1)
             for cause in causes
@@ -139,25 +164,40 @@ class Alerts:
         return self.database.write(lambda c: self._raise(c, alert, job, command))
 
     def _raise(self, connection: Connection, alert: AlertRecord, job: NewJob, command: Command | None) -> bool:
-        if command is None and self._is_quiet(connection, alert):
+        now = self.database.now(connection)
+        # A test that somebody sends is meant to be told.
+        muted = command is None and self._lock_rule(connection, alert.rule, now)
+        if command is None and self._is_quiet(connection, alert, muted=muted):
             return False
-        values = {**alert._asdict(), "created_at": self.database.now(connection)}
+        values = {**alert._asdict(), "created_at": now}
+        if muted:
+            values |= {"state": MUTED, "ended_at": now}
         if not self._inserted(connection, self.tables.alerts, values):
             return False
+        if muted:
+            return True
         self.inserts.insert_all(connection, [job], rerun=True)
         if command is not None:
             self.audit.write(connection, command, "alert", alert.rule, {"job": job.id})
         return True
 
-    def _is_quiet(self, connection: Connection, alert: AlertRecord) -> bool:
-        """Whether the cause was told of within the window.
+    def _lock_rule(self, connection: Connection, rule: str, now: datetime) -> bool:
+        """Whether the rule is muted.
 
         The write comes first, and is the lock: of those who raise alerts of one rule, each sees what the others wrote.
         """
-        rules, c = self.tables.alert_rules, self.tables.alerts.c
-        connection.execute(update(rules).where(rules.c.name == alert.rule).values(name=alert.rule))
+        rules = self.tables.alert_rules
+        connection.execute(update(rules).where(rules.c.name == rule).values(name=rule))
+        found = connection.execute(self._select_rules().where(rules.c.name == rule)).first()
+        return found is not None and RuleRecord(*found).is_muted(now)
+
+    def _is_quiet(self, connection: Connection, alert: AlertRecord, *, muted: bool) -> bool:
+        """Whether the cause was told of within the window; of a rule that is muted, whether it was found."""
+        c = self.tables.alerts.c
         since = alert.window_start - timedelta(seconds=alert.window_seconds)
         query = select(c.job_id).where(c.rule == alert.rule, c.cause == alert.cause, c.window_start > since).limit(1)
+        if not muted:
+            query = query.where(c.state != MUTED)
         return connection.execute(query).first() is not None
 
     def _inserted(self, connection: Connection, table: Any, values: dict[str, Any]) -> bool:

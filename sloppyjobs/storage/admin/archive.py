@@ -16,13 +16,13 @@ from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.payload_summary import START
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.storage.admin.audit import Audit
-from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import all_changed
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import salvage
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
-from sloppyjobs.storage.jobs.lookup import possible_id
+from sloppyjobs.storage.jobs.rows import possible_id
 from sloppyjobs.storage.ports.archive import ArchivedJob, ArchivedMark, ArchivedRow, ArchiveFound, ArchiveQuery
 from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.ports.reads import Key

@@ -14,7 +14,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.commands import Commands
 from sloppyjobs.storage.jobs.insert import Insert
-from sloppyjobs.storage.jobs.lookup import possible_id
+from sloppyjobs.storage.jobs.rows import possible_id
 from sloppyjobs.storage.ports.operators import AuditFilter, AuditRow, Command, Decide, Outcome, Taken
 from sloppyjobs.storage.ports.reads import Key
 from sloppyjobs.storage.reads.keyset import Filter, Keyset, KeysetPage, Scan

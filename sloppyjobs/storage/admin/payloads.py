@@ -6,9 +6,9 @@ from sqlalchemy import Connection, select, update
 
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.admin.audit import Audit
-from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.jobs.lookup import possible_id, unknown
+from sloppyjobs.storage.driver import all_changed
+from sloppyjobs.storage.jobs.rows import possible_id, unknown
 from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.ports.patches import DecidePayload, StoredPayload
 

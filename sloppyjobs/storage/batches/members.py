@@ -38,8 +38,8 @@ from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import NewJob, Terms
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
-from sloppyjobs.storage.jobs.counters import STATS_SHARDS
 from sloppyjobs.storage.jobs.followups import Edge, Followups
+from sloppyjobs.storage.jobs.settle import STATS_SHARDS
 from sloppyjobs.storage.schema.instants import Instant
 
 SHARDS = 8

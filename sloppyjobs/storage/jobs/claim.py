@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -26,11 +26,10 @@ from sqlalchemy import (
 
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.driver import Conflict, cursor_of
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.damaged_rows import read_claims
+from sloppyjobs.storage.jobs.damaged_rows import read_claims, salvage_claims
 from sloppyjobs.storage.jobs.lanes import Lane, Lanes, status_in
 from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.promote import Promotion
@@ -58,7 +57,7 @@ class Taken(NamedTuple):
     """Whether it met jobs for which there was no permit."""
 
 
-SeenRows = Mapping[str, Sequence[Any]]
+SeenRows = Mapping[str, list[Any]]
 """Rows of ``CLAIM_FIELDS`` by the ids of their jobs."""
 
 _ATTEMPT, _UPDATED, _LEASE = map(rows.CLAIM_FIELDS.index, ("attempt_count", "updated_at", "locked_until"))
@@ -91,12 +90,16 @@ class Claims:
         self.database.ensure_schema()
         return self._turn((), request)[1]
 
+    def settle(self, settlements: Sequence[Settlement]) -> set[str]:
+        """Write what was decided; returns the ids that were accepted. All others were stale."""
+        return self.settlement.settle(settlements)
+
     def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], Sequence[Claim]]:
         """One turn of a worker: settle what has finished and claim anew, in one transaction."""
         return self._turn(settlements, request)
 
     def _turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], list[Claim]]:
-        lost = None if request is None else self.unanswered.take_claim(request.worker_id)
+        lost = self.unanswered.take_claim(request.worker_id) if request is not None and self.unanswered.claims else None
         asked = lost or (None if request is None else self.with_distinct_lease(request))
         accepted, taken = self._turn_once(settlements, asked, lost=lost is not None)
         return accepted, self.claim_more(asked, taken) if asked is not None else []
@@ -216,14 +219,19 @@ class Claims:
 
         def read() -> list[Claim]:
             if seen:
-                found = [_as_taken(seen[id], values) for id in ids]
+                found: Iterable[Any] = _taken_rows(ids, seen, values["now"], values["until"])
             else:
                 rows_found = query.rows(cursor_of(connection), {"ids": self.dialect.list_param(ids)})
                 by_id = {row[0]: row for row in rows_found}
                 found = [by_id[id] for id in ids]
             return rows.claims(found, worker_id, self.database.from_driver)
 
-        return read_claims(self.dialect, connection, ids, worker_id, read)
+        try:
+            return read()
+        except Exception as error:
+            if not self.dialect.is_unreadable(error):
+                raise
+            return salvage_claims(self.dialect, connection, ids, worker_id, error)
 
     def promote_due(self, connection: Connection) -> bool:  # noqa: ARG002
         """Queue what has become due, and say whether anything was. Nothing here: that is the sweep's."""
@@ -298,9 +306,10 @@ def _queued_again(settlement: Settlement) -> bool:
     return settlement.decision.path[-1] is Status.QUEUED
 
 
-def _as_taken(row: Sequence[Any], values: Mapping[str, Any]) -> Sequence[Any]:
-    """The row of a queued job as it stands when it has been taken."""
-    taken = list(row)
-    taken[_ATTEMPT] += 1
-    taken[_UPDATED], taken[_LEASE] = values["now"], values["until"]
-    return taken
+def _taken_rows(ids: Sequence[str], seen: SeenRows, now: Any, until: Any) -> Iterator[Sequence[Any]]:
+    """The rows of queued jobs as they stand when they have been taken."""
+    for id in ids:
+        row = seen[id].copy()
+        row[_ATTEMPT] += 1
+        row[_UPDATED], row[_LEASE] = now, until
+        yield row

@@ -11,20 +11,21 @@ from sloppyjobs import errors
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status, check, event_type
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.jobs.lookup import JobLookup, possible_id, unknown
+from sloppyjobs.storage.jobs.rows import possible_id, unknown
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.operators import Decide, JobState, Step, Taken
+from sloppyjobs.storage.reads.history import History
 
 
 class Commands:
     """Transitions that somebody asks for."""
 
-    def __init__(self, database: Database, transitions: Transitions, lookup: JobLookup) -> None:
+    def __init__(self, database: Database, transitions: Transitions, history: History) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.transitions = transitions
-        self.lookup = lookup
+        self.history = history
 
     def transition(
         self,
@@ -47,7 +48,7 @@ class Commands:
         [taken] = self.command(connection, [possible_id(job_id)], decide, actor=actor, message=message)
         if taken.refused is not None:
             raise taken.refused
-        return self.lookup.get_job(job_id, connection), taken.step is not None
+        return self.history.get_job(job_id, connection), taken.step is not None
 
     def command(
         self,

@@ -21,7 +21,7 @@ from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS, Kind
-from sloppyjobs.storage.schema.instant_values import EARLIEST, LATEST, from_text
+from sloppyjobs.storage.schema.style import EARLIEST, LATEST, from_text
 
 SHOWN = 60
 """Characters of a value that is shown as the reason why it cannot be read."""

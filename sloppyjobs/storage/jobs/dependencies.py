@@ -25,15 +25,13 @@ from sloppyjobs.domain.parents import ParentResult
 from sloppyjobs.domain.sealed import OpenText, is_sealed, key_of
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.errors import DecryptionFailed, InvalidWorkflow
-from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.driver import all_changed, cursor_of
 from sloppyjobs.storage.jobs.edge_rows import EdgeRows, OpenEdge, WaitingChild, chunks
 from sloppyjobs.storage.jobs.followups import Edge, Followups
 from sloppyjobs.storage.jobs.transitions import Transitions
-from sloppyjobs.storage.ports.dependencies import EdgeRow, Neighbours
 from sloppyjobs.storage.ports.operators import JobState, Step
-from sloppyjobs.storage.reads.keyset import Keyset, same_value
+from sloppyjobs.storage.reads.keyset import same_value
 
 SUCCEEDED = Status.SUCCEEDED
 EDGES = 5000
@@ -75,12 +73,11 @@ class ResultOpener:
 class Dependencies:
     """Which jobs wait for which."""
 
-    def __init__(self, database: Database, transitions: Transitions, keyset: Keyset, opener: ResultOpener) -> None:
+    def __init__(self, database: Database, transitions: Transitions, opener: ResultOpener) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.transitions = transitions
-        self.keyset = keyset
         self.opener = opener
         self.rows = EdgeRows(database)
         self._ended = local()
@@ -285,23 +282,6 @@ class Dependencies:
         )
         return self.database.read(lambda c: [(row[0], row[1], row[2]) for row in c.execute(query)])
 
-    def neighbours(self, job_id: str, limit: int) -> Neighbours:
-        """What a job waits for, and what waits for it: up to ``limit`` of each."""
-        queries = [self._edges_of(end, job_id, limit) for end in ("child_id", "parent_id")]
-        parents, children = self.database.read(lambda c: self.keyset.each(c, queries))
-        return Neighbours(_edge_rows(parents), _edge_rows(children))
-
-    def _edges_of(self, end: str, job_id: str, limit: int) -> Select[Any]:
-        table, jobs = self.tables.dependencies, self.tables.jobs
-        other = table.c.parent_id if end == "child_id" else table.c.child_id
-        return (
-            select(jobs.c.id, jobs.c.name, jobs.c.queue, jobs.c.status, table.c.needs, table.c.state)
-            .select_from(table.join(jobs, jobs.c.id == other))
-            .where(table.c[end] == job_id)
-            .order_by(table.c.state, other)
-            .limit(limit)
-        )
-
     def _results(self, connection: Connection, parents: Iterable[str]) -> dict[str, Any]:
         """The results of those of these jobs that have one."""
         c = self.tables.jobs.c
@@ -326,15 +306,6 @@ def _decided(edge: OpenEdge, status: Status | None, results: Mapping[str, Any]) 
 @lru_cache(maxsize=64)
 def _untested(needs: str, status: Status | None) -> EdgeState:
     return edge_state(Dependency("", needs), status, None)
-
-
-def _edge_rows(found: Sequence[Sequence[Any]]) -> list[EdgeRow]:
-    """What is open comes first."""
-    rows = [
-        EdgeRow(id, name, queue, Status(status), needs, EdgeState(state))
-        for id, name, queue, status, needs, state in found
-    ]
-    return sorted(rows, key=lambda row: (row.state, row.job_id))
 
 
 def _decoded(text: str) -> Any:

@@ -15,9 +15,8 @@ from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, func,
 from sloppyjobs.domain.dependencies import EdgeState
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.states import Status, WaitingFor
-from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.driver import Prepared, cursor_of
+from sloppyjobs.storage.driver import Prepared, all_changed, cursor_of
 from sloppyjobs.storage.jobs import settlement_sql
 from sloppyjobs.storage.jobs.followups import Edge, bits_of
 from sloppyjobs.storage.jobs.settlement_sql import as_json

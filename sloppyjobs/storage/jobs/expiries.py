@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, Text, delete, insert, select, update
 from sqlalchemy.types import TypeEngine
 
-from sloppyjobs.domain.expiry import EXPIRED
+from sloppyjobs.domain.failures import EXPIRED
 from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.storage.database import Database
@@ -25,11 +25,6 @@ from sloppyjobs.storage.ports.operators import Move, Step
 from sloppyjobs.storage.schema.instants import Instant
 
 _ROW: Mapping[str, TypeEngine[Any]] = {"job_id": Text(), "expires_at": Instant()}
-
-
-def expiring(new: Sequence[NewJob]) -> bool:
-    """Whether any of the jobs expires."""
-    return any(job.terms.expires is not None for job in new)
 
 
 def with_instants(new: Sequence[NewJob], now: datetime) -> list[NewJob]:

@@ -21,7 +21,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
-from sloppyjobs.storage.jobs.expiries import expiring, with_instants, write_expiries
+from sloppyjobs.storage.jobs.expiries import with_instants, write_expiries
 from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT, NewRows
 from sloppyjobs.storage.jobs.tags import write_tags
 
@@ -91,12 +91,17 @@ class Insert:
 
     def insert_new(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """Write jobs that are known to be new, when they expire, and their tags."""
-        placed = with_instants(new, now) if expiring(new) else new
+        # Jobs of one call mostly share their terms, which mostly say nothing of the kind.
+        different = {id(job.terms): job.terms for job in new}.values()
+        expiring = any(terms.expires is not None for terms in different)
+        placed = with_instants(new, now) if expiring else new
         written = self.insert_rows(connection, placed, now)
-        if placed is not new:
+        if expiring:
             write_expiries(self.database, connection, placed)
-        write_tags(self.database, connection, written)
-        write_members(self.database, connection, placed, self.add_members)
+        if any(terms.tags is not None for terms in different):
+            write_tags(self.database, connection, written)
+        if any(terms.batch_id is not None for terms in different):
+            write_members(self.database, connection, placed, self.add_members)
         return written
 
     def add_members(self, connection: Connection, batch_id: str, job_ids: Sequence[str]) -> None:

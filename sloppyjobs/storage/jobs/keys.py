@@ -20,9 +20,8 @@ from sloppyjobs.domain.business_keys import Holder, Verdict, verdict
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.states import FINISHED, Status
-from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.driver import Conflict, cursor_of
 from sloppyjobs.storage.jobs.followups import Edge, Followups
 from sloppyjobs.storage.schema.instants import Instant
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, update
 
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
-from sloppyjobs.storage.jobs.held_rows import HeldRows
+from sloppyjobs.storage.jobs.settle import HeldRows
 from sloppyjobs.storage.ports.claims import Fence
 
 

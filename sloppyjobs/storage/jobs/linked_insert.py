@@ -28,7 +28,7 @@ from sloppyjobs.storage.jobs.damaged_rows import read_jobs
 from sloppyjobs.storage.jobs.dependencies import Dependencies, PreparedEdges
 from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, as_existing, first_of_each_key
 from sloppyjobs.storage.jobs.keys import Keys
-from sloppyjobs.storage.jobs.lookup import possible_id, unknown
+from sloppyjobs.storage.jobs.rows import possible_id, unknown
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.operators import JobState, Move, Step
 

@@ -26,8 +26,10 @@ _ORDER = (New.ID, New.PAYLOAD, New.STATUS, New.RUN_AT, New.NOW, New.ZERO)
 _DECIDED = [(column.name, _ORDER.index(column.new)) for column in JOB_COLUMNS if isinstance(column.new, New)]
 _INSTANTS = [column.name for column in JOB_COLUMNS if column.kind is Kind.INSTANT and isinstance(column.new, str)]
 _NEW = {column.name: column.new for column in JOB_COLUMNS}
-_TERMS = terms_of(JOB_COLUMNS)
-_of_terms = attrgetter(*_TERMS.values())
+TERMS = terms_of(JOB_COLUMNS)
+"""The columns that terms fill."""
+of_terms = attrgetter(*TERMS.values())
+"""Their values in the terms of a job, in the same order."""
 
 ToDriver = Callable[[datetime], Any]
 
@@ -57,9 +59,9 @@ class NewRows:
 
     def _divide(self, terms: Sequence[Terms], different: dict[int, Terms]) -> None:
         if len(different) == 1:
-            self.shared = terms_values(terms[0])
+            self.shared = dict(zip(TERMS, of_terms(terms[0]), strict=True))
             return
-        for name, values in zip(_TERMS, zip(*map(_of_terms, different.values()), strict=True), strict=True):
+        for name, values in zip(TERMS, zip(*map(of_terms, different.values()), strict=True), strict=True):
             if values.count(values[0]) == len(values):
                 self.shared[name] = values[0]
             elif len(different) == len(terms):
@@ -146,11 +148,6 @@ def _answered() -> Iterator[TableColumn]:
 
 
 _ANSWERED = tuple(_answered())
-
-
-def terms_values(terms: Terms) -> dict[str, Any]:
-    """The columns that terms fill."""
-    return dict(zip(_TERMS, _of_terms(terms), strict=True))
 
 
 def due_at_once(terms: Terms) -> bool:

@@ -28,9 +28,8 @@ from sqlalchemy.types import TypeEngine
 from sloppyjobs.domain import limits
 from sloppyjobs.domain.limits import NO_PARTITION, Limit, LimitState, Partition
 from sloppyjobs.domain.states import Status, WaitingFor
-from sloppyjobs.storage.conflicts import Conflict, all_changed
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.driver import Conflict, all_changed, cursor_of
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.operators import Move, Step
 

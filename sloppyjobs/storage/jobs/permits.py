@@ -37,9 +37,8 @@ from sloppyjobs.domain import limits
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.limits import NO_PARTITION, Partition
 from sloppyjobs.domain.states import Status, WaitingFor
-from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.driver import Conflict, cursor_of
 from sloppyjobs.storage.jobs.followups import Edge, Followups
 from sloppyjobs.storage.jobs.lanes import Head
 from sloppyjobs.storage.jobs.permit_choice import Choice, Held, Room, Wanted

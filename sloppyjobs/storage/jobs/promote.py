@@ -7,9 +7,8 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, select
 
 from sloppyjobs.domain.states import Status, event_type
-from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.driver import all_changed, cursor_of
 from sloppyjobs.storage.jobs import settlement_sql
 from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
 from sloppyjobs.storage.jobs.lanes import status_in

@@ -10,9 +10,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Table
 
+from sloppyjobs import errors
 from sloppyjobs.domain.model import Attempt, Claim, Event, Job, NewJob
 from sloppyjobs.domain.sealed import decode_stored
 from sloppyjobs.domain.states import AttemptStatus, Status
+from sloppyjobs.storage.schema.column_types import NAME_LENGTH
 from sloppyjobs.storage.schema.columns import (
     ATTEMPT_COLUMNS,
     EVENT_COLUMNS,
@@ -39,6 +41,21 @@ _STATUS = {status.value: status for status in Status}
 _ATTEMPT_STATUS = {status.value: status for status in AttemptStatus}
 _decode = msgspec.json.decode
 _decode_words = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+def possible_id(job_id: object) -> str:
+    """The id, if a row could have it; ``UnknownJob`` for what no database would even take as text."""
+    if not isinstance(job_id, str) or len(job_id) > NAME_LENGTH or not job_id.isprintable():
+        raise unknown(job_id)
+    return job_id
+
+
+def unknown(job_id: object) -> errors.UnknownJob:
+    """The error for an id that no row has."""
+    shown = repr(job_id)
+    if len(shown) > 2 * NAME_LENGTH:
+        shown = shown[: 2 * NAME_LENGTH] + "…"
+    return errors.UnknownJob(f"no job has the id {shown}; it may have been purged")
 
 
 def columns(table: Table, names: Sequence[str]) -> list[ColumnElement[Any]]:
@@ -150,19 +167,32 @@ def _empty(column: TableColumn) -> str:
     return {Kind.OBJECT: "{}", Kind.WORDS: "()"}.get(column.kind, "None")
 
 
-def _call(columns: Sequence[TableColumn], expressions: Mapping[str, str]) -> str:
-    """A call of ``Job`` with these expressions for its fields; the others are empty."""
+MOST_ARGUMENTS = 30
+"""With more arguments than this, Python collects them in a list and a tuple first, which takes as long as the call."""
+
+
+def _call(columns: Sequence[TableColumn], expressions: Mapping[str, str], values: Mapping[str, str]) -> str:
+    """A call of ``Job`` with these expressions for its fields; the others are empty.
+
+    The last fields are those that few jobs have. Where their ``values`` are all None, they are not given.
+    """
     empty = {column.field: _empty(column) for column in columns if column.told}
     fields = [expressions.get(field, empty.get(field, "None")) for field in Job.__struct_fields__]
     while fields[-1] in ("None", "{}", "()"):
         fields.pop()
-    return f"Job({', '.join(fields)})"
+    whole = f"Job({', '.join(fields)})"
+    last = [values[field] for field in Job.__struct_fields__[MOST_ARGUMENTS : len(fields)] if field in values]
+    if not last:
+        return whole
+    few = f"Job({', '.join(fields[:MOST_ARGUMENTS])})"
+    return f"{few} if {' and '.join(f'{value} is None' for value in last)} else {whole}"
 
 
 def _job_reader(columns: Sequence[JobColumn]) -> Any:
     """``read(row, instant, existing)`` for rows of these columns."""
-    found = {column.field: _expression(column, f"row[{place}]") for place, column in enumerate(told(columns, Job))}
-    job = _call(columns, {**found, "existing": "existing"})
+    values = {column.field: f"row[{place}]" for place, column in enumerate(told(columns, Job))}
+    found = {column.field: _expression(column, values[column.field]) for column in told(columns, Job)}
+    job = _call(columns, {**found, "existing": "existing"}, {**values, "existing": "(existing or None)"})
     return _defined(f"def read(row, instant, existing):\n    return {job}\n")
 
 
@@ -195,8 +225,9 @@ _OF_A_CLAIM = {
 def _claims_reader(columns: Sequence[JobColumn]) -> Any:
     """``read(found, worker_id, instant)`` for rows of those columns that are claimed."""
     claimed = claim_columns(columns)
+    values = {column.field: column.name for column in claimed if column.told}
     found = {column.field: _expression(column, column.name) for column in claimed if column.told}
-    job = _call(columns, {**found, **_OF_A_CLAIM})
+    job = _call(columns, {**found, **_OF_A_CLAIM}, values)
     return _defined(_CLAIMS.format(values=", ".join(names(claimed)), job=job))
 
 
@@ -205,13 +236,13 @@ _NEW_VALUES = {New.ID: "new.id", New.STATUS: "status", New.RUN_AT: "run_at", New
 
 def _answer(columns: Sequence[JobColumn]) -> Any:
     """``read(new, status, run_at, now)``: the job as its row says when it has just been written."""
-    found = {}
+    values, found = {}, {}
     for column in columns:
         if column.told and column.new is not None:
             value = f"terms.{column.new}" if isinstance(column.new, str) else _NEW_VALUES[column.new]
             decoded = column.kind in (Kind.OBJECT, Kind.WORDS)
-            found[column.field] = _expression(column, value) if decoded else value
-    job = _call(columns, found)
+            values[column.field], found[column.field] = value, _expression(column, value) if decoded else value
+    job = _call(columns, found, values)
     return _defined(f"def read(new, status, run_at, now):\n    terms = new.terms\n    return {job}\n")
 
 

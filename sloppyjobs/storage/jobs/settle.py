@@ -5,32 +5,78 @@ this owner, under this attempt number. Whatever does not pass the fence is stale
 writers from meeting; where a database has none, the update decides, which compares the fence once more.
 
 A settlement that is retried because its answer was lost may find its own outcome. Then it is accepted, not stale.
+
+What was accepted is counted, in the same transaction.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+from zlib import crc32
 
 from sqlalchemy import Connection, Select, select
 
 from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.driver import cursor_of
-from sloppyjobs.storage.jobs import counters, settlement_sql
+from sloppyjobs.storage.driver import all_changed, cursor_of
+from sloppyjobs.storage.jobs import settlement_sql
 from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
-from sloppyjobs.storage.jobs.held_rows import HeldRow, HeldRows
 from sloppyjobs.storage.jobs.settlement_sql import as_json
 from sloppyjobs.storage.jobs.unanswered import Unanswered
-from sloppyjobs.storage.ports.claims import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest, Fence
 from sloppyjobs.storage.unavailable import StorageUnavailable
 
 T = TypeVar("T")
 
 _SUCCEEDED = (Status.SUCCEEDED,)
+
+
+class HeldRow(NamedTuple):
+    """What the fence is compared with, and what the counters need."""
+
+    id: str
+    status: str
+    owner: str | None
+    attempt: int
+    queue: str
+    name: str
+    followups: int | None
+
+
+class HeldRows:
+    """Reads the rows that a fence is compared with."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def by_id(self, connection: Connection, ids: Sequence[str], *, lock: bool = True) -> list[HeldRow]:
+        """The rows of these jobs, in id order, so that two writers never wait for each other in a ring."""
+        key = "lock rows" if lock else "read rows"
+        query = self.database.prepared(key, lambda: self._rows_by_id(lock=lock))
+        given = {"ids": self.database.dialect.list_param(ids)}
+        return [HeldRow(*row) for row in query.rows(cursor_of(connection), given)]
+
+    def of_worker(self, connection: Connection, worker_id: str, held: Sequence[Fence], *, lock: bool) -> list[HeldRow]:
+        """Those of these attempts that the worker still holds."""
+        # A worker that has reclaimed its own job may ask for both attempts: the order must not decide.
+        fences = set(held)
+        found = self.by_id(connection, sorted({job_id for job_id, _ in held}), lock=lock)
+        return [
+            row
+            for row in found
+            if row.status == "processing" and row.owner == worker_id and (row.id, row.attempt) in fences
+        ]
+
+    def _rows_by_id(self, *, lock: bool) -> Select[Any]:
+        c, dialect = self.database.tables.jobs.c, self.database.dialect
+        query = select(c.id, c.status, c.locked_by, c.attempt_count, c.queue, c.name, c.followups)
+        query = query.where(dialect.any_of(c.id, "ids")).order_by(c.id)
+        return dialect.locked(query) if lock else query
 
 
 class Settle:
@@ -61,7 +107,7 @@ class Settle:
                 accepted.setdefault(settlement.job_id, settlement)
         if accepted:
             self._write(connection, list(accepted.values()), found)
-        if len(accepted) == len(ordered):
+        if len(accepted) == len(ordered) or not self.unanswered.settlements:
             return set(accepted)
         lost = self.unanswered.take(settlement for settlement in ordered if settlement.job_id not in accepted)
         return {*accepted, *self._settled_before(connection, lost)} if lost else set(accepted)
@@ -95,7 +141,8 @@ class Settle:
             if claim is not None:
                 self.unanswered.add_claim(claim)
             raise
-        self.unanswered.forget(settlements)
+        if self.unanswered.settlements:
+            self.unanswered.forget(settlements)
         return done
 
     def ends_of_attempts(self, connection: Connection, ids: Sequence[str]) -> dict[tuple[str, int], tuple[Any, ...]]:
@@ -114,7 +161,7 @@ class Settle:
             self.write_successes(cursor, plain, now)
         if others:
             self._write_others(cursor, others, now)
-        counters.count_settled(self.database, cursor, passed, found, now)
+        count_settled(self.database, cursor, passed, found, now)
         flagged = [edge for s in passed if found[s.job_id].followups is not None for edge in _edges(s, found)]
         if flagged:
             self.followups.after(connection, flagged)
@@ -168,3 +215,64 @@ def _edges(settlement: Settlement, found: Mapping[str, HeldRow]) -> Iterable[Edg
     for target in settlement.decision.path:
         yield Edge(settlement.job_id, source, target, bits)
         source = target
+
+
+# The counters of settlements, by minute, queue and name; in shards, so that workers do not wait for each other.
+
+STATS_SHARDS = 8
+COMMANDS_SHARD = STATS_SHARDS
+"""Commands count in a shard that no worker uses: neither waits for the other."""
+
+
+def count_settled(
+    database: Database, cursor: Any, accepted: Sequence[Settlement], found: Mapping[str, HeldRow], now: datetime
+) -> None:
+    """Count accepted settlements of these rows."""
+    _add(database, cursor, now, tally((found[s.job_id].queue, found[s.job_id].name, s) for s in accepted))
+
+
+def count_plain(database: Database, cursor: Any, accepted: Sequence[Settlement], now: datetime) -> None:
+    """Count accepted settlements whose claims said to which queue and name they belong."""
+    _add(database, cursor, now, tally((*s.lane, s) for s in accepted if s.lane is not None))
+
+
+def count_cancelled(database: Database, cursor: Any, lanes: Counter[tuple[str, str]], now: datetime) -> None:
+    """Count jobs that a command has cancelled, by queue and name."""
+    zero = {"succeeded": 0, "failed": 0, "dead": 0, "run_seconds": 0.0}
+    counted = [
+        {"queue": queue, "name": name, "shard": COMMANDS_SHARD, **zero, "cancelled": number}
+        for (queue, name), number in sorted(lanes.items(), key=repr)
+    ]
+    _add(database, cursor, now, counted)
+
+
+def _add(database: Database, cursor: Any, now: datetime, rows: Sequence[Mapping[str, Any]]) -> None:
+    minute = database.to_driver(now.replace(second=0, microsecond=0))
+    statement = database.prepared("count", database.dialect.count_up)
+    statement.many(cursor, [{"minute": minute, **row} for row in rows])
+
+
+def tally(lanes: Iterable[tuple[str, str, Settlement]]) -> list[dict[str, Any]]:
+    """The counters to add, in a fixed order so that two settling workers never wait for each other in a ring."""
+    counts: dict[tuple[str, str, int], dict[str, Any]] = defaultdict(
+        lambda: {"succeeded": 0, "failed": 0, "dead": 0, "cancelled": 0, "run_seconds": 0.0}
+    )
+    for queue, name, settlement in lanes:
+        row = counts[queue, name, shard_of(settlement.worker_id)]
+        path = settlement.decision.path
+        row["run_seconds"] += settlement.run_seconds or 0.0
+        if path[0] is Status.SUCCEEDED:
+            row["succeeded"] += 1
+            continue
+        row["cancelled"] += path[0] is Status.CANCELLED
+        row["failed"] += path[0] is Status.FAILED and settlement.decision.counts
+        row["dead"] += path[-1] is Status.DEAD
+    return [
+        {"queue": queue, "name": name, "shard": shard, **row} for (queue, name, shard), row in sorted(counts.items())
+    ]
+
+
+@lru_cache(maxsize=128)
+def shard_of(worker_id: str | None) -> int:
+    """The shard of the counters in which a worker counts; a damaged row may name none."""
+    return crc32((worker_id or "").encode()) % STATS_SHARDS

@@ -12,10 +12,10 @@ from sloppyjobs import errors
 from sloppyjobs.domain.states import FINISHED
 from sloppyjobs.domain.steps import MOST, StepKind, StepState
 from sloppyjobs.storage.admin.audit import Audit
-from sloppyjobs.storage.conflicts import Conflict, all_changed
 from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import Conflict, all_changed
 from sloppyjobs.storage.jobs.keys import Keys
-from sloppyjobs.storage.jobs.lookup import possible_id, unknown
+from sloppyjobs.storage.jobs.rows import possible_id, unknown
 from sloppyjobs.storage.jobs.suspended import Suspended
 from sloppyjobs.storage.ports.operators import Command, JobState
 from sloppyjobs.storage.ports.steps import SentSignal

@@ -6,29 +6,23 @@ row until the commit. So a signal, or the end of the attempt, comes before or af
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, and_, case, func, insert, null, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, case, func, insert, select, update
 
 from sloppyjobs.domain.states import Status
 from sloppyjobs.domain.steps import MOST, Answer, Kept, StepKind, StepState, told
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs.suspended import with_steps
 from sloppyjobs.storage.ports.claims import Fence
-from sloppyjobs.storage.ports.reads import Key
-from sloppyjobs.storage.ports.steps import StepRow
-from sloppyjobs.storage.reads.keyset import Scan, scan_after
-
-SHOWN = 65_536
-"""Bytes up to which a result is read to be shown."""
 
 T = TypeVar("T")
 
 
 class Steps:
-    """The rows of steps, as workers and pages see them."""
+    """The rows of steps, as workers see them."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -171,30 +165,6 @@ class Steps:
         found = self.database.read(lambda connection: connection.execute(query).all())
         return [Kept(StepKind(kind), name, StepState(state), result) for kind, name, state, result in found]
 
-    def rows(self, job_id: str, after: Key | None, *, backward: bool, limit: int) -> list[StepRow]:
-        """The steps of a job beyond a key of place, kind and name."""
-        c = self.tables.steps.c
-        self.database.ensure_schema()
-        scan = Scan((c.job_id == job_id,), (c.place, c.kind, c.name))
-        query = select(*self._shown(case((c.size <= SHOWN, c.result), else_=null())))
-        narrowed = scan_after(self.database.dialect, query, scan, after, backward).limit(limit)
-        return self.database.read(
-            lambda connection: [_step_row(row) for row in self.database.bounded(connection).execute(narrowed)]
-        )
-
-    def waits(self, job_id: str) -> Sequence[StepRow]:
-        """What a suspended job waits for, without any value."""
-        c = self.tables.steps.c
-        query = select(*self._shown(null())).where(c.job_id == job_id, c.state == StepState.WAITING.value)
-        query = query.order_by(c.place, c.kind, c.name).limit(10)
-        return self.database.read(
-            lambda connection: [_step_row(row) for row in self.database.bounded(connection).execute(query)]
-        )
-
-    def _shown(self, result: Any) -> list[ColumnElement[Any]]:
-        c = self.tables.steps.c
-        return [*(c[name] for name in StepRow._fields if name != "result"), result.label("result")]
-
     def _row(self, connection: Connection, job_id: str, kind: StepKind, name: str) -> Any:
         steps = self.tables.steps
         query = select(steps.c.state, steps.c.result, steps.c.wake_at, steps.c.place)
@@ -217,8 +187,3 @@ def _answer(kind: StepKind, found: Row[Any], now: datetime) -> Answer:
             return Answer(StepState.WAITING, seconds=left)
         case state:
             return Answer(state, found.result)
-
-
-def _step_row(row: Sequence[Any]) -> StepRow:
-    kind, name, state, *others = row
-    return StepRow(StepKind(kind), name, StepState(state), *others)

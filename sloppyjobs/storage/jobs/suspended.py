@@ -28,8 +28,8 @@ from sqlalchemy import (
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.states import FINISHED, Status, WaitingFor
 from sloppyjobs.domain.steps import StepKind, StepState
-from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import all_changed
 from sloppyjobs.storage.jobs.followups import Edge, Followups
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.operators import JobState, Move, Step

@@ -80,7 +80,8 @@ class Sweeper:
         query = self.database.prepared("soonest", self._soonest_statement)
         *heads, parked, permit, now = query.rows(cursor_of(connection), {})[0]
         # The head of an index may be a damaged row, which must not stop the sweep of all others.
-        moments = [_INSTANT.process_result_value(head, self.database.engine.dialect) for head in heads]
+        read, dialect = _INSTANT.process_result_value, self.database.engine.dialect
+        moments = [None if head is None else read(head, dialect) for head in heads]
         return moments, parked is not None or permit is not None, self.database.by_clock(now)
 
     def _expire_leases(self, limit: int) -> list[Ended]:

@@ -25,10 +25,9 @@ from sqlalchemy.types import TypeEngine
 
 from sloppyjobs import errors
 from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status
-from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.driver import cursor_of
-from sloppyjobs.storage.jobs import counters, rows
+from sloppyjobs.storage.driver import all_changed, cursor_of
+from sloppyjobs.storage.jobs import rows, settle
 from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
 from sloppyjobs.storage.ports.operators import JobState, Move, Step
 from sloppyjobs.storage.upkeep.deaths import Deaths
@@ -107,7 +106,7 @@ class Transitions:
         """A cancelled job is counted when the command is carried out: the settlement that may follow is stale."""
         lanes = Counter((state.queue, state.name) for state, step in moves if step.target is Status.CANCELLED)
         if lanes:
-            counters.count_cancelled(self.database, cursor_of(connection), lanes, now)
+            settle.count_cancelled(self.database, cursor_of(connection), lanes, now)
 
     # Statements
 

@@ -32,20 +32,19 @@ class Unanswered:
     """
 
     def __init__(self) -> None:
-        self._settlements: dict[Outcome, None] = {}
-        self._claims: dict[tuple[str, float], ClaimRequest] = {}
+        # Empty while every answer arrives; whoever sees that need not ask further.
+        self.settlements: dict[Outcome, None] = {}
+        self.claims: dict[tuple[str, float], ClaimRequest] = {}
 
     def add(self, settlements: Iterable[Settlement]) -> None:
         """These may have been written."""
         for one in settlements:
-            self._settlements[_outcome(one)] = None
-        _shorten(self._settlements, MOST)
+            self.settlements[_outcome(one)] = None
+        _shorten(self.settlements, MOST)
 
     def take(self, settlements: Iterable[Settlement]) -> list[Settlement]:
         """Those of the settlements that may have been written before."""
-        if not self._settlements:
-            return []
-        return [one for one in settlements if self._settlements.pop(_outcome(one), one) is None]
+        return [one for one in settlements if self.settlements.pop(_outcome(one), one) is None]
 
     def forget(self, settlements: Iterable[Settlement]) -> None:
         """These were answered."""
@@ -53,20 +52,19 @@ class Unanswered:
 
     def add_claim(self, request: ClaimRequest) -> None:
         """This claim may have been written."""
-        self._claims[request.worker_id, request.lease] = request
-        _shorten(self._claims, MOST_CLAIMS)
+        self.claims[request.worker_id, request.lease] = request
+        _shorten(self.claims, MOST_CLAIMS)
 
     def take_claim(self, worker_id: str) -> ClaimRequest | None:
         """A claim of this worker that may have been written."""
-        for key in list(self._claims) if self._claims else ():
-            if key[0] == worker_id and (request := self._claims.pop(key, None)) is not None:
+        for key in list(self.claims):
+            if key[0] == worker_id and (request := self.claims.pop(key, None)) is not None:
                 return request
         return None
 
     def forget_claim(self, request: ClaimRequest) -> None:
         """This claim was answered."""
-        if self._claims:
-            self._claims.pop((request.worker_id, request.lease), None)
+        self.claims.pop((request.worker_id, request.lease), None)
 
 
 def _outcome(one: Settlement) -> Outcome:

@@ -23,7 +23,15 @@ class RuleRecord(NamedTuple):
     """The job that delivers its alerts."""
     queue: str
     seen_at: datetime | None = None
+    muted_at: datetime | None = None
+    muted_until: datetime | None = None
+    muted_by: str | None = None
+    mute_reason: str | None = None
     last_alert_at: datetime | None = None
+
+    def is_muted(self, now: datetime) -> bool:
+        """Whether what it finds is written down, and nobody is told."""
+        return self.muted_at is not None and (self.muted_until is None or now < self.muted_until)
 
 
 class AlertRecord(NamedTuple):
@@ -38,7 +46,7 @@ class AlertRecord(NamedTuple):
     target: str
     told: str
     state: str
-    """``pending``, ``told`` or ``failed``; of one that is not told its job may know more."""
+    """``pending``, ``told`` or ``failed``, where its job may know more; ``muted`` for one without a job."""
     ended_at: datetime | None = None
     tries: int | None = None
     error: str | None = None
@@ -61,21 +69,29 @@ class AlertPort(Protocol):
         """Write these rules, and that they were seen now."""
         ...
 
-    def seen(self) -> dict[str, datetime]:
-        """When each rule was declared last."""
+    def known(self) -> dict[str, RuleRecord]:
+        """The rules that were ever declared, without their last alerts."""
+        ...
+
+    def mute(self, rule: str, muted: bool, until: datetime | None, command: Command) -> bool:
+        """Mute a rule until an instant, or for good; or end that. Audited; False where there is no such rule."""
         ...
 
     def deaths(self, since: datetime, queue: str | None, name: str | None, besides: str, limit: int) -> list[Death]:
         """Jobs that died at or after an instant and are dead, but for those of a name; bounded, latest first."""
         ...
 
-    def last(self, rule: str, causes: Sequence[str]) -> dict[str, datetime]:
-        """When the window of a rule's last alert began, of those of these causes that have had one."""
+    def last(self, rule: str, causes: Sequence[str], *, muted: bool) -> dict[str, datetime]:
+        """When the window of a rule's last alert began, of those of these causes that have had one.
+
+        Those that were muted count where the rule is ``muted``: when it is not any more, nobody was told of them.
+        """
         ...
 
     def raise_alert(self, alert: AlertRecord, job: NewJob, command: Command | None = None) -> bool:
         """Write an alert and the job that delivers it, in one transaction; False while the cause's last window runs.
 
+        That of a rule that is muted is written as such, without a job.
         ``command``, where somebody asked for it, is audited, and no window is in its way.
         """
         ...

@@ -40,7 +40,3 @@ class DependencyPort(Protocol):
     def parent_results(self, job_id: str) -> Sequence[ParentResult]:
         """The parents of a job, with their results."""
         ...
-
-    def neighbours(self, job_id: str, limit: int) -> Neighbours:
-        """What a job waits for, and what waits for it: up to ``limit`` of each."""
-        ...

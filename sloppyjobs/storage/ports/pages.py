@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from sloppyjobs.domain.model import Attempt, Event, Job
+from sloppyjobs.storage.ports.dependencies import Neighbours
 from sloppyjobs.storage.ports.reads import (
     Activity,
     Cause,
@@ -32,23 +33,16 @@ from sloppyjobs.storage.ports.reads import (
     WorkerRow,
 )
 from sloppyjobs.storage.ports.records import LockRecord, QueueRecord
+from sloppyjobs.storage.ports.steps import StepRow
 
 
 class ListPort(Protocol):
-    """Jobs in order, and single jobs with everything they carry; a store has it as ``lists``."""
+    """Jobs in order; a store has it as ``lists``."""
 
     def find(
         self, wanted: JobQuery, order: str, after: Key | None, *, backward: bool, limit: int, details: bool = False
     ) -> Found:
         """Up to ``limit`` jobs beyond a key, in ``order`` or backward."""
-        ...
-
-    def job_row(self, job_id: str) -> JobRow:
-        """The job with what it carries, as it is stored; ``UnknownJob`` where there is none."""
-        ...
-
-    def known_job(self, job_id: str) -> Job:
-        """The job with this id; within a snapshot that has read it already, that one."""
         ...
 
     def ids_between(self, head: str, tail: str, limit: int) -> list[str]:
@@ -73,7 +67,15 @@ class SearchPort(Protocol):
 
 
 class HistoryPort(Protocol):
-    """Keyset pages of what belongs to a job, and of the small tables; a store has it as ``history``."""
+    """Single jobs with what they carry, what belongs to them, and the small tables; a store has it as ``history``."""
+
+    def job_row(self, job_id: str) -> JobRow:
+        """The job with what it carries, as it is stored; ``UnknownJob`` where there is none."""
+        ...
+
+    def known_job(self, job_id: str) -> Job:
+        """The job with this id; within a snapshot that has read it already, that one."""
+        ...
 
     def job_name(self, job_id: str) -> str:
         """The name of the job with this id, or ``UnknownJob``."""
@@ -89,6 +91,26 @@ class HistoryPort(Protocol):
 
     def job_logs(self, job_id: str, after: Key | None, *, backward: bool, limit: int) -> list[LogLine]:
         """A job's log lines beyond a number."""
+        ...
+
+    def job_steps(self, job_id: str, after: Key | None, *, backward: bool, limit: int) -> list[StepRow]:
+        """The steps of a job beyond a key of place, kind and name."""
+        ...
+
+    def waits(self, job_id: str) -> Sequence[StepRow]:
+        """What a suspended job waits for, without any value."""
+        ...
+
+    def neighbours(self, job_id: str, limit: int) -> Neighbours:
+        """What a job waits for, and what waits for it: up to ``limit`` of each."""
+        ...
+
+    def surroundings(self, job: Job) -> Surroundings | None:
+        """The job's queue, its latest attempt and its latest event; None where the job is gone."""
+        ...
+
+    def recent_workers(self) -> Sequence[WorkerRow]:
+        """Workers, those heard of last first."""
         ...
 
     def lock_rows(self, after: Key | None, *, backward: bool, limit: int) -> list[LockRecord]:
@@ -129,20 +151,12 @@ class OverviewPort(Protocol):
         """What was settled since an instant and before another, by minute."""
         ...
 
-    def recent_workers(self) -> Sequence[WorkerRow]:
-        """Workers, those heard of last first."""
-        ...
-
     def queues_in_use(self, among: Scope) -> list[QueueInUse]:
         """Every queue, or every one among some, with names of its queued jobs."""
         ...
 
     def schedules_due(self, now: datetime, limit: int) -> tuple[list[DueSchedule], list[DueSchedule]]:
         """Schedules that should have fired by now, and those that fire next."""
-        ...
-
-    def surroundings(self, job: Job) -> Surroundings | None:
-        """The job's queue, its latest attempt and its latest event; None where the job is gone."""
         ...
 
     def jobs_ahead(self, job: Job) -> Count:

@@ -45,6 +45,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None
     schedule: str | None = None
     batch: str | None = None
+    workflow: str | None = None
     correlation_id: str | None = None
     idempotency_key: str | None = None
     business_key: str | None = None
@@ -60,9 +61,9 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ordered_by_id(self) -> bool:
-        """Whether the order is that of ids alone: for the members of a batch, where nothing narrows them more."""
+        """Whether the order is that of ids alone: for those of a batch or a workflow, unless more narrows them."""
         narrower = (self.ids, self.idempotency_key, self.business_key, self.correlation_id, self.schedule)
-        return self.batch is not None and all(one is None for one in narrower)
+        return not (self.batch is None and self.workflow is None) and all(one is None for one in narrower)
 
 
 class LastAttempt(NamedTuple):
@@ -195,6 +196,8 @@ class Surroundings(NamedTuple):
     """How the job's queue ages."""
     base_priority: int | None
     """The priority that the job was enqueued with, where it has risen since."""
+    any_parent: bool
+    """Whether one of the jobs that it waits for is enough."""
 
 
 Cause = tuple[str | None, str | None, str]

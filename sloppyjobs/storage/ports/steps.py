@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from sloppyjobs.domain.steps import Answer, Kept, StepKind, StepState
 from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.storage.ports.operators import Command
-from sloppyjobs.storage.ports.reads import Key
 
 
 class StepRow(NamedTuple):
@@ -40,7 +38,7 @@ class SentSignal(NamedTuple):
 
 
 class StepPort(Protocol):
-    """What a running handler keeps, fenced; and what is shown of it. A store has it as ``steps``."""
+    """What a running handler keeps, fenced. A store has it as ``steps``."""
 
     def known(self, job_id: str) -> list[Kept]:
         """What a job has, in the order of its steps."""
@@ -57,14 +55,6 @@ class StepPort(Protocol):
 
         ``seconds`` is how long a sleep is, or how long a signal is waited for; it counts for the first to ask.
         """
-        ...
-
-    def rows(self, job_id: str, after: Key | None, *, backward: bool, limit: int) -> list[StepRow]:
-        """The steps of a job beyond a key of place, kind and name."""
-        ...
-
-    def waits(self, job_id: str) -> Sequence[StepRow]:
-        """What a suspended job waits for, without any value."""
         ...
 
 

@@ -54,7 +54,10 @@ class WorkflowPort(Protocol):
         ...
 
     def find(self, wanted: WorkflowQuery, after: Key | None, *, backward: bool, limit: int) -> FoundWorkflows:
-        """Workflows beyond a key, newest first, or backward."""
+        """Workflows beyond a key, or backward: open ones first, then newest first.
+
+        A key is 0 for an open one or 1, when it was written, and its id.
+        """
         ...
 
     def jobs(

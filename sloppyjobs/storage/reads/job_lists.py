@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, literal_column, null, select
+from sqlalchemy import ColumnElement, Connection, exists, literal_column, null, select
 
 from sloppyjobs.domain.batches import MemberState
 from sloppyjobs.domain.model import Job
@@ -17,22 +17,21 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs, salvage
 from sloppyjobs.storage.jobs.lanes import status_in
-from sloppyjobs.storage.jobs.lookup import JobLookup, possible_id, unknown
-from sloppyjobs.storage.ports.reads import TIMED, UNSET, Details, Found, JobQuery, JobRow, Key, LastAttempt
+from sloppyjobs.storage.ports.reads import TIMED, UNSET, Details, Found, JobQuery, Key
+from sloppyjobs.storage.reads.history import last_attempt, with_last_attempt
 from sloppyjobs.storage.reads.keyset import Filter, Keyset, Scan, same_value
 
 _HEAVY = ("metadata", "result", "progress_fields")
 
 
 class JobLists:
-    """Jobs in order, and single jobs with everything they carry."""
+    """Jobs in order."""
 
-    def __init__(self, database: Database, keyset: Keyset, lookup: JobLookup) -> None:
+    def __init__(self, database: Database, keyset: Keyset) -> None:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
         self.keyset = keyset
-        self.lookup = lookup
 
     def find(
         self, wanted: JobQuery, order: str, after: Key | None, *, backward: bool, limit: int, details: bool = False
@@ -42,43 +41,6 @@ class JobLists:
         return self.database.read(
             lambda c: self._find(self.database.bounded(c), wanted, order, after, backward, limit, details)
         )
-
-    def job_row(self, job_id: str) -> JobRow:
-        """The job with what it carries, as it is stored; ``UnknownJob`` where there is none."""
-        self.database.ensure_schema()
-        recurring = self.tables.recurring
-        columns = rows.columns(self.tables.jobs, (*rows.JOB_FIELDS, "payload"))
-        query = self._with_last_attempt([*columns, recurring.c.name.label("schedule_name")])
-        query = query.outerjoin(recurring, recurring.c.id == self.tables.jobs.c.schedule_id)
-        query = query.where(self.tables.jobs.c.id == possible_id(job_id))
-        found = self.database.read(lambda c: self._whole_row(c, query, job_id))
-        self.database.seen()["job", job_id] = found.job
-        return found
-
-    def _with_last_attempt(self, columns: Sequence[ColumnElement[Any]]) -> Select[Any]:
-        """These columns of jobs, then those that ``_last_attempt`` reads."""
-        j, a = self.tables.jobs.c, self.tables.attempts.c
-        last = and_(a.job_id == j.id, a.attempt_number == j.attempt_count)
-        joined = self.tables.jobs.outerjoin(self.tables.attempts, last)
-        # Labelled, because a job has columns with these names, too.
-        started, finished = a.started_at.label("attempt_started"), a.finished_at.label("attempt_finished")
-        return select(*columns, started, finished, a.run_seconds).select_from(joined)
-
-    def _whole_row(self, connection: Connection, query: Select[Any], job_id: str) -> JobRow:
-        try:
-            row = connection.execute(query).one_or_none()
-            if row is None:
-                raise unknown(job_id)
-            return JobRow(rows.job(row), row.payload, row.result, row.schedule_name, _last_attempt(row))
-        except Exception as error:
-            if not self.dialect.is_unreadable(error):
-                raise
-            found = salvage(self.dialect, connection, [job_id]).get(job_id)
-            if found is None or found.job.damage is None:
-                raise
-            recurring = self.tables.recurring
-            made_by = select(recurring.c.name).where(recurring.c.id == found.job.schedule_id)
-            return JobRow(found.job, found.payload, found.result, connection.scalar(made_by))
 
     def ids_between(self, head: str, tail: str, limit: int) -> list[str]:
         """The ids that begin and end so, of at most ``limit`` that begin so."""
@@ -113,11 +75,6 @@ class JobLists:
             return [(row.id, row.name) for row in found]
 
         return self.database.read(work)
-
-    def known_job(self, job_id: str) -> Job:
-        """As ``get_job``; a page that has read the job already does not ask again."""
-        found: Job | None = self.database.seen().get(("job", job_id))
-        return self.lookup.get_job(job_id) if found is None else found
 
     def _find(
         self,
@@ -161,7 +118,7 @@ class JobLists:
             fired = (c.schedule_id == wanted.schedule, c.occurrence_at.is_not(None))
             return [self._scan(wanted, fired, (c.occurrence_at, c.id))]
         if wanted.ordered_by_id:
-            return self._batch_scans(wanted)
+            return self._workflow_scans(wanted) if wanted.batch is None else self._batch_scans(wanted)
         if wanted.tag is not None:
             return [self._tag_scan(wanted)]
         if order.endswith("run_at"):
@@ -192,6 +149,13 @@ class JobLists:
                 by_key = self.dialect.same_key(c.id, members.job_id)
                 scans.append(self._scan(only, (*rows, by_key), (members.job_id,)))
         return scans
+
+    def _workflow_scans(self, wanted: JobQuery) -> list[Scan]:
+        """In the order of their ids, along the index of each status."""
+        c = self.tables.jobs.c
+        only = msgspec.structs.replace(wanted, statuses=tuple(Status), workflow=None)
+        members = [(c.workflow_id == wanted.workflow, c.status == status.value) for status in wanted.statuses]
+        return [self._scan(only, where, (c.id,), (c.workflow_id, c.status)) for where in members]
 
     def _tag_scan(self, wanted: JobQuery) -> Scan:
         """Along the tag's own rows; the conditions on the jobs filter them."""
@@ -259,7 +223,7 @@ class JobLists:
         c = self.tables.jobs.c
         # A payload may have a MiB, and a page a hundred of them.
         start = self.dialect.text_start(c.payload, START + 1)
-        query = self._with_last_attempt([*self._light_columns(), start]).where(c.id.in_(ids))
+        query = with_last_attempt(self.tables, [*self._light_columns(), start]).where(c.id.in_(ids))
         try:
             return {row[0]: (rows.job(row), _details(row)) for row in connection.execute(query)}
         except Exception as error:
@@ -278,12 +242,7 @@ def _details(row: Sequence[Any]) -> Details:
     # A database may keep whatever was put into a column.
     if not isinstance(start, str):
         raise TypeError(f"payload is of type {type(start).__name__}")
-    return Details(start, _last_attempt(row))
-
-
-def _last_attempt(row: Sequence[Any]) -> LastAttempt:
-    started, finished, measured = row[-3:]
-    return LastAttempt(started, rows.elapsed(started, finished, measured))
+    return Details(start, last_attempt(row))
 
 
 def _filters(wanted: JobQuery, c: Any) -> list[Filter]:
@@ -292,6 +251,7 @@ def _filters(wanted: JobQuery, c: Any) -> list[Filter]:
         c.name: wanted.name,
         c.locked_by: wanted.worker,
         c.error_code: wanted.error_code,
+        c.workflow_id: wanted.workflow,
     }
     exact = {
         c.idempotency_key: wanted.idempotency_key,

@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal_column, or_, select
 
-from sloppyjobs.domain.ageing import Ageing
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.storage.database import Database, bounded_read
@@ -21,27 +20,20 @@ from sloppyjobs.storage.ports.reads import (
     LATELY,
     WINDOW,
     Activity,
-    AttemptState,
     Count,
     DueSchedule,
-    EventFacts,
     Loads,
     MinuteCounters,
     QueueInUse,
     QueueLoad,
-    QueuePause,
     Scope,
     StatusLoad,
-    Surroundings,
-    WorkerRow,
 )
 from sloppyjobs.storage.reads.counts import CAP, Counts
 from sloppyjobs.storage.reads.distinct_values import Condition, DistinctValues
 from sloppyjobs.storage.reads.keyset import Keyset
 from sloppyjobs.storage.schema.instants import Later
 
-WORKERS = 1_000
-"""Workers that are read, those heard of last first."""
 LANES = 50
 """Lanes of a queue in which jobs ahead are counted."""
 LATE_SECONDS = 60.0
@@ -186,18 +178,6 @@ class Overview:
         return [MinuteCounters(*row) for row in connection.execute(query.group_by(c.minute).order_by(c.minute))]
 
     @bounded_read
-    def recent_workers(self, connection: Connection) -> Sequence[WorkerRow]:
-        """Workers, those heard of last first; a page that has read them already does not ask again."""
-        workers = self.tables.workers
-        columns = (workers.c[name] for name in WorkerRow._fields)
-        query = select(*columns).order_by(workers.c.heartbeat_at.desc(), workers.c.id.desc())
-        seen = self.database.seen()
-        if "workers" not in seen:
-            seen["workers"] = [WorkerRow(*row) for row in connection.execute(query.limit(WORKERS))]
-        found: Sequence[WorkerRow] = seen["workers"]
-        return found
-
-    @bounded_read
     def queues_in_use(self, connection: Connection, among: Scope) -> list[QueueInUse]:
         """Every queue, or every one among some, with up to 50 names of its queued jobs."""
         queues = self.tables.queues.c
@@ -246,47 +226,6 @@ class Overview:
             queries.append(query.where(c.last_error_at.is_not(None)).order_by(c.last_error_at, c.id).limit(limit))
         late, late_broken, coming, coming_broken = self.keyset.each(connection, queries)
         return _by_time(late + late_broken), _by_time(coming + coming_broken)
-
-    @bounded_read
-    def surroundings(self, connection: Connection, job: Job) -> Surroundings | None:
-        """The job's queue, its latest attempt and its latest event, in one statement; None where the job is gone."""
-        t = self.tables
-        jobs, queues, attempts, events = t.jobs, t.queues, t.attempts, t.events
-        latest = select(func.max(events.c.id)).where(events.c.job_id == job.id).scalar_subquery()
-        tried = and_(attempts.c.job_id == jobs.c.id, attempts.c.attempt_number == job.attempt_count)
-        joined = (
-            jobs.outerjoin(queues, queues.c.name == jobs.c.queue)
-            .outerjoin(attempts, tried)
-            .outerjoin(events, and_(events.c.job_id == jobs.c.id, events.c.id == latest))
-        )
-        query = select(
-            queues.c.paused_at,
-            queues.c.paused_until,
-            queues.c.paused_by,
-            queues.c.pause_reason,
-            attempts.c.worker_id,
-            attempts.c.status,
-            attempts.c.started_at,
-            attempts.c.error_code,
-            events.c.event_type,
-            events.c.created_at,
-            events.c.actor,
-            events.c.message,
-            queues.c.ageing_seconds,
-            queues.c.ageing_most,
-            jobs.c.base_priority,
-        )
-        row = connection.execute(query.select_from(joined).where(jobs.c.id == job.id)).one_or_none()
-        if row is None:
-            return None
-        pause, attempt, event = row[:4], row[4:8], row[8:12]
-        return Surroundings(
-            None if pause[0] is None else QueuePause._make(pause),
-            None if attempt[0] is None else AttemptState._make(attempt),
-            None if event[0] is None else EventFacts._make(event),
-            None if row.ageing_seconds is None else Ageing(float(row.ageing_seconds), int(row.ageing_most or 0)),
-            row.base_priority,
-        )
 
     @bounded_read
     def jobs_ahead(self, connection: Connection, job: Job) -> Count:

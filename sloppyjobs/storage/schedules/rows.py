@@ -16,8 +16,8 @@ from sqlalchemy import ColumnElement, Table
 from sloppyjobs import errors
 from sloppyjobs.schedules.timetable import Schedule, after, first, missed
 from sloppyjobs.storage.ports.schedules import NewSchedule, PassedOver, StoredSchedule, passed_over, timetable
-from sloppyjobs.storage.schema.instant_values import out_of_range
 from sloppyjobs.storage.schema.instants import Instant, as_stored
+from sloppyjobs.storage.schema.style import out_of_range
 
 ReadInstant = Callable[[Any], datetime | None]
 

@@ -19,6 +19,10 @@ def alert_rules(prefix: str, metadata: MetaData) -> None:
         Column("job_name", ByteText, nullable=False),
         Column("queue", ByteText, nullable=False),
         Column("seen_at", Instant, nullable=False),
+        Column("muted_at", Instant),
+        Column("muted_until", Instant),
+        Column("muted_by", KeyText),
+        Column("mute_reason", LongText),
     )
 
 

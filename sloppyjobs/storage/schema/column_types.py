@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Dialect
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.storage.dialects import column_types
@@ -13,11 +12,6 @@ from sloppyjobs.storage.schema.style import COMMON_TYPES, ColumnTypes
 
 NAME_LENGTH = 128
 KEY_LENGTH = 255
-
-
-def types_of(dialect: Dialect) -> ColumnTypes:
-    """The types of the database that a statement is compiled for."""
-    return column_types().get(dialect.name, COMMON_TYPES)
 
 
 def _by_database(make: Callable[[ColumnTypes], TypeEngine[Any]]) -> TypeEngine[Any]:

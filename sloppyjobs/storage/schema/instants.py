@@ -14,7 +14,13 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from sloppyjobs.storage.schema.column_types import types_of
+from sloppyjobs.storage.dialects import column_types
+from sloppyjobs.storage.schema.style import COMMON_TYPES, ColumnTypes
+
+
+def types_of(dialect: Dialect) -> ColumnTypes:
+    """The types of the database that a statement is compiled for."""
+    return column_types().get(dialect.name, COMMON_TYPES)
 
 
 class WithinRange(FunctionElement[Any]):

@@ -22,9 +22,8 @@ from sqlalchemy import Connection, delete, or_, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 
-from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.driver import Conflict, cursor_of
 
 NAME = "sloppyjobs.migrations"
 """The name of the lock."""

@@ -1,8 +1,8 @@
-"""The tables of what operators do: deaths by cause, retries of a cause, forms that were sent."""
+"""The tables of what operators do: deaths by cause, retries of a cause, forms that were sent, runs of rekey."""
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, Integer, MetaData, Table
+from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table
 
 from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, Number, Word
 from sloppyjobs.storage.schema.instants import Instant
@@ -79,3 +79,23 @@ def form_keys(prefix: str, metadata: MetaData) -> None:
         Column("answer", LongText),
     )
     Index(f"ix_{prefix}job_form_keys_created_at", keys.c.created_at)
+
+
+def rekeys(prefix: str, metadata: MetaData) -> None:
+    """Runs of ``rekey``: how far each is, and when it last moved."""
+    rekeys = Table(
+        f"{prefix}job_rekeys",
+        metadata,
+        Column("id", ByteText, primary_key=True),
+        Column("key_id", ByteText, nullable=False),
+        Column("actor", KeyText),
+        Column("total", BigInteger, nullable=False),
+        Column("examined", BigInteger, nullable=False),
+        Column("rewritten", BigInteger, nullable=False),
+        Column("changed", BigInteger, nullable=False),
+        Column("unreadable", BigInteger, nullable=False),
+        Column("started_at", Instant, nullable=False),
+        Column("moved_at", Instant, nullable=False),
+        Column("finished_at", Instant),
+    )
+    Index(f"ix_{prefix}job_rekeys_moved", rekeys.c.moved_at, rekeys.c.id)

@@ -24,6 +24,10 @@ def queues(prefix: str, metadata: MetaData) -> None:
         # Each so many seconds of waiting raise the priority of a job by one, and by so much at most.
         Column("ageing_seconds", Number),
         Column("ageing_most", Integer),
+        # What the code said last: an operator's change holds until the code says something else.
+        Column("ageing_declared_as", LongText),
+        Column("ageing_application", ByteText),
+        Column("ageing_vanished_at", Instant),
     )
 
 

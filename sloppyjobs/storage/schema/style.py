@@ -15,7 +15,34 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain.states import FINISHED, Status
-from sloppyjobs.storage.schema.instant_values import LATEST, nearest
+
+# Some days inside of what Python can hold, because drivers answer in the session's zone.
+EARLIEST = datetime(1, 1, 3, tzinfo=UTC)
+LATEST = datetime(9999, 12, 29, tzinfo=UTC)
+
+
+def out_of_range(instant: datetime) -> bool:
+    """Whether the instant stands for a stored value that Python has no ``datetime`` for."""
+    return not EARLIEST < instant < LATEST
+
+
+def to_text(instant: datetime) -> str:
+    """An aware instant as text of one fixed width, which sorts as instants do."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def from_text(text: str) -> datetime:
+    """The instant in an ISO 8601 text, in UTC; shorter fractions, as other tools write them, are read too."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+
+
+def nearest(text: str) -> datetime:
+    """The instant in a text; ``EARLIEST`` or ``LATEST`` for any other text, by how it sorts."""
+    try:
+        return from_text(text)
+    except (ValueError, OverflowError):
+        return LATEST if text > "9" else EARLIEST
 
 
 class ColumnTypes:
@@ -82,6 +109,8 @@ class TableStyle:
     """Whether one index serves as the key of events and for reading a job's history."""
     listed_status: ClassVar[str] = "status"
     """The status in the predicates of the indexes of lists; queries that mean one of these repeat its predicate."""
+    leases_listed: ClassVar[bool] = False
+    """Whether the index of lists serves to find leases that have ended, too."""
     table_settings: ClassVar[Mapping[str, str]] = {}
     """Statements that follow the creation of a table, by its name without prefix; ``{table}`` is its full name."""
     table_options: ClassVar[Mapping[str, str]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from sqlalchemy import MetaData, Table
 
@@ -22,7 +22,6 @@ from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
 _SCHEMA = re.compile(r'[^"\0]{1,63}')
 _BUILDERS = (
-    job_tables.attempts,
     service_tables.queues,
     service_tables.workers,
     service_tables.locks,
@@ -45,11 +44,13 @@ _BUILDERS = (
     operator_tables.retry_runs,
     operator_tables.retry_members,
     operator_tables.form_keys,
+    operator_tables.rekeys,
     alert_tables.alert_rules,
     alert_tables.alerts,
 )
 _STYLED_BUILDERS = (
     job_tables.jobs,
+    job_tables.attempts,
     service_tables.stats,
     service_tables.redactions,
     service_tables.recurring,
@@ -93,162 +94,167 @@ class Tables:
         key = f"{self.schema}.{self.prefix}{name}" if self.schema else f"{self.prefix}{name}"
         return self.metadata.tables[key]
 
-    @property
+    @cached_property
     def jobs(self) -> Table:
         """Durable job instances."""
         return self._table("jobs")
 
-    @property
+    @cached_property
     def attempts(self) -> Table:
         """One row per execution attempt."""
         return self._table("job_attempts")
 
-    @property
+    @cached_property
     def events(self) -> Table:
         """One row per change of a job's status."""
         return self._table("job_events")
 
-    @property
+    @cached_property
     def queues(self) -> Table:
         """Every queue ever seen, and whether it is paused."""
         return self._table("job_queues")
 
-    @property
+    @cached_property
     def recurring(self) -> Table:
         """Schedule definitions."""
         return self._table("recurring_jobs")
 
-    @property
+    @cached_property
     def workers(self) -> Table:
         """Worker registrations and heartbeats."""
         return self._table("job_workers")
 
-    @property
+    @cached_property
     def locks(self) -> Table:
         """Named locks."""
         return self._table("job_locks")
 
-    @property
+    @cached_property
     def stats(self) -> Table:
         """Settlements per minute, by queue and name."""
         return self._table("job_stats")
 
-    @property
+    @cached_property
     def audit(self) -> Table:
         """Who commanded what, when and why."""
         return self._table("job_audit")
 
-    @property
+    @cached_property
     def keys(self) -> Table:
         """Business keys that are taken, and by which job."""
         return self._table("job_keys")
 
-    @property
+    @cached_property
     def expiries(self) -> Table:
         """When jobs expire that have not started."""
         return self._table("job_expiries")
 
-    @property
+    @cached_property
     def tags(self) -> Table:
         """The tags of jobs, in the order of their creation."""
         return self._table("job_tags")
 
-    @property
+    @cached_property
     def dependencies(self) -> Table:
         """Jobs that wait for other jobs."""
         return self._table("job_dependencies")
 
-    @property
+    @cached_property
     def limits(self) -> Table:
         """What each resource allows."""
         return self._table("job_limits")
 
-    @property
+    @cached_property
     def permits(self) -> Table:
         """Permits that are held."""
         return self._table("job_permits")
 
-    @property
+    @cached_property
     def parked(self) -> Table:
         """Jobs that wait for a permit."""
         return self._table("job_parked")
 
-    @property
+    @cached_property
     def buckets(self) -> Table:
         """When the buckets of rates are full again."""
         return self._table("job_buckets")
 
-    @property
+    @cached_property
     def steps(self) -> Table:
         """Steps, sleeps and signals of jobs, by name."""
         return self._table("job_steps")
 
-    @property
+    @cached_property
     def workflows(self) -> Table:
         """Named graphs of jobs."""
         return self._table("job_workflows")
 
-    @property
+    @cached_property
     def batches(self) -> Table:
         """Jobs that are counted together."""
         return self._table("job_batches")
 
-    @property
+    @cached_property
     def batch_members(self) -> Table:
         """Members of batches that have not ended, and those that are dead."""
         return self._table("job_batch_members")
 
-    @property
+    @cached_property
     def batch_counts(self) -> Table:
         """How many members batches have, and how they ended."""
         return self._table("job_batch_counts")
 
-    @property
+    @cached_property
     def logs(self) -> Table:
         """What handlers logged."""
         return self._table("job_logs")
 
-    @property
+    @cached_property
     def archive(self) -> Table:
         """Jobs that a purge moved out of the way."""
         return self._table("job_archive")
 
-    @property
+    @cached_property
     def redactions(self) -> Table:
         """The keys that are hidden in what is shown of a job, by its name."""
         return self._table("job_redactions")
 
-    @property
+    @cached_property
     def throttles(self) -> Table:
         """Failures of clients, counted over a span of time."""
         return self._table("job_throttles")
 
-    @property
+    @cached_property
     def deaths(self) -> Table:
         """Deaths of jobs that were dead and are no more, by cause, queue and hour."""
         return self._table("job_deaths")
 
-    @property
+    @cached_property
     def retry_runs(self) -> Table:
         """Retries of a cause of death."""
         return self._table("job_retry_runs")
 
-    @property
+    @cached_property
     def retry_members(self) -> Table:
         """The jobs of such a retry, in its order."""
         return self._table("job_retry_members")
 
-    @property
+    @cached_property
     def form_keys(self) -> Table:
         """Forms of the admin pages that were sent."""
         return self._table("job_form_keys")
 
-    @property
+    @cached_property
+    def rekeys(self) -> Table:
+        """Runs of ``rekey``."""
+        return self._table("job_rekeys")
+
+    @cached_property
     def alert_rules(self) -> Table:
         """Rules for alerts, as workers declared them last."""
         return self._table("job_alert_rules")
 
-    @property
+    @cached_property
     def alerts(self) -> Table:
         """Alerts that were raised."""
         return self._table("job_alerts")

@@ -16,9 +16,8 @@ from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, inse
 
 from sloppyjobs.domain.model import Event
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.driver import all_changed, cursor_of
 from sloppyjobs.storage.jobs import rows, settlement_sql
 from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
 from sloppyjobs.storage.ports.operators import Command, Moved

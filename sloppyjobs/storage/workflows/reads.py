@@ -87,7 +87,7 @@ class WorkflowReads:
         return found
 
     def find(self, wanted: WorkflowQuery, after: Key | None, *, backward: bool, limit: int) -> FoundWorkflows:
-        """Workflows beyond a key, newest first, or backward."""
+        """Workflows beyond a key, open ones first and then newest first, or backward."""
         self.database.ensure_schema()
         return self._find(wanted, after, backward, limit)
 
@@ -95,37 +95,55 @@ class WorkflowReads:
     def _find(
         self, connection: Connection, wanted: WorkflowQuery, after: Key | None, backward: bool, limit: int
     ) -> FoundWorkflows:
-        scans = list(self._scans(wanted))
-        page = self.keyset.read(connection, scans, after=after, descending=not backward, limit=limit)
-        found = self.read(connection, [key[-1] for key in page.found])
+        groups = list(enumerate(_open_first(wanted.statuses or tuple(WorkflowStatus))))
+        if backward:
+            groups.reverse()
+        if after is not None:
+            groups = [one for one in groups if (one[0] <= after[0] if backward else one[0] >= after[0])]
+        keys: list[Key] = []
+        resume: Key | None = None
+        for number, statuses in groups:
+            beyond = after[1:] if after is not None and number == after[0] else None
+            scans = list(self._scans(wanted, statuses)) if statuses else []
+            # One more than fit, where the page is full: whether it is the last one.
+            room = max(1, limit - len(keys))
+            page = self.keyset.read(connection, scans, after=beyond, descending=not backward, limit=room)
+            if len(keys) == limit and (page.found or page.resume):
+                resume = keys[-1]
+                break
+            keys += [(number, *key) for key in page.found[: limit - len(keys)]]
+            if page.resume is not None:
+                resume = (number, *page.resume)
+                break
+        found = self.read(connection, [key[-1] for key in keys])
         # One that was removed between the two reads is not there.
-        return FoundWorkflows([(key, found[key[-1]]) for key in page.found if key[-1] in found], page.resume)
+        return FoundWorkflows([(key, found[key[-1]]) for key in keys if key[-1] in found], resume)
 
-    def _scans(self, wanted: WorkflowQuery) -> Iterator[Scan]:
-        """By the name or the correlation id, or by what the rows say; where they say nothing, by the members."""
+    def _scans(self, wanted: WorkflowQuery, statuses: Sequence[WorkflowStatus]) -> Iterator[Scan]:
+        """Ended ones by the name or the correlation id, or by what the rows say; open ones by the members."""
         c = self.tables.workflows.c
-        where = [
-            *((c.name == wanted.name,) if wanted.name is not None else ()),
-            *((c.correlation_id == wanted.correlation_id,) if wanted.correlation_id is not None else ()),
+        created = (
             *((c.created_at >= wanted.created_from,) if wanted.created_from is not None else ()),
             *((c.created_at < wanted.created_to,) if wanted.created_to is not None else ()),
-        ]
+        )
         keys = (c.created_at, c.id)
+        exact = {c.name: wanted.name, c.correlation_id: wanted.correlation_id}
+        given = [(column, value) for column, value in exact.items() if value is not None]
         filters: list[Filter] = []
         if wanted.queues is not None:
             filters.append((as_number(self.state.visible(wanted.queues)), lambda given: given == 1))
-        if wanted.statuses is None:
-            yield Scan(tuple(where), keys, tuple(filters))
-            return
-        words = [status.value for status in wanted.statuses]
+        words = [status.value for status in statuses]
         stands: Filter = (self.state.effective(), lambda given: given.in_(words))
-        if wanted.name is not None or wanted.correlation_id is not None:
-            yield Scan(tuple(where), keys, (*filters, stands))
+        ended = [status for status in statuses if status in ENDED]
+        if given and ended:
+            narrowed = (*created, *(column == value for column, value in given))
+            yield Scan(narrowed, keys, (*filters, stands))
             return
-        yield Scan((*where, c.status == OPEN_ROW), keys, (*filters, stands), prefix=(c.status,))
-        for status in wanted.statuses:
-            if status in ENDED:
-                yield Scan((*where, c.status == status.value), keys, tuple(filters), prefix=(c.status,))
+        # However many of a name have ended, those that are open are few.
+        filters += [_equals(column, value) for column, value in given]
+        yield Scan((*created, c.status == OPEN_ROW), keys, (*filters, stands), prefix=(c.status,))
+        for status in ended:
+            yield Scan((*created, c.status == status.value), keys, tuple(filters), prefix=(c.status,))
 
     # Members
 
@@ -207,6 +225,14 @@ class WorkflowReads:
         ]
         answers = self.keyset.each(connection, queries) if queries else []
         return {job_id: len(found) for job_id, found in zip(job_ids, answers, strict=True)}
+
+
+def _open_first(statuses: Sequence[WorkflowStatus]) -> tuple[list[WorkflowStatus], list[WorkflowStatus]]:
+    return [one for one in statuses if one not in ENDED], [one for one in statuses if one in ENDED]
+
+
+def _equals(column: Any, value: str) -> Filter:
+    return column, lambda given: given == value
 
 
 def possible_id(workflow_id: object) -> str:

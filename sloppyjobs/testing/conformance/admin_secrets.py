@@ -123,6 +123,19 @@ def test_the_keys_of_a_schedule_that_is_declared_are_hidden_before_it_ever_fires
     assert CANARY not in repr(Jobs(jobs.storage).admin.list_recurring())
 
 
+def test_why_a_queue_is_paused_is_shown_without_secrets(jobs: Jobs) -> None:
+    jobs.declare("say")
+    jobs.enqueue("say")
+    told = f"maintenance, password={CANARY}"
+    answers = [
+        jobs.admin.pause_queue("default", actor=f"ada password={CANARY}", reason=told),
+        jobs.admin.get_queue("default"),
+        *jobs.admin.list_queues(),
+    ]
+    assert all("maintenance" in str(queue.pause_reason) and "ada" in str(queue.paused_by) for queue in answers)
+    assert CANARY not in repr(answers)
+
+
 def test_what_is_no_secret_is_shown(jobs: Jobs, clock: FakeClock) -> None:
     view = jobs.admin.get_job(_leaky(jobs, clock))
     assert isinstance(view.payload_preview.value, dict)

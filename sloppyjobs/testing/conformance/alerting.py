@@ -34,11 +34,11 @@ class Told:
         self.alerts.append(alert)
 
 
-def _look(jobs: Jobs, owner: str | None = None) -> int:
+def look(jobs: Jobs, owner: str | None = None) -> int:
     return evaluate(jobs.storage, jobs.alerts, jobs.definitions, internals(jobs).sealing, owner)
 
 
-def _dead(jobs: Jobs, number: int = 1, name: str = "work", queue: str = "orders", error: str = "no") -> None:
+def dead(jobs: Jobs, number: int = 1, name: str = "work", queue: str = "orders", error: str = "no") -> None:
     if jobs.definitions.get(name) is None:
         jobs.declare(name, retry=Retry(max_attempts=1))
     for _ in range(number):
@@ -48,32 +48,32 @@ def _dead(jobs: Jobs, number: int = 1, name: str = "work", queue: str = "orders"
         jobs.fail(claim, ValueError(error))
 
 
-def _deliver(jobs: Jobs) -> None:
+def deliver(jobs: Jobs) -> None:
     jobs.create_worker(queues=("none",), recurring=False).run_once()
 
 
 def test_a_dead_job_is_told_once_per_cause_and_window(jobs: Jobs, clock: FakeClock) -> None:
     told = Told()
     jobs.declare_alert("dead-orders", on="dead", queue="orders", window=600, deliver=told)
-    assert _look(jobs) == 0
-    _dead(jobs, 2, error=f"no order, password={CANARY}")
-    _dead(jobs, queue="other")
-    assert (_look(jobs), _look(jobs)) == (1, 0)
-    _dead(jobs)
-    assert _look(jobs) == 0
-    _dead(jobs, name="another")
-    assert _look(jobs) == 1
-    _deliver(jobs)
+    assert look(jobs) == 0
+    dead(jobs, 2, error=f"no order, password={CANARY}")
+    dead(jobs, queue="other")
+    assert (look(jobs), look(jobs)) == (1, 0)
+    dead(jobs)
+    assert look(jobs) == 0
+    dead(jobs, name="another")
+    assert look(jobs) == 1
+    deliver(jobs)
     assert [(one.rule, one.on, one.name, one.queue, one.count) for one in told.alerts] == [
         ("dead-orders", "dead", "work", "orders", 2),
         ("dead-orders", "dead", "another", "orders", 1),
     ]
     assert CANARY not in repr(told.alerts)
     clock.advance(600)
-    assert _look(jobs) == 0
-    _dead(jobs)
-    assert _look(jobs) == 1
-    _deliver(jobs)
+    assert look(jobs) == 0
+    dead(jobs)
+    assert look(jobs) == 1
+    deliver(jobs)
     assert told.alerts[-1].count == 1
     assert len({(one.cause, one.window_start) for one in told.alerts}) == 3
 
@@ -82,18 +82,18 @@ def test_a_dead_job_is_told_once_per_cause_and_window(jobs: Jobs, clock: FakeClo
 def test_the_window_runs_from_the_last_alert(jobs: Jobs, clock: FakeClock, ahead: int) -> None:
     jobs.declare_alert("dead", on="dead", window=600, deliver=Told())
     clock.advance(ahead)
-    assert _look(jobs) == 0
+    assert look(jobs) == 0
     for _ in range(3):
-        _dead(jobs)
-        assert _look(jobs) == 1
+        dead(jobs)
+        assert look(jobs) == 1
         clock.advance(2)
-        _dead(jobs)
-        assert _look(jobs) == 0
+        dead(jobs)
+        assert look(jobs) == 0
         clock.advance(597)
-        _dead(jobs)
-        assert _look(jobs) == 0
+        dead(jobs)
+        assert look(jobs) == 0
         clock.advance(1)
-        assert _look(jobs) == 0, "what died within the window is told with it"
+        assert look(jobs) == 0, "what died within the window is told with it"
     starts = sorted(one.window_start for one in jobs.admin.list_alerts())
     assert [later - earlier for earlier, later in pairwise(starts)] == [timedelta(seconds=600)] * 2
 
@@ -101,35 +101,35 @@ def test_the_window_runs_from_the_last_alert(jobs: Jobs, clock: FakeClock, ahead
 def test_only_the_so_many_th_of_a_cause_is_told(jobs: Jobs, clock: FakeClock) -> None:
     told = Told()
     jobs.declare_alert("many", on="dead", after=3, window=60, deliver=told)
-    _dead(jobs, 2)
-    assert _look(jobs) == 0
+    dead(jobs, 2)
+    assert look(jobs) == 0
     clock.advance(60)
-    _dead(jobs, 2)
-    assert _look(jobs) == 0
-    _dead(jobs, 1)
-    assert _look(jobs) == 1
-    _deliver(jobs)
+    dead(jobs, 2)
+    assert look(jobs) == 0
+    dead(jobs, 1)
+    assert look(jobs) == 1
+    deliver(jobs)
     assert told.alerts[0].count == 3
 
 
 def test_a_death_is_told_also_when_nobody_looked_in_its_window(jobs: Jobs, clock: FakeClock) -> None:
     jobs.declare_alert("dead", on="dead", window=60, deliver=Told())
-    assert _look(jobs) == 0
-    _dead(jobs)
+    assert look(jobs) == 0
+    dead(jobs)
     clock.advance(600)
     clock.advance(70)
-    _dead(jobs)
+    dead(jobs)
     clock.advance(70)
-    assert (_look(jobs), _look(jobs)) == (1, 0), "one of them, whenever the others were missed"
+    assert (look(jobs), look(jobs)) == (1, 0), "one of them, whenever the others were missed"
 
 
 def test_a_new_rule_does_not_tell_of_the_past(jobs: Jobs, clock: FakeClock) -> None:
-    _dead(jobs)
+    dead(jobs)
     clock.advance(600)
     jobs.declare_alert("dead", on="dead", window=60, deliver=Told())
-    assert _look(jobs) == 0
-    _dead(jobs)
-    assert _look(jobs) == 1
+    assert look(jobs) == 0
+    dead(jobs)
+    assert look(jobs) == 1
 
 
 def test_a_queue_that_waits_is_told_in_each_window(jobs: Jobs, clock: FakeClock) -> None:
@@ -140,12 +140,12 @@ def test_a_queue_that_waits_is_told_in_each_window(jobs: Jobs, clock: FakeClock)
     jobs.enqueue("work", queue="held")
     jobs.admin.pause_queue("held")
     clock.advance(60)
-    assert _look(jobs) == 0
+    assert look(jobs) == 0
     clock.advance(61)
-    assert (_look(jobs), _look(jobs)) == (1, 0)
+    assert (look(jobs), look(jobs)) == (1, 0)
     clock.advance(600)
-    assert _look(jobs) == 1
-    _deliver(jobs)
+    assert look(jobs) == 1
+    deliver(jobs)
     assert [(one.queue, one.window_start) for one in told.alerts] == [
         ("exports", clock.now() - timedelta(seconds=600)),
         ("exports", clock.now()),
@@ -156,12 +156,12 @@ def test_a_worker_that_is_gone_is_told_once(jobs: Jobs, clock: FakeClock) -> Non
     told = Told()
     jobs.declare_alert("gone", on="stale-worker", window=60, deliver=told)
     jobs.storage.workers.register(jobs.create_worker(id="lost").info())
-    assert _look(jobs) == 0
+    assert look(jobs) == 0
     clock.advance(600)
-    assert _look(jobs) == 1
+    assert look(jobs) == 1
     clock.advance(600)
-    assert _look(jobs) == 0
-    _deliver(jobs)
+    assert look(jobs) == 0
+    deliver(jobs)
     assert [one.worker for one in told.alerts] == ["lost"]
 
 
@@ -171,15 +171,15 @@ def test_a_schedule_whose_runs_die_or_that_is_late_is_told(jobs: Jobs, clock: Fa
     jobs.recurring("every-minute", "nightly", every=60)
     jobs.declare_alert("schedules", on="failing-schedule", after=2, window=86_400, deliver=told)
     for _ in range(2):
-        assert _look(jobs) == 0
+        assert look(jobs) == 0
         clock.advance(60)
         jobs.tick_recurring()
         jobs.fail(jobs.claim("w")[0], ValueError("no"))
-    assert _look(jobs) == 1
+    assert look(jobs) == 1
     jobs.recurring("other", "nightly", every=60)
     clock.advance(400)
-    assert _look(jobs) == 1
-    _deliver(jobs)
+    assert look(jobs) == 1
+    deliver(jobs)
     assert sorted(one.name or "" for one in told.alerts) == ["every-minute", "other"]
 
 
@@ -187,18 +187,18 @@ def test_the_delivery_is_tried_again_and_its_history_says_so(jobs: Jobs, clock: 
     told = Told()
     told.fails = 2
     jobs.declare_alert("dead", on="dead", deliver=told)
-    _dead(jobs)
-    _look(jobs)
+    dead(jobs)
+    look(jobs)
     [pending] = jobs.admin.list_alerts()
     assert (pending.status, pending.tries, pending.told_at, pending.target) == ("pending", 0, None, "Told")
     for status in ("retrying", "retrying", "told"):
-        _deliver(jobs)
+        deliver(jobs)
         [one] = jobs.admin.list_alerts()
         assert one.status == status
         assert CANARY not in repr(one)
         clock.advance(3_600)
     assert (one.tries, one.error, len(told.alerts)) == (3, None, 1)
-    _look(jobs)
+    look(jobs)
     clock.advance(timedelta(days=10))
     jobs.admin.cleanup(ages={"succeeded": 0})
     clock.advance(timedelta(days=2))
@@ -214,18 +214,18 @@ def test_a_delivery_that_gives_up_is_shown_and_can_be_retried(jobs: Jobs, clock:
     told = Told()
     told.fails = 10
     jobs.declare_alert("dead", on="dead", deliver=told)
-    _dead(jobs)
-    _look(jobs)
+    dead(jobs)
+    look(jobs)
     for _ in range(10):
-        _deliver(jobs)
+        deliver(jobs)
         clock.advance(3_600)
-    _look(jobs)
+    look(jobs)
     [one] = jobs.admin.list_alerts()
     assert (one.status, one.tries) == ("failed", 10)
     assert CANARY not in repr(one)
-    jobs.admin.retry(one.job_id)
-    _deliver(jobs)
-    _look(jobs)
+    jobs.admin.retry(str(one.job_id))
+    deliver(jobs)
+    look(jobs)
     assert [alert.status for alert in jobs.admin.list_alerts("dead")] == ["told"]
     assert jobs.admin.list_alerts("other").items == ()
 
@@ -233,8 +233,8 @@ def test_a_delivery_that_gives_up_is_shown_and_can_be_retried(jobs: Jobs, clock:
 def test_alerts_have_pages(jobs: Jobs, clock: FakeClock) -> None:
     jobs.declare_alert("dead", on="dead", window=10, deliver=Told())
     for _ in range(5):
-        _dead(jobs)
-        _look(jobs)
+        dead(jobs)
+        look(jobs)
         clock.advance(10)
     whole = [one.job_id for one in jobs.admin.list_alerts()]
     first = jobs.admin.list_alerts(page_size=2)
@@ -246,7 +246,7 @@ def test_alerts_have_pages(jobs: Jobs, clock: FakeClock) -> None:
 def test_rules_are_known_to_those_who_do_not_declare_them(jobs: Jobs, clock: FakeClock) -> None:
     told = Told()
     jobs.declare_alert("dead-orders", on="dead", queue="orders", after=3, window=60, deliver=told)
-    _look(jobs)
+    look(jobs)
     stranger = Jobs(jobs.storage)
     [rule] = stranger.admin.list_alert_rules()
     assert (rule.name, rule.on, rule.queue, rule.after, rule.window) == ("dead-orders", "dead", "orders", 3, 60)
@@ -257,7 +257,7 @@ def test_rules_are_known_to_those_who_do_not_declare_them(jobs: Jobs, clock: Fak
     assert jobs.admin.list_alert_rules()[0].declared
     sent = stranger.admin.test_alert("dead-orders", actor="ada", reason="new channel")
     assert (sent.status, sent.test, sent.rule) == ("pending", True, "dead-orders")
-    _deliver(jobs)
+    deliver(jobs)
     assert [(one.test, one.cause) for one in told.alerts] == [(True, "test")]
     assert stranger.admin.list_alerts()[0].status == "told"
     [entry] = jobs.admin.audit(target="dead-orders")
@@ -270,12 +270,12 @@ def test_a_rule_that_is_no_longer_declared_is_not_delivered(jobs: Jobs) -> None:
     old = Jobs(jobs.storage)
     old.declare_alert("gone", on="dead", deliver=Told())
     jobs.declare_alert("kept", on="dead", queue="none", deliver=Told())
-    _dead(old)
-    assert _look(old) == 1
-    _deliver(jobs)
+    dead(old)
+    assert look(old) == 1
+    deliver(jobs)
     [one] = jobs.admin.list_alerts()
     assert one.status == "failed"
-    assert "no longer declared" in (jobs.admin.events(one.job_id).items[-1].message or "")
+    assert "no longer declared" in (jobs.admin.events(str(one.job_id)).items[-1].message or "")
 
 
 def test_many_who_look_at_once_raise_one(jobs: Jobs) -> None:
@@ -289,36 +289,36 @@ def test_many_who_look_by_a_clock_that_goes_on_raise_one(live_jobs: Jobs) -> Non
 def _race(jobs: Jobs) -> None:
     told = Told()
     jobs.declare_alert("dead", on="dead", deliver=told)
-    _dead(jobs, 3)
+    dead(jobs, 3)
     barrier, raised = Barrier(6), list[int]()
 
-    def look() -> None:
+    def at_once() -> None:
         barrier.wait()
-        raised.append(_look(jobs))
+        raised.append(look(jobs))
 
-    threads = [Thread(target=look) for _ in range(6)]
+    threads = [Thread(target=at_once) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert sorted(raised) == [0] * 5 + [1]
-    _deliver(jobs)
+    deliver(jobs)
     assert len(told.alerts) == len(jobs.storage.inspection.alerts()) == 1
 
 
 def test_one_worker_looks_for_all_of_them(jobs: Jobs, clock: FakeClock) -> None:
     jobs.declare_alert("dead", on="dead", deliver=Told())
-    _dead(jobs)
-    assert [_look(jobs, "one"), _look(jobs, "two")] == [1, 0]
-    _dead(jobs, name="another")
-    assert _look(jobs, "two") == 0
+    dead(jobs)
+    assert [look(jobs, "one"), look(jobs, "two")] == [1, 0]
+    dead(jobs, name="another")
+    assert look(jobs, "two") == 0
     clock.advance(60)
-    assert _look(jobs, "two") == 1
+    assert look(jobs, "two") == 1
 
 
 def test_without_rules_nothing_is_asked_of_the_database(jobs: Jobs) -> None:
-    _dead(jobs)
-    assert _look(jobs) == 0
+    dead(jobs)
+    assert look(jobs) == 0
     assert jobs.admin.list_alert_rules() == ()
     assert jobs.create_worker(queues=("a",)).settings.queues == ("a",)
 

@@ -330,6 +330,19 @@ def test_what_runs_or_has_ended_is_not_replaced(jobs: Jobs) -> None:
     assert count(jobs) == 1
 
 
+def test_a_job_that_waits_for_others_is_replaced_only_by_one_that_says_for_which(jobs: Jobs) -> None:
+    jobs.declare("say")
+    parent = jobs.enqueue("say", {"n": 1}, delay=60)
+    child = jobs.enqueue("say", {"n": 2}, depends_on=[parent])
+    with pytest.raises(errors.InvalidOption, match="waits for other jobs") as refused:
+        jobs.replace(child, {"n": 3})
+    assert refused.value.field == "depends_on"
+    assert jobs.get(child.id).status == "waiting"
+    new = jobs.replace(child, {"n": 3}, depends_on=[parent])
+    assert (new.status, jobs.get(child.id).superseded_by) == ("waiting", new.id)
+    assert jobs.replace(new, {"n": 4}, depends_on=()).status == "queued"
+
+
 REFUSED: dict[str, dict[str, Any]] = {
     "an empty key": {"business_key": ""},
     "a key that is too long": {"business_key": "x" * 256},

@@ -50,7 +50,7 @@ def test_a_dead_job_that_was_deleted_leaves_a_failed_workflow(flows: Jobs) -> No
     assert flows.admin.get_workflow(flow.id).status == "failed"
 
 
-def test_workflows_are_listed_newest_first_by_what_is_asked(flows: Jobs, clock: FakeClock) -> None:
+def test_workflows_are_listed_open_ones_first_then_newest_by_what_is_asked(flows: Jobs, clock: FakeClock) -> None:
     made = {}
     for word in ("succeeded", "failed", "cancelled", "blocked", "waiting", "running"):
         clock.advance(60)
@@ -87,6 +87,83 @@ def test_workflows_are_listed_newest_first_by_what_is_asked(flows: Jobs, clock: 
     rest = flows.admin.list_workflows(page_size=4, cursor=page.next_cursor)
     assert [one.status for one in (*page, *rest)] == names
     assert flows.admin.list_workflows(page_size=4, cursor=rest.previous_cursor).items == page.items
+
+
+def test_an_old_workflow_that_goes_on_is_listed_before_newer_ones_that_have_ended(
+    flows: Jobs, clock: FakeClock
+) -> None:
+    made = []
+    for _ in range(6):
+        clock.advance(60)
+        made.append(scene.diamond(flows))
+    for place in (1, 3, 4, 5):
+        flows.admin.cancel_workflow(made[place].id)
+    wanted = [made[place].id for place in (2, 0, 5, 4, 3, 1)]
+    for size in range(1, 8):
+        assert _pages(flows, size) == wanted
+        assert _pages(flows, size, name="diamond") == wanted
+        assert _pages(flows, size, scope=("default",)) == wanted
+        assert _pages(flows, size, status=["running", "cancelled"]) == wanted
+    flows.admin.purge()
+    assert _pages(flows, 2) == wanted
+    # What ends while somebody turns the pages is found further on, and nothing is left out.
+    first = flows.admin.list_workflows(page_size=1)
+    flows.admin.cancel_workflow(made[0].id)
+    rest = flows.admin.list_workflows(page_size=10, cursor=first.next_cursor)
+    page = flows.admin.list_workflows(page_size=10)
+    assert (
+        [one.id for one in (*first, *rest)]
+        == [one.id for one in page]
+        == [made[place].id for place in (2, 5, 4, 3, 1, 0)]
+    )
+
+
+def _pages(flows: Jobs, size: int, **wanted: Any) -> list[str]:
+    """The ids of all pages forward; those backward must be the same."""
+    pages, cursor = [], None
+    while True:
+        page = flows.admin.list_workflows(page_size=size, cursor=cursor, **wanted)
+        pages.append([one.id for one in page])
+        if (cursor := page.next_cursor) is None:
+            break
+    for earlier in reversed(pages[:-1]):
+        page = flows.admin.list_workflows(page_size=size, cursor=page.previous_cursor, **wanted)
+        assert [one.id for one in page] == earlier
+    assert page.previous_cursor is None or not flows.admin.list_workflows(
+        page_size=size, cursor=page.previous_cursor, **wanted
+    )
+    return [id for page in pages for id in page]
+
+
+def test_the_jobs_of_a_workflow_are_listed_and_commanded_by_its_id(flows: Jobs) -> None:
+    flow, other = scene.diamond(flows), scene.diamond(flows)
+    ids = sorted(job.id for job in flow.jobs)
+    scene.succeed(flows, 1)
+    assert [job.id for job in flows.admin.list_jobs(workflow=flow.id, order="created_at")] == ids
+    assert [job.id for job in flows.admin.list_jobs(workflow=flow.id)] == ids[::-1]
+    first = flows.admin.list_jobs(workflow=flow.id, page_size=3)
+    rest = flows.admin.list_jobs(workflow=flow.id, page_size=3, cursor=first.next_cursor)
+    assert [job.id for job in (*first, *rest)] == ids[::-1]
+    assert flows.admin.list_jobs(workflow=flow.id, page_size=3, cursor=rest.previous_cursor).items == first.items
+    waiting = [job.id for job in flows.admin.list_jobs(["waiting", "scheduled"], workflow=flow.id)]
+    assert waiting and set(waiting) < set(ids)
+    assert not flows.admin.list_jobs(workflow=flow.id, queue="other")
+    assert not flows.admin.list_jobs(workflow=flow.id, scope=("other",))
+    assert not flows.admin.list_jobs(workflow="flow_of_nobody")
+    with pytest.raises(errors.InvalidOption, match="run_at orders only"):
+        flows.admin.list_jobs("scheduled", workflow=flow.id, order="run_at")
+    done = flows.admin.bulk("cancel", {"workflow": flow.id, "status": "waiting"})
+    assert done.done == len(waiting)
+    assert {job.status for job in flows.admin.list_jobs(workflow=other.id)} == {"queued", "waiting"}
+
+
+def test_a_batch_and_a_workflow_narrow_a_list_together(flows: Jobs) -> None:
+    with flows.batch("import") as batch:
+        member = batch.enqueue("work")
+    flow = scene.diamond(flows)
+    assert [job.id for job in flows.admin.list_jobs(batch=batch.id)] == [member.id]
+    for status in (None, "queued", "dead"):
+        assert not flows.admin.list_jobs(status, batch=batch.id, workflow=flow.id)
 
 
 def test_a_viewer_of_some_queues_sees_no_more_of_a_workflow(flows: Jobs) -> None:

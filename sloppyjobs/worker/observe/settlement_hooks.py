@@ -17,19 +17,20 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sloppyjobs.domain.model import Ended, Job
-from sloppyjobs.domain.states import Decision, Status
+from sloppyjobs.domain.states import Decision, Status, outcome_name
 from sloppyjobs.enqueue.definitions import Definitions
+from sloppyjobs.logs import ATTEMPTS
 from sloppyjobs.observe import traces
 from sloppyjobs.observe.hooks import Hooks, JobHook
 from sloppyjobs.worker.deferred_calls import DeferredCalls
 from sloppyjobs.worker.observe.attempt_log import AttemptLog
-from sloppyjobs.worker.observe.outcomes import outcome_name
 from sloppyjobs.worker.storage import HookStorage
 
 if TYPE_CHECKING:
     from sloppyjobs.worker.observe.metrics import WorkerMetrics
 
 log = logging.getLogger("sloppyjobs.hooks")
+attempts = logging.getLogger(ATTEMPTS)
 
 _Call = tuple[tuple[JobHook, ...], Job, Decision]
 
@@ -47,7 +48,7 @@ class SettlementHooks:
     @property
     def wants_successes(self) -> bool:
         """Whether anybody listens for successful attempts; the others are always reported."""
-        return self.metrics is not None or self._log.wants_successes
+        return self.metrics is not None or attempts.isEnabledFor(logging.DEBUG)
 
     def settled(self, ended: Sequence[Ended], *, wait: bool = False) -> None:
         """These outcomes were accepted. With ``wait`` they are logged and the hooks called when this returns."""
@@ -69,8 +70,7 @@ class SettlementHooks:
 
     def lost(self, ended: Sequence[Ended], *, wait: bool = False) -> None:
         """These attempts ended, because their leases had expired."""
-        if ended:
-            self.settled([Ended(traces.without_trace(job), one) for job, one in ended], wait=wait)
+        self.settled([Ended(traces.without_trace(job), one) for job, one in ended], wait=wait)
 
     def close(self, timeout: float) -> None:
         """Let the log and the hooks that are due finish, for so many seconds each at most."""

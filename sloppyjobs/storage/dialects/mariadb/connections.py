@@ -17,7 +17,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 
 from sloppyjobs import errors
 from sloppyjobs.storage.answer_timeout import IDLE_TRANSACTION, MAINTENANCE, in_force
-from sloppyjobs.storage.failed_connections import close_with_failed
+from sloppyjobs.storage.driver import close_with_failed
 
 DEFAULT = "pymysql"
 """The driver for a URL that names none."""

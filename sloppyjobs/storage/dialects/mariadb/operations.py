@@ -13,13 +13,12 @@ from sqlalchemy import ColumnElement, Connection, Select, literal_column
 
 from sloppyjobs.domain.model import Job, NewJob, Settlement
 from sloppyjobs.domain.states import Status
-from sloppyjobs.storage.conflicts import all_changed
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.mariadb import statements
 from sloppyjobs.storage.dialects.mariadb.prepared import with_json, with_list
 from sloppyjobs.storage.dialects.mariadb.turns import SideBySideTurns
-from sloppyjobs.storage.driver import cursor_of
-from sloppyjobs.storage.jobs import counters, rows
+from sloppyjobs.storage.driver import all_changed, cursor_of
+from sloppyjobs.storage.jobs import rows, settle
 from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.lanes import Head, Lane, Lanes, is_limited
@@ -110,7 +109,7 @@ class MariaDbSettle(Settle):
         if self._succeed(cursor, self._plain_sql, alike, now) < len(alike):
             cursor.execute("ROLLBACK TO SAVEPOINT plain")
             return self.settle_in(connection, alike)
-        counters.count_plain(self.database, cursor, alike, now)
+        settle.count_plain(self.database, cursor, alike, now)
         return ids
 
     def write_successes(self, cursor: Any, settled: Sequence[Settlement], now: datetime) -> None:

@@ -26,7 +26,7 @@ from sqlalchemy import URL, Engine, event
 from sloppyjobs.storage.answer_timeout import IDLE_TRANSACTION, in_force
 from sloppyjobs.storage.dialects.postgres import drivers
 from sloppyjobs.storage.dialects.postgres.drivers import driver_name, sqlstate
-from sloppyjobs.storage.failed_connections import close_with_failed
+from sloppyjobs.storage.driver import close_with_failed
 
 READ_ONLY = "25006"
 """The SQLSTATE of a write on a server that can only be read."""

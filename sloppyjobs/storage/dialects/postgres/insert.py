@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -22,7 +22,7 @@ from sloppyjobs.storage.dialects.postgres.copy import CopiedRows
 from sloppyjobs.storage.driver import cursor_of, driver_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, Written, first_of_each_key, keyed
-from sloppyjobs.storage.jobs.new_rows import NewRows, terms_values
+from sloppyjobs.storage.jobs.new_rows import TERMS, NewRows, of_terms
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS
 
 KIND = {column.name: column.kind for column in JOB_COLUMNS}
@@ -85,7 +85,7 @@ class PostgresInsert(Insert):
         return super().insert_members(new, rerun=True) if written is None else written
 
     def _insert_one(self, new: NewJob, connection: Connection | None) -> Job:
-        terms, values = new.terms, terms_values(new.terms)
+        terms, values = new.terms, dict(zip(TERMS, of_terms(new.terms), strict=True))
         values |= {"id": new.id, "payload": new.payload, "now": self.database.injected_now()}
         values |= {"run_at": terms.run_at, "delay": terms.delay or 0.0}
         # The upsert of the queue's row costs even when the row exists.
@@ -103,12 +103,9 @@ class PostgresInsert(Insert):
         raise errors.JobsError(f"the job that has the key {new.terms.idempotency_key!r} cannot be found; try again")
 
     def _inserted(self, new: NewJob, row: Any, connection: Connection | None) -> Job:
-        status, run_at, created_at = (
-            Status(row[0]),
-            self.database.from_driver(row[1]),
-            self.database.from_driver(row[2]),
-        )
-        assert run_at is not None and created_at is not None
+        status, run_at, created_at = Status(row[0]), row[1], row[2]
+        if created_at.tzinfo is not UTC:
+            run_at, created_at = run_at.astimezone(UTC), created_at.astimezone(UTC)
         queue, has_row = new.terms.queue, row[3]
         if not has_row:
             self._on_cursor(lambda cursor: self.add_queues(cursor, {queue}, created_at), connection)

@@ -13,8 +13,7 @@ from sqlalchemy import String
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.storage.dialects.partial_indexes import PartialIndexes
-from sloppyjobs.storage.schema.instant_values import EARLIEST, LATEST, out_of_range
-from sloppyjobs.storage.schema.style import ColumnTypes, IndexForm
+from sloppyjobs.storage.schema.style import EARLIEST, LATEST, ColumnTypes, IndexForm, out_of_range
 
 
 class PostgresTypes(ColumnTypes):

@@ -35,16 +35,14 @@ from sqlalchemy.types import TypeEngine
 from sloppyjobs.storage.checks import Check
 from sloppyjobs.storage.dialect import Dialect, json_parameter
 from sloppyjobs.storage.dialects.row_values import row_beyond
-from sloppyjobs.storage.dialects.sqlite import doctor, own_transactions
-from sloppyjobs.storage.dialects.sqlite.engine import WriterLock, writer_lock
-from sloppyjobs.storage.dialects.sqlite.json_rows import JsonRows
+from sloppyjobs.storage.dialects.sqlite import doctor, transactions
 from sloppyjobs.storage.dialects.sqlite.result_codes import OF_THE_FILE, is_busy, is_no_text, result_code
-from sloppyjobs.storage.dialects.sqlite.schema import NOW, STYLE, to_text
+from sloppyjobs.storage.dialects.sqlite.schema import NOW, STYLE
+from sloppyjobs.storage.dialects.sqlite.transactions import WriterLock, immediate_transaction, writer_lock
 from sloppyjobs.storage.dialects.sqlite.watcher import ChangeWatcher
-from sloppyjobs.storage.dialects.sqlite.writing import immediate_transaction
 from sloppyjobs.storage.dialects.upserts import add_deaths_on_conflict, count_up_on_conflict
 from sloppyjobs.storage.driver import Prepared, cursor_of
-from sloppyjobs.storage.schema.instant_values import from_text
+from sloppyjobs.storage.schema.style import from_text, to_text
 from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.watcher import Watcher
 
@@ -70,7 +68,7 @@ class SqliteDialect(Dialect):
     def attach(self, engine: Engine, *, ours: bool) -> None:  # noqa: ARG002
         """One writer at a time, and no thread that waits for itself."""
         self._writer = writer_lock(engine)
-        own_transactions.follow_transactions()
+        transactions.follow_transactions()
 
     def prepare_database(self, engine: Engine) -> None:
         """Turn the write-ahead log on: readers and the writer do not wait for each other."""
@@ -210,3 +208,29 @@ class SqliteDialect(Dialect):
         """The file."""
         name = url.database or ":memory:"
         return None if name.startswith((":memory:", "file:")) else (Path(name).resolve(),)
+
+
+class JsonRows(Prepared):
+    """A query whose rows come as one JSON array, in a single step.
+
+    The interpreter releases its lock at every row that the driver steps to, and other threads are waiting for it.
+    """
+
+    __slots__ = ("_plain",)
+
+    def __init__(self, statement: Select[Any], engine: Engine) -> None:
+        super().__init__(statement, engine)
+        self._plain = self.sql
+        names = ", ".join(f"c{place}" for place in range(len(statement.selected_columns)))
+        self.sql = f"WITH found ({names}) AS ({self.sql}) SELECT json_group_array(json_array({names})) FROM found"
+
+    def rows(self, cursor: Any, values: Mapping[str, Any]) -> list[Any]:
+        try:
+            cursor.execute(self.sql, self.bind(values))
+            found: list[Any] = msgspec.json.decode(cursor.fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if not is_no_text(error):
+                raise
+            # JSON cannot hold a BLOB, as somebody has put in the place of text; a row can.
+            found = cursor.execute(self._plain, self.bind(values)).fetchall()
+        return found

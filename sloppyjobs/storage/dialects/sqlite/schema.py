@@ -5,22 +5,16 @@ A column may hold any text, or a BLOB, which sorts after every text.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Integer, String
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.storage.dialects.partial_indexes import PartialIndexes
-from sloppyjobs.storage.schema.instant_values import EARLIEST, out_of_range
-from sloppyjobs.storage.schema.style import ColumnTypes
+from sloppyjobs.storage.schema.style import EARLIEST, ColumnTypes, out_of_range, to_text
 
 NOW = "strftime('%Y-%m-%dT%H:%M:%f000Z', 'now')"
-
-
-def to_text(instant: datetime) -> str:
-    """An aware instant as it is stored."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class SqliteTypes(ColumnTypes):

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from sloppyjobs.storage.dialects.sqlite.engine import MEMORY
+from sloppyjobs.storage.dialects.sqlite.transactions import MEMORY
 from sloppyjobs.storage.driver import detached
 
 

@@ -29,11 +29,10 @@ from sqlalchemy.types import TypeEngine
 
 from sloppyjobs import errors
 from sloppyjobs.storage.checks import Check
-from sloppyjobs.storage.conflicts import Conflict
 from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.dialects.sqlserver import applocks, drivers, faults, json_values, null_values, sessions, upserts
 from sloppyjobs.storage.dialects.sqlserver.schema import STYLE, TYPES, to_text
-from sloppyjobs.storage.driver import Prepared, cursor_of
+from sloppyjobs.storage.driver import Conflict, Prepared, cursor_of
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.tables import Tables
 

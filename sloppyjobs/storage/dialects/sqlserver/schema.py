@@ -14,8 +14,7 @@ from sqlalchemy.dialects.mssql import DATETIME2, NVARCHAR
 from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import TypeEngine
 
-from sloppyjobs.storage.schema.instant_values import EARLIEST, LATEST, nearest, out_of_range
-from sloppyjobs.storage.schema.style import ColumnTypes, IndexForm, TableStyle
+from sloppyjobs.storage.schema.style import EARLIEST, LATEST, ColumnTypes, IndexForm, TableStyle, nearest, out_of_range
 
 COLLATION = "Latin1_General_100_BIN2"
 """Case and accents matter, and the order is that of the code units."""

@@ -1,0 +1,111 @@
+"""A value of a kind that cannot work is refused by name, wherever it is passed, and nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sloppyjobs import Result, Retry
+from sloppyjobs.domain import options
+from sloppyjobs.errors import InvalidOption, JobsError, UnknownJob
+from sloppyjobs.jobs import Jobs
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Jobs:
+    made = Jobs(f"sqlite:///{tmp_path / 'jobs.db'}")
+    made.init()
+    made.define("work", lambda ctx, payload: None)
+    return made
+
+
+def _in_workflow(jobs: Jobs, **options: Any) -> None:
+    with jobs.workflow("flow") as flow:
+        flow.add("work", **options)
+
+
+WRONG: dict[str, tuple[Callable[[Jobs], object], str]] = {
+    "items that cannot be gone through": (lambda jobs: jobs.enqueue_many(None), "items"),  # type: ignore[arg-type]
+    "a text as items": (lambda jobs: jobs.enqueue_many("work"), "items"),  # type: ignore[arg-type]
+    "a chain of nothing": (lambda jobs: jobs.chain(None), "items"),  # type: ignore[arg-type]
+    "members that are none": (lambda jobs: jobs.open_batch("b").enqueue_many(5), "items"),  # type: ignore[arg-type]
+    "a list as a tag": (lambda jobs: jobs.enqueue_many([("work", {}, {"tags": [[1]]})]), "items[0].tags"),
+    "something else than a claim, to prolong": (lambda jobs: jobs.heartbeat(None), "claim"),  # type: ignore[arg-type]
+    "an id as a claim, to extend": (lambda jobs: jobs.extend("job_1", 5), "claim"),  # type: ignore[arg-type]
+    "an id as a claim, to complete": (lambda jobs: jobs.complete("job_1"), "claim"),  # type: ignore[arg-type]
+    "an id as a claim, to fail": (lambda jobs: jobs.fail("job_1", "x"), "claim"),  # type: ignore[arg-type]
+    "keys to redact that are none": (lambda jobs: jobs.define("a", print, redact=5), "redact"),
+    "metadata of a definition that is text": (lambda jobs: jobs.define("a", print, metadata="team"), "metadata"),
+    "metadata of a definition that is a number": (lambda jobs: jobs.define("a", print, metadata=0), "metadata"),
+    "a number of queues": (lambda jobs: jobs.create_worker(queues=3), "queues"),  # type: ignore[arg-type]
+    "a number as a scope": (lambda jobs: jobs.admin.list_queues(scope=3), "scope"),  # type: ignore[arg-type]
+    "a limit's name with NUL": (lambda jobs: jobs.admin.set_limit("a\0b", concurrency=1), "name"),
+    "a limit's name with a lone surrogate": (lambda jobs: jobs.admin.set_limit("\ud800", concurrency=1), "name"),
+    "a comparison with NaN": (lambda _: Result("/rows", ">", float("nan")), "value"),
+    "a comparison with a lone surrogate": (lambda _: Result("/rows", "==", "\ud800"), "value"),
+    "a comparison of no parent": (lambda jobs: _in_workflow(jobs, when=Result("", "==", 1)), "when"),
+    "an end of no parent": (lambda jobs: _in_workflow(jobs, on="failure"), "on"),
+    "a principal that is not asked": (lambda _: Jobs("sqlite://", principal="ada"), "principal"),  # type: ignore[arg-type]
+    "a value without a text": (lambda jobs: jobs.enqueue("work", queue=Unprintable()), "queue"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_value_of_the_wrong_kind_is_refused_by_name(jobs: Jobs, wrong: str) -> None:
+    attempt, field = WRONG[wrong]
+    with pytest.raises(InvalidOption) as refused:
+        attempt(jobs)
+    assert refused.value.field == field
+    assert list(jobs.admin.list_jobs()) == []
+
+
+def test_a_partition_function_that_raises_is_named_and_its_text_is_not_repeated(jobs: Jobs) -> None:
+    def tenant(payload: Any) -> str:
+        raise KeyError(payload["secret"])
+
+    jobs.define("charge", lambda ctx, payload: None, resource="api", partition=tenant)
+    with pytest.raises(InvalidOption, match="partition: the function that says it raised KeyError") as refused:
+        jobs.enqueue("charge", {"secret": "canary-77"})
+    assert refused.value.field == "partition"
+    assert "canary-77" not in str(refused.value)
+    with pytest.raises(InvalidOption) as refused:
+        jobs.enqueue_many([("charge", {"secret": "canary-77"})])
+    assert refused.value.field == "items[0].partition"
+
+
+@pytest.mark.parametrize("read", ["attempts", "events", "logs", "steps", "explain", "get_job"])
+def test_an_id_that_is_no_text_is_an_unknown_job(jobs: Jobs, read: str) -> None:
+    with pytest.raises(UnknownJob):
+        getattr(jobs.admin, read)({"id": 1})
+
+
+LONG = "x" * 100_000
+ENDLESS: dict[str, Callable[[Jobs], object]] = {
+    "tags": lambda jobs: jobs.enqueue("work", tags=LONG),
+    "a name": lambda jobs: jobs.enqueue(LONG),
+    "queues": lambda jobs: jobs.create_worker(queues=LONG),
+    "keys": lambda jobs: jobs.define("a", print, redact=LONG),
+    "a scope": lambda jobs: jobs.admin.list_queues(scope=LONG),
+    "attempts": lambda _: Retry(max_attempts=LONG),  # type: ignore[arg-type]
+    "a backoff": lambda _: Retry(backoff=LONG),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("what", ENDLESS)
+def test_a_refusal_of_an_endless_value_is_short(jobs: Jobs, what: str) -> None:
+    with pytest.raises(JobsError) as refused:
+        ENDLESS[what](jobs)
+    assert len(str(refused.value)) < 1_000
+
+
+def test_what_is_shown_of_a_value_is_bounded() -> None:
+    assert options.shown("é" * 500) == "'" + "é" * 119 + "…"
+    assert options.shown(Unprintable()) == "<Unprintable>"
