@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func,
 
 from sloppyjobs.domain.ageing import in_force
 from sloppyjobs.domain.dependencies import EdgeState
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Attempt, Event, Job
 from sloppyjobs.domain.states import Status
 from sloppyjobs.domain.steps import StepKind, StepState
@@ -194,6 +195,7 @@ class History:
             queues.c.ageing_most,
             queues.c.ageing_vanished_at,
             jobs.c.base_priority,
+            jobs.c.followups,
         )
         row = connection.execute(query.select_from(joined).where(jobs.c.id == job.id)).one_or_none()
         if row is None:
@@ -205,6 +207,7 @@ class History:
             None if event[0] is None else EventFacts._make(event),
             in_force(row.ageing_seconds, row.ageing_most, row.ageing_vanished_at),
             row.base_priority,
+            bool((row.followups or 0) & Followup.ANY_PARENT),
         )
 
     # Small tables, read whole
