@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, settings
 from kept_database import KeptDatabases, Server
-from mariadb_server import KeptMariaDbs, MariaDbServer, program, shared_server
+from mariadb_server import KeptMariaDbs, MariaDbServer, program, share_certificates, shared_server
 from shared_pages import share_routes, share_templates
 from shared_statements import share_statements
 from sqlalchemy import create_engine, make_url
@@ -70,6 +70,7 @@ pytest.register_assert_rewrite("sloppyjobs.testing.conformance")
 share_statements()
 share_templates()
 share_routes()
+share_certificates()
 
 if "mix_stderr" in inspect.signature(CliRunner).parameters:
     # Before click 8.2 the two streams came either apart or as one, and not both ways at once.

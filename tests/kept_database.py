@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import psycopg
+from kept_connections import KeptConnections
 from sqlalchemy import make_url
 
 from sloppyjobs.storage.schema.tables import Tables
@@ -23,8 +24,8 @@ _FIRST_OF_USERS = 16384
 
 # What a test may have altered and emptying does not put back: the version, columns, indexes, options of tables,
 # constraints, functions, triggers, schemas, settings of the database, statistics of the planner. Rows of the catalogue
-# are compared as they are, since a copy of a database keeps its numbers. After that, the tables with rows, and those
-# that are not ours.
+# are compared as they are, since a copy of a database keeps its numbers. After that, the tables that were written to,
+# the size of the largest, and the tables that are not ours.
 _STATE = f"""
 SELECT
   (SELECT string_agg(v::text, ';') FROM {_VERSION_TABLE} v),
@@ -43,10 +44,16 @@ SELECT
   (SELECT count(*) FROM pg_statistic WHERE starelid >= {_FIRST_OF_USERS}),
   (SELECT string_agg(oid::regclass::text, ', ') FROM pg_class
     WHERE oid >= {_FIRST_OF_USERS} AND relkind = 'r' AND relname <> '{_VERSION_TABLE}' AND pg_relation_size(oid) > 0),
+  (SELECT max(pg_relation_size(oid)) FROM pg_class WHERE oid >= {_FIRST_OF_USERS} AND relkind = 'r'),
   (SELECT string_agg(oid::regclass::text, ', ') FROM pg_class
     WHERE oid >= {_FIRST_OF_USERS} AND relnamespace = 'public'::regnamespace AND relkind = 'r'
       AND relname <> ALL ('{{{",".join(_OURS)}}}'))
 """
+
+_LARGE = 10 * 8192
+"""The planner takes a table that was never analysed for one of ten pages, as long as it has no more. So up to this size
+a table from which all rows are deleted is planned for like a new one."""
+_RESTART_IDENTITY = f"SELECT setval(oid, 1, false) FROM pg_class WHERE relkind = 'S' AND oid >= {_FIRST_OF_USERS}"
 
 
 def url_by(driver: str, url: str) -> str:
@@ -121,7 +128,7 @@ class KeptDatabases:
 
     def __init__(self, server: Server, template: str) -> None:
         self._server = server
-        self._template = template
+        self.template = template
         self._used: deque[str] = deque()
         self._expected = self._emptied(template)
         assert self._expected is not None
@@ -141,7 +148,7 @@ class KeptDatabases:
             if cleaned:
                 return cleaned
         name = self._server.new_name()
-        self._server.execute(f'CREATE DATABASE "{name}" TEMPLATE "{self._template}" STRATEGY FILE_COPY')
+        self._server.execute(f'CREATE DATABASE "{name}" TEMPLATE "{self.template}" STRATEGY FILE_COPY')
         return name
 
     def give_back(self, name: str) -> None:
@@ -165,14 +172,91 @@ class KeptDatabases:
         """What is left of it besides empty tables of ours."""
         try:
             with psycopg.connect(self._server.url_of(name), autocommit=True) as connection:
-                *state, used, strangers = connection.execute(_STATE).fetchone() or ()
-                if strangers:
-                    connection.execute(f"DROP TABLE {strangers}")
-                    *state, used, _ = connection.execute(_STATE).fetchone() or ()
-                if used:
-                    # Only what was written to: each truncated table costs new files for it and for its indexes. And
-                    # truncated, not deleted from, because the planner looks at the size of the files.
-                    connection.execute(f"TRUNCATE {used} RESTART IDENTITY CASCADE")
-                return tuple(state)
+                return emptied(connection)
         except psycopg.Error:
             return None  # what a test has done to it is not worth mending
+
+
+def emptied(connection: psycopg.Connection[Any], *, keep_files: bool = False) -> tuple[Any, ...]:
+    """Empty the tables of a database, and drop those that are not ours; what else there is in it."""
+    *state, used, largest, strangers = connection.execute(_STATE).fetchone() or ()
+    if strangers:
+        connection.execute(f"DROP TABLE {strangers}")
+        *state, used, largest, _ = connection.execute(_STATE).fetchone() or ()
+    if used and keep_files and largest <= _LARGE:
+        connection.execute("; ".join(f"DELETE FROM {table}" for table in used.split(", ")))
+        connection.execute(_RESTART_IDENTITY)
+    elif used:
+        # Only what was written to: each truncated table costs new files for it and for its indexes.
+        connection.execute(f"TRUNCATE {used} RESTART IDENTITY CASCADE")
+    return tuple(state)
+
+
+class WarmDatabase:
+    """One database that tests hand on with the connections to it, for tests that start no processes."""
+
+    def __init__(self, server: Server, template: str) -> None:
+        self._server = server
+        self._template = template
+        self._connections = KeptConnections()
+        self._name: str | None = None
+        self._watch: psycopg.Connection[Any] | None = None
+        self._expected: tuple[Any, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._connections.close()
+        self._give_up()
+
+    def take(self) -> str:
+        """The name of the database, which is empty; a new one, if there is none."""
+        if self._name is None:
+            name = self._server.new_name()
+            self._server.execute(f'CREATE DATABASE "{name}" TEMPLATE "{self._template}" STRATEGY FILE_COPY')
+            self._watch = psycopg.connect(self._server.url_of(name), autocommit=True)
+            self._expected = emptied(self._watch)
+            self._name = name
+        self._connections.begin(self._name)
+        return self._name
+
+    def give_back(self) -> None:
+        """Make it as good as new; where that is not possible, it is dropped."""
+        assert self._watch is not None
+        try:
+            self._disconnect(self._watch)
+            good = emptied(self._watch, keep_files=True) == self._expected
+        except psycopg.Error:
+            good = False
+        if not good:
+            self._give_up()
+
+    def _disconnect(self, watch: psycopg.Connection[Any]) -> None:
+        """End who is connected besides those who are kept: connections that a test, or a thread of it, left open."""
+        if _others(watch) == self._connections.count:
+            return
+        self._connections.drop()
+        while _others(watch):
+            watch.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            time.sleep(0.001)
+
+    def _give_up(self) -> None:
+        self._connections.drop()
+        if self._watch is not None and self._name is not None:
+            self._watch.close()
+            self._server.drop(self._name)
+        self._name = self._watch = None
+
+
+def _others(watch: psycopg.Connection[Any]) -> int:
+    """How many connections to the database there are besides this one."""
+    counted = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
+        "AND backend_type = 'client backend'"
+    )
+    found = watch.execute(counted).fetchone()
+    return int(found[0]) if found else 0

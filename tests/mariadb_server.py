@@ -59,6 +59,24 @@ SELECT
 """
 
 
+def share_certificates() -> None:
+    """Let the connections of this process share the certificates that each of them reads, for a server that has none.
+
+    Reading those of the whole world took longer than most tests.
+    """
+    made_alone = pymysql.connections.Connection._create_ssl_ctx
+    shared: list[Any] = []
+
+    def made(connection: Any, wanted: Any) -> Any:
+        if wanted:
+            return made_alone(connection, wanted)
+        if not shared:
+            shared.append(made_alone(connection, wanted))
+        return shared[0]
+
+    pymysql.connections.Connection._create_ssl_ctx = made
+
+
 def program(name: str) -> str | None:
     """Where a program of the server is; Debian keeps the server itself where only root looks."""
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
