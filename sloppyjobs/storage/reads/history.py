@@ -55,9 +55,9 @@ class History:
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:
         """The job with this id, or ``UnknownJob``."""
         self.database.ensure_schema(connection)
-        jobs = self.database.tables.jobs
+        jobs = self.tables.jobs
         query = select(*rows.columns(jobs, rows.JOB_FIELDS)).where(jobs.c.id == possible_id(job_id))
-        found = self.database.read(lambda c: read_jobs(self.database.dialect, c, query), connection)
+        found = self.database.read(lambda c: read_jobs(self.dialect, c, query), connection)
         if not found:
             raise unknown(job_id)
         return found[0]
