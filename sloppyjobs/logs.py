@@ -23,6 +23,8 @@ from sloppyjobs.domain.redaction.redactor import Redactor
 FIELDS = ("job_id", "job_name", "queue", "attempt", "correlation_id")
 """The fields of a record that is written inside a handler."""
 
+_FIELDS = frozenset(FIELDS)
+
 FIELDS_LIMIT = 8_000
 """Bytes of JSON that the fields of one log line may have."""
 VALUE_LIMIT, VALUE_TEXT = 2_000, 500
@@ -62,8 +64,13 @@ def fields_of(job: Job, attempt: int) -> dict[str, Any]:
         "job_name": one_line(job.name),
         "queue": one_line(job.queue),
         "attempt": attempt,
-        "correlation_id": job.id if job.correlation_id is None else _shown_id(job.correlation_id),
+        "correlation_id": shown_correlation(job),
     }
+
+
+def shown_correlation(job: Job) -> str:
+    """The correlation id of a job without secrets; its own id where it has none."""
+    return job.id if job.correlation_id is None else _shown_id(job.correlation_id)
 
 
 @lru_cache(maxsize=1_024)
@@ -84,10 +91,11 @@ class JobFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Add the fields; what the application has set itself stays."""
-        fields = job_fields()
         known = record.__dict__
-        for name in FIELDS:
-            known.setdefault(name, fields.get(name))
+        if not known.keys() >= _FIELDS:
+            fields = job_fields()
+            for name in FIELDS:
+                known.setdefault(name, fields.get(name))
         return True
 
 

@@ -238,9 +238,10 @@ class WorkerLoop:
         for claim in claims:
             task = Task.of_claim(claim, self.definitions.require(claim.job.name), self.reports, wrap, self.sealing)
             self.tasks.add(task)
-            if claim.job.damage is not None:
-                self.tasks.refuse(task, claim.job.damage)
-            elif claim.expired:
+            job = claim.job
+            if job.damage is not None:
+                self.tasks.refuse(task, job.damage)
+            elif job.expires_at is not None and claim.expired:
                 self.tasks.expire_unstarted(task)
             elif task.unreadable is not None:
                 self.tasks.refuse_unreadable(task, task.unreadable)

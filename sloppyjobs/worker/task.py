@@ -60,7 +60,7 @@ class Task(msgspec.Struct, eq=False, gc=False):
             claim = msgspec.structs.replace(claim, job=traces.without_trace(claim.job))
         signal = Signal()
         handler = definition.handler if wrap is None else wrap(definition)
-        context = _context(definition)(claim, signal, reports)
+        context = (AsyncContext if definition.isolation == "async" else Context)(claim, signal, reports)
         return cls(claim, definition, handler, signal, context, trace, sealing, unreadable)
 
     @property
@@ -120,7 +120,3 @@ class Task(msgspec.Struct, eq=False, gc=False):
         if timeout is None:
             return None
         return (self.started if self.started is not None else time.monotonic()) + timeout + self.grace
-
-
-def _context(definition: Definition) -> type[Context] | type[AsyncContext]:
-    return AsyncContext if definition.isolation == "async" else Context

@@ -4,7 +4,8 @@ Pure: no I/O, no clock. It is one-sided: what it cannot rule out, the patterns l
 that is ruled out here: a name that promises a secret, a known shape, or a fixed word. None of these goes on beyond the
 end of a line or a colon with a blank, so each part between those is looked at by itself. Parts are cached,
 because tracebacks repeat all but the last of theirs. Messages of one cause often differ in their numbers alone: words
-are looked for with every digit as a 0, so once for all of them.
+are looked for with every digit as a 0, so once for all of them. Where none of their words is long enough for a token,
+one such text stands for all others.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ LONGEST_PART = 2_000
 """Characters of a part that is looked at here."""
 MOST_PARTS = 2_048
 """Harmless parts that are cached; then the cache is cleared."""
+LONGEST_SHAPE = 500
+"""Characters of a text whose shape is cached: all of it, with every digit as a 0."""
 LONGEST_START, MOST_STARTS = 8_000, 128
 """The same of the lines before the last one of a text: tracebacks of one cause share them."""
 
@@ -67,13 +70,14 @@ STEMS = tuple(_STEM_WORDS.split())
 class Absence:
     """Knows of texts that they hold no secret, neither by the common rules nor under further ``names``."""
 
-    __slots__ = ("_harmless", "_harmless_starts", "_names", "_without_words")
+    __slots__ = ("_harmless", "_harmless_starts", "_names", "_shapes", "_without_words")
 
     def __init__(self, names: frozenset[str]) -> None:
         self._names = tuple(_one_digit(name) for name in names)
         self._harmless: set[str] = set()
         self._without_words: set[bytes] = set()
         self._harmless_starts: set[str] = set()
+        self._shapes: set[bytes] = set()
 
     def proven(self, text: str) -> bool:
         """Whether redaction would leave this text as it is; False where that is not certain."""
@@ -92,6 +96,21 @@ class Absence:
         return self._all_harmless(text[end + 1 :])
 
     def _all_harmless(self, text: str) -> bool:
+        if len(text) > LONGEST_SHAPE or not text.isascii():
+            return self._parts_harmless(text)
+        shape, known = text.encode().translate(_ONE_DIGIT), self._shapes
+        if shape in known:
+            return True
+        if not self._parts_harmless(text):
+            return False
+        # Texts of one shape have their blanks in the same places, so none of them has a word that may be a token.
+        if all(len(run) < _SHORTEST_TOKEN for run in text.split()):
+            if len(known) >= MOST_PARTS:
+                known.clear()
+            known.add(shape)
+        return True
+
+    def _parts_harmless(self, text: str) -> bool:
         known = self._harmless
         for part in text.replace("\n", ": ").split(": "):
             if part in known:

@@ -167,19 +167,32 @@ def _empty(column: TableColumn) -> str:
     return {Kind.OBJECT: "{}", Kind.WORDS: "()"}.get(column.kind, "None")
 
 
-def _call(columns: Sequence[TableColumn], expressions: Mapping[str, str]) -> str:
-    """A call of ``Job`` with these expressions for its fields; the others are empty."""
+MOST_ARGUMENTS = 30
+"""With more arguments than this, Python collects them in a list and a tuple first, which takes as long as the call."""
+
+
+def _call(columns: Sequence[TableColumn], expressions: Mapping[str, str], values: Mapping[str, str]) -> str:
+    """A call of ``Job`` with these expressions for its fields; the others are empty.
+
+    The last fields are those that few jobs have. Where their ``values`` are all None, they are not given.
+    """
     empty = {column.field: _empty(column) for column in columns if column.told}
     fields = [expressions.get(field, empty.get(field, "None")) for field in Job.__struct_fields__]
     while fields[-1] in ("None", "{}", "()"):
         fields.pop()
-    return f"Job({', '.join(fields)})"
+    whole = f"Job({', '.join(fields)})"
+    last = [values[field] for field in Job.__struct_fields__[MOST_ARGUMENTS : len(fields)] if field in values]
+    if not last:
+        return whole
+    few = f"Job({', '.join(fields[:MOST_ARGUMENTS])})"
+    return f"{few} if {' and '.join(f'{value} is None' for value in last)} else {whole}"
 
 
 def _job_reader(columns: Sequence[JobColumn]) -> Any:
     """``read(row, instant, existing)`` for rows of these columns."""
-    found = {column.field: _expression(column, f"row[{place}]") for place, column in enumerate(told(columns, Job))}
-    job = _call(columns, {**found, "existing": "existing"})
+    values = {column.field: f"row[{place}]" for place, column in enumerate(told(columns, Job))}
+    found = {column.field: _expression(column, values[column.field]) for column in told(columns, Job)}
+    job = _call(columns, {**found, "existing": "existing"}, {**values, "existing": "(existing or None)"})
     return _defined(f"def read(row, instant, existing):\n    return {job}\n")
 
 
@@ -212,8 +225,9 @@ _OF_A_CLAIM = {
 def _claims_reader(columns: Sequence[JobColumn]) -> Any:
     """``read(found, worker_id, instant)`` for rows of those columns that are claimed."""
     claimed = claim_columns(columns)
+    values = {column.field: column.name for column in claimed if column.told}
     found = {column.field: _expression(column, column.name) for column in claimed if column.told}
-    job = _call(columns, {**found, **_OF_A_CLAIM})
+    job = _call(columns, {**found, **_OF_A_CLAIM}, values)
     return _defined(_CLAIMS.format(values=", ".join(names(claimed)), job=job))
 
 
@@ -222,13 +236,13 @@ _NEW_VALUES = {New.ID: "new.id", New.STATUS: "status", New.RUN_AT: "run_at", New
 
 def _answer(columns: Sequence[JobColumn]) -> Any:
     """``read(new, status, run_at, now)``: the job as its row says when it has just been written."""
-    found = {}
+    values, found = {}, {}
     for column in columns:
         if column.told and column.new is not None:
             value = f"terms.{column.new}" if isinstance(column.new, str) else _NEW_VALUES[column.new]
             decoded = column.kind in (Kind.OBJECT, Kind.WORDS)
-            found[column.field] = _expression(column, value) if decoded else value
-    job = _call(columns, found)
+            values[column.field], found[column.field] = value, _expression(column, value) if decoded else value
+    job = _call(columns, found, values)
     return _defined(f"def read(new, status, run_at, now):\n    terms = new.terms\n    return {job}\n")
 
 

@@ -55,12 +55,13 @@ def jobs(prefix: str, metadata: MetaData, style: TableStyle) -> None:
     partial_index(jobs, style, f"uq_{prefix}jobs_{key}", (key,), f"{key} IS NOT NULL", unique=True)
 
 
-def attempts(prefix: str, metadata: MetaData) -> None:
+def attempts(prefix: str, metadata: MetaData, style: TableStyle) -> None:
     """One row per execution attempt."""
     Table(
         f"{prefix}job_attempts",
         metadata,
         *(column.build() for column in ATTEMPT_COLUMNS),
+        *style.own_columns("job_attempts"),
         PrimaryKeyConstraint("job_id", "attempt_number", name=f"pk_{prefix}job_attempts"),
     )
 
@@ -131,7 +132,8 @@ def dependencies(prefix: str, metadata: MetaData) -> None:
         Column("result_test", LongText),
         Column("state", SmallInteger, nullable=False),
     )
-    Index(f"ix_{prefix}job_dependencies_parent", edges.c.parent_id, edges.c.state, edges.c.child_id)
+    # Without the state: where no index holds what is written when a parent ends, the row is rewritten in its place.
+    Index(f"ix_{prefix}job_dependencies_parent", edges.c.parent_id, edges.c.child_id)
 
 
 def steps(prefix: str, metadata: MetaData, style: TableStyle) -> None:

@@ -109,10 +109,14 @@ class TableStyle:
     """Whether one index serves as the key of events and for reading a job's history."""
     listed_status: ClassVar[str] = "status"
     """The status in the predicates of the indexes of lists; queries that mean one of these repeat its predicate."""
+    leases_listed: ClassVar[bool] = False
+    """Whether the index of lists serves to find leases that have ended, too."""
     table_settings: ClassVar[Mapping[str, str]] = {}
     """Statements that follow the creation of a table, by its name without prefix; ``{table}`` is its full name."""
     table_options: ClassVar[Mapping[str, str]] = {}
     """Options of every table, under the keywords that SQLAlchemy has for them."""
+    by_key_options: ClassVar[Mapping[str, Any]] = {}
+    """Those of tables that are kept in the order of their primary key, where that is not the database's own way."""
     long_key: ClassVar[Mapping[str, Any]] = {}
     """Options of primary keys that several texts make long."""
 

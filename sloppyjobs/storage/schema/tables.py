@@ -22,7 +22,6 @@ from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
 _SCHEMA = re.compile(r'[^"\0]{1,63}')
 _BUILDERS = (
-    job_tables.attempts,
     service_tables.queues,
     service_tables.workers,
     service_tables.locks,
@@ -51,6 +50,7 @@ _BUILDERS = (
 )
 _STYLED_BUILDERS = (
     job_tables.jobs,
+    job_tables.attempts,
     service_tables.stats,
     service_tables.redactions,
     service_tables.recurring,
@@ -58,6 +58,10 @@ _STYLED_BUILDERS = (
     job_tables.steps,
     job_tables.archive,
 )
+
+
+_BY_KEY = ("job_dependencies", "job_batch_members")
+"""Tables of short rows that are found by their primary key: a row is written once, not into a table and an index."""
 
 
 @lru_cache(maxsize=16)
@@ -70,6 +74,8 @@ def _metadata(prefix: str, schema: str | None, style: TableStyle) -> MetaData:
         build_styled(prefix, built, style)
     for table in built.tables.values():
         table.kwargs.update(style.table_options)
+        if table.name.removeprefix(prefix) in _BY_KEY:
+            table.kwargs.update(style.by_key_options)
     return built
 
 

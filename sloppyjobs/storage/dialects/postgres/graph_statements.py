@@ -114,7 +114,7 @@ waiting AS MATERIALIZED (
 )
 """Lets those of the children start that others have made ready meanwhile; after the clock."""
 
-_UNNESTED = re.compile(r"FROM (unnest\(.*?AS given\([^)]*\)), clock", re.DOTALL)
+_UNNESTED = re.compile(r"FROM (\(SELECT .*?\) given), clock", re.DOTALL)
 
 
 def of_graphs(template: str, *, successes: bool) -> str:

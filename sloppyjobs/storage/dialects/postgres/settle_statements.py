@@ -74,8 +74,9 @@ settled AS (
   UPDATE {jobs} j
   SET status = 'succeeded', result = given.result, updated_at = clock.now, finished_at = clock.now, locked_by = NULL,
       locked_until = NULL, error_code = NULL, error_type = NULL, error_message = NULL, error_frame = NULL
-  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(results)s::text[])
-       AS given(id, attempt, microseconds, result), clock
+  -- Side by side in the list, and not in FROM, where each function's rows would be stored first.
+  FROM (SELECT unnest(%(ids)s::text[]) AS id, unnest(%(attempts)s::int[]) AS attempt,
+               unnest(%(microseconds)s::int8[]) AS microseconds, unnest(%(results)s::text[]) AS result) given, clock
   -- An expression, not the column: the index of running jobs must look unusable, for the way is by primary key.
   -- And = ANY, not =, for which a plan made for a small table scans the whole primary key.
   WHERE j.id = ANY (ARRAY[given.id]) AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
@@ -101,7 +102,8 @@ SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::text[]) THEN array_ag
 """
 )
 
-# Any mixture of the other outcomes. ``path`` numbers the ways from processing to the target; their edges come apart.
+# Any mixture of the other outcomes. What many of them share, such as the target and the class of the error, is given
+# once for each ``kind``. ``path`` numbers the ways from processing to the target; their edges come apart.
 _SETTLE_OTHERS = (
     "WITH "
     + CLOCK
@@ -111,41 +113,43 @@ settled AS (
   SET status = given.target, updated_at = clock.now,
       run_at = coalesce(clock.now + make_interval(secs => given.delay), j.run_at),
       finished_at = CASE WHEN given.target IN ({finished}) THEN clock.now END, locked_by = NULL, locked_until = NULL,
-      max_attempts = j.max_attempts + given.extra, error_code = given.error_code, error_type = given.error_type,
-      error_message = given.error_message, error_frame = given.error_frame
-  FROM unnest(%(ids)s::text[], %(attempts)s::int[], %(microseconds)s::int8[], %(paths)s::int[], %(targets)s::text[],
-              %(ends)s::text[], %(delays)s::float8[], %(extras)s::int[], %(codes)s::text[], %(types)s::text[],
-              %(messages)s::text[], %(frames)s::text[], %(traces)s::text[], %(reasons)s::text[])
-       AS given(id, attempt, microseconds, path, target, ended, delay, extra, error_code, error_type,
-                error_message, error_frame, traceback, reason), clock
+      max_attempts = j.max_attempts + (%(extras)s::int[])[given.kind], error_code = (%(codes)s::text[])[given.kind],
+      error_type = (%(types)s::text[])[given.kind], error_frame = (%(frames)s::text[])[given.kind],
+      error_message = CASE WHEN (%(failed)s::bool[])[given.kind] THEN given.message END
+  FROM (SELECT one.*, (%(targets)s::text[])[kind] AS target
+        FROM (SELECT unnest(%(ids)s::text[]) AS id, unnest(%(attempts)s::int[]) AS attempt,
+                     unnest(%(microseconds)s::int8[]) AS microseconds, unnest(%(kinds)s::int[]) AS kind,
+                     unnest(%(delays)s::float8[]) AS delay, unnest(%(messages)s::text[]) AS message,
+                     unnest(%(traces)s::text[]) AS traceback) one) given, clock
   WHERE j.id = ANY (ARRAY[given.id]) AND coalesce(j.status, '') = 'processing' AND j.locked_by = %(worker)s
     AND j.attempt_count = given.attempt AND j.followups IS NULL
-  RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds, given.path, given.target,
-            given.ended, given.extra, given.error_code, given.error_type, given.error_message,
-            given.error_frame, given.traceback, given.reason
+  RETURNING j.id, j.queue, j.name, given.attempt, given.microseconds / 1e6::float8 AS seconds, given.kind, given.target,
+            given.message, given.traceback
 ),
 closed AS (
   UPDATE {attempts} a
-  SET status = settled.ended, finished_at = clock.now, run_seconds = settled.seconds, error_code = settled.error_code,
-      error_type = settled.error_type, error_message = settled.error_message, error_frame = settled.error_frame,
-      traceback = settled.traceback
+  SET status = (%(ends)s::text[])[settled.kind], finished_at = clock.now, run_seconds = settled.seconds,
+      error_code = (%(codes)s::text[])[settled.kind], error_type = (%(types)s::text[])[settled.kind],
+      error_frame = (%(frames)s::text[])[settled.kind], traceback = settled.traceback,
+      error_message = CASE WHEN (%(failed)s::bool[])[settled.kind] THEN settled.message END
   FROM settled, clock WHERE a.job_id = ANY (ARRAY[settled.id]) AND a.attempt_number = settled.attempt
 ),
 history AS (
   INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, message, created_at)
   SELECT id, edge.event, edge.source, edge.target, attempt, %(worker)s,
-         CASE WHEN edge.source = 'processing' THEN coalesce(error_message, reason) END, clock.now
+         CASE WHEN edge.source = 'processing' THEN settled.message END, clock.now
   FROM settled CROSS JOIN clock CROSS JOIN
        unnest(%(edge_paths)s::int[], %(edge_events)s::text[], %(edge_sources)s::text[], %(edge_targets)s::text[])
        WITH ORDINALITY AS edge(path, event, source, target, step)
-  WHERE edge.path = settled.path
+  WHERE edge.path = (%(paths)s::int[])[settled.kind]
   ORDER BY id, step
 ),
 counted AS (
   INSERT INTO {stats} AS s (minute, queue, name, shard, succeeded, failed, dead, cancelled, run_seconds)
   SELECT date_trunc('minute', clock.now), queue, name, %(shard)s, 0,
-         count(*) FILTER (WHERE target <> 'cancelled' AND extra = 0), count(*) FILTER (WHERE target = 'dead'),
-         count(*) FILTER (WHERE target = 'cancelled'), coalesce(sum(seconds), 0)
+         count(*) FILTER (WHERE target <> 'cancelled' AND (%(extras)s::int[])[kind] = 0),
+         count(*) FILTER (WHERE target = 'dead'), count(*) FILTER (WHERE target = 'cancelled'),
+         coalesce(sum(seconds), 0)
   FROM settled, clock GROUP BY clock.now, queue, name ORDER BY queue, name
   ON CONFLICT (minute, queue, name, shard) DO UPDATE
   SET failed = s.failed + excluded.failed, dead = s.dead + excluded.dead,

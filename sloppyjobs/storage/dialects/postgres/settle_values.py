@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Settlement
-from sloppyjobs.domain.states import Decision, Status
+from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.dialects.postgres.arrays import Texts
 from sloppyjobs.storage.dialects.postgres.graph_statements import ACCEPTED
 from sloppyjobs.storage.dialects.postgres.settle_statements import Hanging
@@ -36,19 +36,31 @@ class Part(NamedTuple):
     settlements: Sequence[Settlement]
 
 
-def parts(settlements: Sequence[Settlement]) -> list[Part]:
+class Split(NamedTuple):
+    """Settlements by the statements that can write them, and what is asked when they are written."""
+
+    parts: Sequence[Part]
+    batches: Sequence[str] = ()
+    """The batches that the jobs belong to."""
+    limited: Sequence[str] = ()
+    """The jobs that had permits."""
+
+
+def split(settlements: Sequence[Settlement]) -> Split:
     """The settlements by what hangs on their jobs, successes apart from all others, as far as there are any.
 
     Those that no statement can write are in none of the parts.
     """
     if all(one.decision.path == SUCCEEDED and one.followups is None and one.batch_id is None for one in settlements):
-        return [Part(Hanging.NOTHING, True, settlements)]
+        return Split([Part(Hanging.NOTHING, True, settlements)])
     found: dict[tuple[Hanging, bool], list[Settlement]] = {}
     for one in settlements:
         if (kind := _hanging(one)) is not None:
             found.setdefault((kind, one.decision.path == SUCCEEDED), []).append(one)
     # Successes first: a connection that breaks at the failures must not take them along.
-    return [Part(*key, found[key]) for key in sorted(found, key=lambda key: (key[0], not key[1]))]
+    parts = [Part(*key, found[key]) for key in sorted(found, key=lambda key: (key[0], not key[1]))]
+    batches = sorted({one.batch_id for one in settlements if one.batch_id is not None})
+    return Split(parts, batches, [one.job_id for one in settlements if one.followups and one.followups & _PERMIT])
 
 
 def _hanging(one: Settlement) -> Hanging | None:
@@ -63,16 +75,6 @@ def _hanging_by(bits: int) -> Hanging | None:
     return None
 
 
-def batches(settlements: Sequence[Settlement]) -> list[str]:
-    """The batches that the jobs belong to."""
-    return sorted({one.batch_id for one in settlements if one.batch_id is not None})
-
-
-def limited(settlements: Sequence[Settlement]) -> list[str]:
-    """The jobs that had permits."""
-    return [one.job_id for one in settlements if one.followups and one.followups & _PERMIT]
-
-
 def successes(ordered: Sequence[Settlement]) -> dict[str, Any]:
     """What the statement for successes takes; ``ordered`` is by job, and of one worker."""
     results = [one.decision.result for one in ordered]
@@ -80,20 +82,50 @@ def successes(ordered: Sequence[Settlement]) -> dict[str, Any]:
 
 
 def others(ordered: Sequence[Settlement]) -> dict[str, Any]:
-    """What the statement for all other outcomes takes."""
-    paths = {path: number for number, path in enumerate({one.decision.path: None for one in ordered})}
-    numbers = [str(paths[one.decision.path]) for one in ordered]
-    targets, ends, delays, extras, *texts = zip(*(_row(one.decision) for one in ordered), strict=True)
-    edges = [(str(number), *edge) for path, number in paths.items() for edge in edges_of(path)]
+    """What the statement for all other outcomes takes; what many of them share, once for each kind."""
+    kinds: dict[tuple[Any, ...], tuple[str, bool]] = {}
+    rows = []
+    for one in ordered:
+        decision = one.decision
+        failure = decision.failure
+        if failure is None:
+            key: tuple[Any, ...] = (decision.path, decision.attempt, decision.counts, "f", None, None, None)
+            message, trace = decision.message, None
+        else:
+            shared = failure.code or None, failure.type, failure.frame
+            key = (decision.path, decision.attempt, decision.counts, "t", *shared)
+            message, trace = failure.message, failure.traceback
+        found = kinds.get(key)
+        if found is None:
+            found = kinds[key] = str(len(kinds) + 1), decision.retries
+        number, retries = found
+        rows.append((number, repr(decision.delay) if retries else "null", message, trace))
+    numbers, delays, messages, traces = zip(*rows, strict=True)
     return {
         **_attempts(ordered),
-        "paths": array_text(numbers),
-        **{name: array_text(values) for name, values in zip(_EDGES, zip(*edges, strict=True), strict=True)},
-        "targets": array_text(targets),
-        "ends": array_text(ends),
+        "kinds": array_text(numbers),
         "delays": array_text(delays),
-        "extras": array_text(extras),
-        **{name: Texts(values) for name, values in zip(_TEXTS, texts, strict=True)},
+        "messages": Texts(messages),
+        "traces": Texts(traces),
+        **_kinds(list(kinds)),
+    }
+
+
+def _kinds(kinds: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    """What jobs that ended alike share, and the edges of their paths."""
+    paths, ends, counted, failed, codes, types, frames = zip(*kinds, strict=True)
+    numbers = {path: str(number) for number, path in enumerate(dict.fromkeys(paths))}
+    edges = [(number, *edge) for path, number in numbers.items() for edge in edges_of(path)]
+    return {
+        "paths": array_text([numbers[path] for path in paths]),
+        "targets": array_text([path[-1].value for path in paths]),
+        "ends": array_text([one.value for one in ends]),
+        "extras": array_text(["0" if one else "1" for one in counted]),
+        "failed": array_text(failed),
+        "codes": Texts(codes),
+        "types": Texts(types),
+        "frames": Texts(frames),
+        **{name: array_text(values) for name, values in zip(_EDGES, zip(*edges, strict=True), strict=True)},
     }
 
 
@@ -113,16 +145,3 @@ def _attempts(ordered: Sequence[Settlement]) -> dict[str, Any]:
 
 
 _EDGES = ("edge_paths", "edge_events", "edge_sources", "edge_targets")
-_TEXTS = ("codes", "types", "messages", "frames", "traces", "reasons")
-
-
-def _row(decision: Decision) -> tuple[str | None, ...]:
-    """What ``others`` says of one attempt."""
-    failure = decision.failure
-    texts = (
-        (None,) * 5
-        if failure is None
-        else (failure.code or None, failure.type, failure.message, failure.frame, failure.traceback)
-    )
-    target, delay = decision.path[-1].value, repr(decision.delay) if decision.retries else "null"
-    return target, decision.attempt.value, delay, "0" if decision.counts else "1", *texts, decision.message

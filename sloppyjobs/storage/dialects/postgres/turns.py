@@ -16,6 +16,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import settle_values, statements
 from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
+from sloppyjobs.storage.dialects.postgres.settle_values import Split
 from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.claim import Claims, Taken
@@ -110,18 +111,18 @@ class PostgresClaims(Claims):
                 driver.execute("COMMIT")
             return SentTransactions(stack.pop_all(), cursors)
 
-    def settled(self, sent: SentTransactions | None, settlements: Sequence[Settlement]) -> set[str]:
+    def settled(self, sent: SentTransactions | None, settlements: Sequence[Settlement], split: Split) -> set[str]:
         """The ids that were accepted; what was not answered is sent again, and finds its own outcome if it is there."""
+        parts, batches, limited = split
         try:
             answers = self._answered(sent)
             if answers is None:
                 self.unanswered.add(settlements)
-                answers = self.database.retry(lambda: self.send(*self.settle_calls(settlements)).answers())
-            parts = settle_values.parts(settlements)
+                answers = self.database.retry(lambda: self.send(*self.settle_calls(split)).answers())
             numbered = [answer.fetchone() for answer in answers[: len(parts)]]
             asked = iter(answers[len(parts) :])
-            over = [row[0] for row in next(asked).fetchall()] if settle_values.batches(settlements) else []
-            lines = next(asked).fetchall() if settle_values.limited(settlements) else []
+            over = [row[0] for row in next(asked).fetchall()] if batches else []
+            lines = next(asked).fetchall() if limited else []
             # Mostly all of them, and then nobody needs to say which.
             if sum(number for number, *_ in numbered) == len(settlements):
                 accepted = {s.job_id for s in settlements}
@@ -180,7 +181,7 @@ class PostgresClaims(Claims):
                 raise
             return None
 
-    def settle_calls(self, settlements: Sequence[Settlement]) -> list[Call]:
+    def settle_calls(self, split: Split) -> list[Call]:
         """The statements for this mixture of outcomes, and their values: one for successes, one for all others.
 
         Jobs on which something hangs have two of their own for each kind of thing. Questions come last: which of the
@@ -192,19 +193,19 @@ class PostgresClaims(Claims):
         """
         now = {"now": self.database.injected_now()}
         calls = []
-        for hanging, success, part in settle_values.parts(settlements):
+        for hanging, success, part in split.parts:
             ordered = sorted(part, key=lambda s: s.job_id)
             successes, others, then = self._sql.settle[hanging]
             if success:
                 calls.append(Call(successes, settle_values.successes(ordered) | now, then))
             else:
                 calls.append(Call(others, settle_values.others(ordered) | now, then))
-        if batches := settle_values.batches(settlements):
+        if split.batches:
             # After the commits: of two workers that settle the last members, the later one sees none.
-            calls.append(Call(self._sql.over_batches, {"batches": array_text(batches)}))
-        if limited := settle_values.limited(settlements):
+            calls.append(Call(self._sql.over_batches, {"batches": array_text(split.batches)}))
+        if split.limited:
             # After the commits as well: who has parked a job meanwhile has not seen these permits come back.
-            calls.append(Call(self._sql.lines, {"ids": array_text(limited)}))
+            calls.append(Call(self._sql.lines, {"ids": array_text(split.limited)}))
         return calls
 
     def claim_call(self, request: ClaimRequest) -> Call:
@@ -298,14 +299,15 @@ class PostgresTurns:
         self._settling: SentTransactions | None = None
         self._claiming: SentTransactions | None = None
         self._settlements: Sequence[Settlement] = ()
+        self._split = Split(())
         self._request: ClaimRequest | None = None
         self._accepted: set[str] | None = None
 
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
         """Send them, whatever they are; they are waited for at the next turn."""
-        claims, self._accepted = self._claims, None
+        claims, self._accepted, self._split = self._claims, None, settle_values.split(settlements)
         try:
-            self._settling = claims.send(*claims.settle_calls(settlements))
+            self._settling = claims.send(*claims.settle_calls(self._split))
         except Exception:
             claims.unanswered.add(settlements)
             raise
@@ -327,7 +329,7 @@ class PostgresTurns:
         """The ids that were accepted."""
         if self._accepted is None:
             sent, self._settling = self._settling, None
-            self._accepted = self._claims.settled(sent, self._settlements)
+            self._accepted = self._claims.settled(sent, self._settlements, self._split)
         return self._accepted
 
     def claimed(self) -> Sequence[Claim]:
