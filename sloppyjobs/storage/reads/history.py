@@ -157,12 +157,15 @@ class History:
 
     def _edges_of(self, end: str, job_id: str, limit: int) -> Select[Any]:
         table, jobs = self.tables.dependencies, self.tables.jobs
-        other = table.c.parent_id if end == "child_id" else table.c.child_id
+        # Of parents, which are few, those come first for which the job waits. Children may be any number, and are read
+        # in the order of their index.
+        of_parents = end == "child_id"
+        other = table.c.parent_id if of_parents else table.c.child_id
         return (
             select(jobs.c.id, jobs.c.name, jobs.c.queue, jobs.c.status, table.c.needs, table.c.state)
             .select_from(table.join(jobs, jobs.c.id == other))
             .where(table.c[end] == job_id)
-            .order_by(table.c.state, other)
+            .order_by(*([table.c.state] if of_parents else []), other)
             .limit(limit)
         )
 
