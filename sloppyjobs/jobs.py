@@ -31,7 +31,7 @@ from sloppyjobs.enqueue.signalling import Signalling
 from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
 from sloppyjobs.ids import Ids
 from sloppyjobs.internals import Internals
-from sloppyjobs.limits import DeclaredLimits, LimitedJobs
+from sloppyjobs.limits import LimitedJobs, declared
 from sloppyjobs.locks import Locks, held_lock
 from sloppyjobs.observe import traces
 from sloppyjobs.observe.hooks import F, Hooks
@@ -90,8 +90,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         self._principal = None if principal is None else options.function("principal", principal)
         self._payload_limit = options.whole("payload_limit", payload_limit, least=1)
         self.definitions = Definitions()
-        new_ids, sealing = Ids(lambda: time.time_ns() // 1_000_000), Sealing(encryption)
-        self._internals = Internals(new_ids, Hooks(), [], self._find_jobs, sealing)
+        new_ids = Ids(lambda: time.time_ns() // 1_000_000)
+        self._internals = Internals(new_ids, Hooks(), [], self._find_jobs, Sealing(encryption))
         self.retention = Retention()
         self.alerts = new_rules(application)
         self.schedules = Schedules(
@@ -103,7 +103,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
             observers=self._internals.observers,
             sealing=lambda: self._sealing,
         )
-        self.declared_limits = DeclaredLimits(lambda: self.storage, lambda: self.schedules.application)
+        self.declared_limits, self.declared_queues = declared(lambda: self.storage, lambda: self.schedules.application)
 
     @property
     def _sealing(self) -> Sealing:

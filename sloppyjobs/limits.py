@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sloppyjobs import errors
 from sloppyjobs.domain.limits import Limit, checked
+from sloppyjobs.queues import DeclaredQueues, QueueJobs
 from sloppyjobs.storage.ports import Store
 
 if TYPE_CHECKING:
@@ -52,8 +53,15 @@ class DeclaredLimits:
         return limits.mark_vanished(self._declared, application)
 
 
-class LimitedJobs:
-    """The part of ``Jobs`` that concerns limits."""
+def declared(
+    storage: Callable[[], Store], application: Callable[[], str | None]
+) -> tuple[DeclaredLimits, DeclaredQueues]:
+    """What code declares of limits and of queues: nothing yet."""
+    return DeclaredLimits(storage, application), DeclaredQueues(storage, application)
+
+
+class LimitedJobs(QueueJobs):
+    """The part of ``Jobs`` that concerns limits and queues."""
 
     schedules: Schedules
     declared_limits: DeclaredLimits

@@ -43,6 +43,8 @@ ACTIONS: Mapping[str, Words] = {
     "stop_retry_run": Words("cancelled", "Stopped a retry", "Stopped the retry of the cause"),
     "pause_queue": Words("pause", "Paused a queue", "Paused the queue"),
     "resume_queue": Words("play", "Resumed a queue", "Resumed the queue"),
+    "create_recurring": Words("recurring", "Created a schedule", "Created the schedule"),
+    "edit_recurring": Words("edit", "Changed a schedule", "Changed the schedule"),
     "trigger_recurring": Words("bolt", "Triggered a schedule", "Triggered the schedule"),
     "pause_recurring": Words("pause", "Paused a schedule", "Paused the schedule"),
     "resume_recurring": Words("play", "Resumed a schedule", "Resumed the schedule"),
@@ -183,8 +185,9 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
         details.append(Markup("it is called {}").format(left.pop("signal")))
     if action == "restore" and "new" in left:
         details.append(Markup("the new one is {}").format(link("job", str(left.pop("new")))))
-    if action == "delete_recurring" and "job_name" in left:
-        details.append(Markup("it ran {}").format(left.pop("job_name")))
+    if action in ("create_recurring", "edit_recurring", "delete_recurring") and "job_name" in left:
+        verb = "ran" if action == "delete_recurring" else "runs"
+        details.append(Markup("it {} {}").format(verb, left.pop("job_name")))
     if action == "set_queue_ageing":
         return [_ageing(left)]
     if action in ("cleanup", "repair"):

@@ -22,7 +22,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "workflow": ("sloppyjobs.workflow",),
     "worker": ("sloppyjobs.worker", "sloppyjobs.alerting.evaluation"),
     "admin": ("sloppyjobs.admin",),
-    "retention, locks": ("sloppyjobs.retention", "sloppyjobs.locks", "sloppyjobs.limits"),
+    "retention, locks": ("sloppyjobs.retention", "sloppyjobs.locks", "sloppyjobs.limits", "sloppyjobs.queues"),
     "schedules": ("sloppyjobs.schedules.registry", "sloppyjobs.schedules.occurrences"),
     "enqueue": (
         "sloppyjobs.enqueue.request",

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from sloppyjobs import errors
 from sloppyjobs.admin.explain_batches import of_batch
 from sloppyjobs.admin.explain_limits import not_limited, waits_for_permit
+from sloppyjobs.admin.explain_parents import kept_by, waits_for_jobs
 from sloppyjobs.admin.job_facts import Facts
 from sloppyjobs.admin.sentences import At, Part, Relative, Sentence, Since, Write, plain, span
 from sloppyjobs.admin.workers import works_on
 from sloppyjobs.domain.ageing import rising
-from sloppyjobs.domain.dependencies import EdgeState
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.payload import version_of
 from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status, WaitingFor
@@ -53,10 +53,11 @@ def _told(job: Job, error: str | None, facts: Facts) -> Iterable[Told]:
     elif job.status is Status.WAITING and job.waiting_for == WaitingFor.PERMIT and facts.line is not None:
         yield Told("permit", waits_for_permit(facts.line), facts.line.next_token_at)
         yield from _obstacles(job, facts)
+        yield from _rises(job, facts)
     elif job.status is Status.WAITING and job.waiting_for in (WaitingFor.SLEEP, WaitingFor.SIGNAL):
         yield from _suspended(facts)
     elif job.status is Status.WAITING:
-        yield Told("waiting", (_waits_for(facts),))
+        yield from _waits(facts)
     elif job.status in (Status.SCHEDULED, Status.RETRYING):
         yield _not_due(job, facts)
         yield from _too_new(job)
@@ -68,6 +69,7 @@ def _told(job: Job, error: str | None, facts: Facts) -> Iterable[Told]:
         yield from _rises(job, facts)
         if facts.line is not None and facts.line.limit is None and job.resource is not None:
             yield Told("not_limited", not_limited(job.resource))
+    yield from _expires(job, facts)
     yield from _stuck(job, facts)
     if facts.batch is not None:
         yield Told("batch", (of_batch(job, facts.batch),))
@@ -235,17 +237,10 @@ def _next_check(facts: Facts) -> str:
     return "The next check by a worker" if facts.workers else "No worker is live now; the first one that starts"
 
 
-def _waits_for(facts: Facts) -> str:
-    waits = [edge for edge in facts.parents if edge.state is EdgeState.OPEN]
-    if not waits:
-        return "It waits for other jobs to finish."
-    named = [f"{edge.name} ({edge.job_id})" if edge.job_id else "a job in another queue" for edge in waits[:3]]
-    advice = " Retry what is dead, or cancel this job." if any(edge.status is Status.DEAD for edge in waits) else ""
-    if len(waits) == 1:
-        return f"It waits for {named[0]}, which is {waits[0].status}.{advice}"
-    each = ", ".join(f"{name} is {edge.status}" for name, edge in zip(named, waits, strict=False))
-    more = f" and {len(waits) - 3} more" if len(waits) > 3 else ""
-    return f"It waits for {len(waits)} jobs: {each}{more}.{advice}"
+def _waits(facts: Facts) -> Iterable[Told]:
+    yield Told("waiting", (waits_for_jobs(facts.parents, any_parent=facts.any_parent),))
+    if facts.blocker is not None:
+        yield Told("blocker", (kept_by(facts.blocker),))
 
 
 def _suspended(facts: Facts) -> Iterable[Told]:
@@ -303,11 +298,32 @@ def _obstacles(job: Job, facts: Facts) -> Iterable[Told]:
         number = len(facts.workers)
         others = f" {number} live worker{'s take' if number > 1 else ' takes'} jobs from other queues only."
         yield Told("no_worker", (f"No live worker for its queue {job.queue!r}.{others if number else ''}",))
+        yield from _silent(job, facts)
     elif not any(job.name in worker.names for worker in on_queue):
         one = len(on_queue) == 1
         who = "The live worker" if one else f"None of the {len(on_queue)} live workers"
         has = "has no handler" if one else "has a handler"
         yield Told("no_handler", (f"{who} of its queue {job.queue!r} {has} for {job.name!r}.",))
+
+
+def _silent(job: Job, facts: Facts) -> Iterable[Told]:
+    """The worker of its queue that was heard of last, and did not say that it stops."""
+    silent = [worker for worker in facts.silent if works_on(worker, job.queue)]
+    if silent:
+        last = max(silent, key=lambda worker: worker.heartbeat_at)
+        text = " The job runs when it is back, or when another worker of this queue starts."
+        yield Told("silent_worker", (f"Worker {last.id} stopped responding ", Relative(last.heartbeat_at), ".", text))
+
+
+def _expires(job: Job, facts: Facts) -> Iterable[Told]:
+    """Until when it must have started."""
+    until = job.expires_at
+    if until is None or job.attempt_count or job.status in (*FINISHED, Status.PROCESSING):
+        return
+    if until <= facts.now:
+        yield Told("expires", ("It expired at ", At(until), f". {_next_check(facts)} cancels it."), until)
+    else:
+        yield Told("expires", ("It is cancelled unless it starts by ", At(until), ", ", Relative(until), "."), until)
 
 
 def _in_line(job: Job, facts: Facts, *, free: bool) -> Iterable[Told]:
@@ -320,7 +336,7 @@ def _in_line(job: Job, facts: Facts, *, free: bool) -> Iterable[Told]:
 
 
 def _rises(job: Job, facts: Facts) -> Iterable[Told]:
-    """How its priority changes while it is queued, and what it was before."""
+    """How its priority changes while it is queued or waits for a permit, and what it was before."""
     risen = facts.base_priority is not None and facts.base_priority < job.priority
     was = f"Its priority was {facts.base_priority} and has risen to {job.priority} while it waited." if risen else ""
     rule = f"Priorities in its queue {rising(*facts.ageing)}." if facts.ageing is not None else ""

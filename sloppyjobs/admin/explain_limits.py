@@ -22,8 +22,7 @@ def waits_for_permit(line: LineState) -> Sentence:
     text = f"It waits for a permit of {of}: {_place(line)}."
     full = line.limit.concurrency is not None and line.held >= line.limit.concurrency
     if full:
-        permits = f" All {line.limit.concurrency} permits are" if line.limit.concurrency != 1 else " The only permit is"
-        text += f"{permits} held{_by(line.holders)}. One comes back when its job ends or its lease expires."
+        text += _held(line, line.limit.concurrency or 0)
     if line.next_token_at is not None:
         begun = f" {_rate(line.limit)} have started already; the next may start "
         return (text, begun, Relative(line.next_token_at), ", at ", At(line.next_token_at), ".")
@@ -33,6 +32,16 @@ def waits_for_permit(line: LineState) -> Sentence:
 def not_limited(resource: str) -> Sentence:
     """A resource that no limit names."""
     return (f"It names the resource {resource!r}, and no limit of that name is in force: nothing limits it.",)
+
+
+def _held(line: LineState, permits: int) -> str:
+    if line.held > permits:
+        # The limit was lowered while jobs held more.
+        left = line.held - permits + 1
+        back = f"The limit is {permits:,} by now: it comes when {left:,} of them have ended"
+        return f" {line.held:,} permits are held{_by(line.holders)}. {back}, or their leases have expired."
+    held = f" All {permits} permits are" if permits != 1 else " The only permit is"
+    return f"{held} held{_by(line.holders)}. One comes back when its job ends or its lease expires."
 
 
 def _place(line: LineState) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from sloppyjobs import errors
-from sloppyjobs.admin.workers import live_workers, worker_view
+from sloppyjobs.admin.explain_parents import find_blocker
+from sloppyjobs.admin.workers import live_workers, liveness, worker_view
 from sloppyjobs.domain.ageing import Ageing
 from sloppyjobs.domain.limits import NO_PARTITION
 from sloppyjobs.domain.model import Job
@@ -77,6 +78,12 @@ class Facts(NamedTuple):
     """How the job's queue ages."""
     base_priority: int | None = None
     """The priority that it was enqueued with, where it has risen since."""
+    any_parent: bool = False
+    """Whether one of the jobs that it waits for is enough."""
+    blocker: EdgeRow | None = None
+    """The job that keeps those which it waits for, where they wait themselves."""
+    silent: Sequence[WorkerView] = ()
+    """Workers that were not heard of lately and did not say that they stop."""
 
 
 _SUSPENDED = (WaitingFor.SLEEP, WaitingFor.SIGNAL)
@@ -96,6 +103,8 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
     waits = job.status is Status.WAITING
     for_jobs = waits and job.waiting_for in (None, WaitingFor.JOBS)
     holder_id = _holder_id(job, attempt)
+    neighbours = storage.history.neighbours
+    parents = neighbours(job.id, PARENTS).parents if for_jobs else ()
     last_event = None
     if row is not None and row.event is not None:
         kind, at, actor, message = row.event
@@ -108,16 +117,27 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
         next((worker_view(worker, now) for worker in workers if worker.id == holder_id), None),
         attempt,
         last_event,
-        [
-            edge if scope is None or edge.queue in scope else edge._replace(job_id="", name="")
-            for edge in (storage.history.neighbours(job.id, PARENTS).parents if for_jobs else ())
-        ],
+        [_seen(edge, scope) for edge in parents],
         line=_line(storage, job, scope),
         waits=storage.history.waits(job.id) if waits and job.waiting_for in _SUSPENDED else (),
         batch=_batch(storage, job, scope),
         ageing=None if row is None else row.ageing,
         base_priority=None if row is None else row.base_priority,
+        any_parent=row is not None and row.any_parent,
+        blocker=_seen(find_blocker(parents, lambda one: neighbours(one, PARENTS).parents), scope),
+        silent=[worker_view(worker, now) for worker in workers if liveness(worker, now) == "stale"],
     )
+
+
+@overload
+def _seen(edge: EdgeRow, scope: Sequence[str] | None) -> EdgeRow: ...
+@overload
+def _seen(edge: EdgeRow | None, scope: Sequence[str] | None) -> EdgeRow | None: ...
+
+
+def _seen(edge: EdgeRow | None, scope: Sequence[str] | None) -> EdgeRow | None:
+    """The job at the other end, without its name where its queue is hidden."""
+    return edge if edge is None or scope is None or edge.queue in scope else edge._replace(job_id="", name="")
 
 
 def _batch(storage: Store, job: Job, scope: Sequence[str] | None) -> BatchFound | None:

@@ -60,7 +60,7 @@ class QueueAdmin:
         """
         queue = options.queue("name", name)
         if not create:
-            self._check_known(queue)
+            check_known(self._storage, self._definitions, queue, "pause")
         end = None if until is None else moment("until", until)
         if end is not None and end <= self._storage.clock.now():
             raise options.refuse("until", until, PAST)
@@ -68,24 +68,26 @@ class QueueAdmin:
         self._storage.audit.set_queue_paused(queue, True, end, command)
         return self.get_queue(queue)
 
-    def _check_known(self, queue: str) -> None:
-        if queue == DEFAULT_QUEUE or any(definition.queue == queue for definition in self._definitions):
-            return
-        if self._storage.history.queue_rows([queue], None, backward=False, limit=1):
-            return
-        workers = self._storage.history.recent_workers()
-        if queue in {name for worker in live_workers(workers, self._storage.clock.now()) for name in worker.queues}:
-            return
-        known = [row.name for row in self._storage.history.queue_rows(None, None, backward=False, limit=21)]
-        shown = ", ".join(map(repr, known[:20])) + (" and more" if len(known) > 20 else "")
-        raise errors.UnknownQueue(
-            f"no queue is called {queue!r}; known are {shown or 'none yet'}. To pause it before its first job comes, "
-            "use create=True, or --create on the command line"
-        )
-
     def resume_queue(self, name: str, *, actor: str | None = None, reason: str | None = None) -> QueueView:
         """End the pause of a queue."""
         queue = self.get_queue(name).name
         command = command_given("resume_queue", actor, reason)
         self._storage.audit.set_queue_paused(queue, False, None, command)
         return self.get_queue(queue)
+
+
+def check_known(storage: Store, definitions: Definitions, queue: str, verb: str) -> None:
+    """Refuse the name of a queue that nobody knows: it is most likely mistyped."""
+    if queue == DEFAULT_QUEUE or any(definition.queue == queue for definition in definitions):
+        return
+    if storage.history.queue_rows([queue], None, backward=False, limit=1):
+        return
+    workers = storage.history.recent_workers()
+    if queue in {name for worker in live_workers(workers, storage.clock.now()) for name in worker.queues}:
+        return
+    known = [row.name for row in storage.history.queue_rows(None, None, backward=False, limit=21)]
+    shown = ", ".join(map(repr, known[:20])) + (" and more" if len(known) > 20 else "")
+    raise errors.UnknownQueue(
+        f"no queue is called {queue!r}; known are {shown or 'none yet'}. To {verb} it before its first job comes, "
+        "use create=True, or --create on the command line"
+    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 
 import msgspec
 
 from sloppyjobs.admin.filters import command_given
+from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.domain import options
 from sloppyjobs.domain.batches import decode_callbacks, encode_callbacks
 from sloppyjobs.domain.model import NewJob
@@ -16,9 +18,10 @@ from sloppyjobs.domain.sealed import key_of
 from sloppyjobs.domain.steps import StepKind
 from sloppyjobs.encryption import PAYLOAD, RESULT, SCHEDULE, Sealing, sealed_as
 from sloppyjobs.errors import DecryptionFailed, InvalidOption
+from sloppyjobs.ids import Ids
 from sloppyjobs.storage.ports import Store
-from sloppyjobs.storage.ports.sealed import RowKey, SealedChange, SealedRow
-from sloppyjobs.views.encryption import CLEAR, EncryptionView, RekeyStep
+from sloppyjobs.storage.ports.sealed import RekeyDone, RekeyRecord, RowKey, SealedChange, SealedRow
+from sloppyjobs.views.encryption import CLEAR, EncryptionView, RekeyRun, RekeyStep
 
 LIMIT = 1_000
 """Rows that one step examines unless told otherwise."""
@@ -27,6 +30,8 @@ WHOLE = 50
 """Rows whose whole texts are read at once, and written in one transaction."""
 LOOKED_AT = 1_000
 """The oldest and the latest rows of each table that are examined for a summary."""
+STOPPED = timedelta(minutes=1)
+"""A run that has not moved for so long has stopped: a step takes seconds."""
 _LEFT_OUT = re.compile(r'\{"_left_out":[0-9]+\}')
 """The fields of a log line that the library itself writes; it has nothing to hide."""
 Texts = Mapping[str, str | None]
@@ -37,6 +42,10 @@ class RekeyAdmin:
 
     _storage: Store
     _sealing: Sealing
+    _new_ids: Ids
+
+    def _presenter(self) -> Presenter:
+        raise NotImplementedError
 
     def encryption(self) -> EncryptionView:
         """Which keys the stored rows need, among the oldest and the latest 1,000 of each table."""
@@ -60,7 +69,13 @@ class RekeyAdmin:
             in_the_clear=found[CLEAR],
             missing=tuple(key for key in needed if key not in ids),
             examined=examined,
+            rekey=self._last_run(),
         )
+
+    def _last_run(self) -> RekeyRun | None:
+        run = self._storage.sealed.last_run()
+        actor = None if run is None else self._presenter().text(None, run.actor)
+        return None if run is None else run_view(run, self._storage.clock.now(), actor)
 
     def rekey(
         self,
@@ -81,7 +96,9 @@ class RekeyAdmin:
         command = command_given("rekey", actor, reason)
         size = options.whole("limit", limit, least=1, most=MOST)
         areas = tuple(self._storage.sealed.areas())
-        area, after = _position(cursor, areas)
+        run, area, after = _position(cursor, areas)
+        if run is None:
+            run = self._begin(areas, command.actor)
         rows = self._storage.sealed.beginnings(area, after, size)
         rewritten = changed = unreadable = 0
         for part in _parts([row.key for row in rows if self._outdated(area, row)]):
@@ -90,7 +107,20 @@ class RekeyAdmin:
             rewritten, changed, unreadable = rewritten + done, changed + len(changes) - done, unreadable + unread
         if rewritten:
             self._storage.audit.record(command, "jobs", "rekey", {"rows": rewritten, "area": area})
-        return RekeyStep(len(rows), rewritten, changed, unreadable, _next(area, rows, size, areas))
+        following = _next(run, area, rows, size, areas)
+        moved = RekeyDone(len(rows), rewritten, changed, unreadable)
+        self._storage.sealed.advance_run(run, moved, finished=following is None)
+        return RekeyStep(*moved, following)
+
+    def _begin(self, areas: Sequence[str], actor: str | None) -> str:
+        """Write down that a run begins; its id."""
+        assert self._sealing.keyring is not None
+        now, sealed = self._storage.clock.now(), self._storage.sealed
+        run = RekeyRecord(
+            self._new_ids.new("rekey"), self._sealing.keyring.ids[0], actor, sum(map(sealed.count, areas)), now, now
+        )
+        sealed.begin_run(run)
+        return run.id
 
     def _outdated(self, area: str, row: SealedRow) -> bool:
         assert self._sealing.keyring is not None
@@ -191,20 +221,48 @@ def _parts(keys: Sequence[RowKey]) -> Iterator[Sequence[RowKey]]:
         yield keys[start : start + WHOLE]
 
 
-def _position(cursor: str | None, areas: Sequence[str]) -> tuple[str, RowKey | None]:
+def _position(cursor: str | None, areas: Sequence[str]) -> tuple[str | None, str, RowKey | None]:
+    """The run, its area, and the key after which to go on; no run at the beginning."""
     if cursor is None:
-        return areas[0], None
+        return None, areas[0], None
     try:
-        area, *key = msgspec.json.decode(cursor, type=list[str | int])
+        run, area, *key = msgspec.json.decode(cursor, type=list[str | int])
     except (msgspec.MsgspecError, ValueError):
-        area, key = "", []
-    if area not in areas:
+        run, area, key = "", "", []
+    if area not in areas or not isinstance(run, str):
         raise options.refuse("cursor", cursor, "must be the cursor of the step before")
-    return str(area), tuple(key) or None
+    return run, str(area), tuple(key) or None
 
 
-def _next(area: str, rows: Sequence[SealedRow], size: int, areas: Sequence[str]) -> str | None:
+def _next(run: str, area: str, rows: Sequence[SealedRow], size: int, areas: Sequence[str]) -> str | None:
     if len(rows) == size:
-        return msgspec.json.encode([area, *rows[-1].key]).decode()
+        return msgspec.json.encode([run, area, *rows[-1].key]).decode()
     place = areas.index(area) + 1
-    return msgspec.json.encode([areas[place]]).decode() if place < len(areas) else None
+    return msgspec.json.encode([run, areas[place]]).decode() if place < len(areas) else None
+
+
+def run_view(run: RekeyRecord, now: datetime, actor: str | None) -> RekeyRun:
+    """How far a run is."""
+    state = "finished" if run.finished_at is not None else "stopped" if now - run.moved_at > STOPPED else "running"
+    # What came after its beginning is examined too, and what was removed meanwhile is not.
+    total = max(run.total, run.examined) if state != "finished" else run.examined
+    left = total - run.examined
+    seconds = (run.moved_at - run.started_at).total_seconds()
+    rate = run.examined / seconds if seconds > 0 else None
+    return RekeyRun(
+        state=state,
+        key_id=run.key_id,
+        actor=actor,
+        total=total,
+        examined=run.examined,
+        left=left,
+        rewritten=run.rewritten,
+        changed=run.changed,
+        unreadable=run.unreadable,
+        percent=100.0 * run.examined / total if total else 100.0,
+        rate=rate,
+        eta=run.moved_at + timedelta(seconds=left / rate) if rate and state == "running" else None,
+        started_at=run.started_at,
+        moved_at=run.moved_at,
+        finished_at=run.finished_at,
+    )

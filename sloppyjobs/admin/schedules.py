@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Unpack
 
 from sloppyjobs.admin.filters import command_given, scope_of
+from sloppyjobs.domain import options
 from sloppyjobs.domain.states import Status
 from sloppyjobs.schedules.occurrences import Recurring
-from sloppyjobs.schedules.registry import Schedules
+from sloppyjobs.schedules.registry import ScheduleChanges, Schedules, ScheduleSettings
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.reads import Ran
 from sloppyjobs.views import JobView, Occurrence, Page
@@ -17,7 +19,7 @@ LAST = 12
 
 
 class ScheduleAdmin:
-    """Reads and commands on schedules; they are changed by registering them again."""
+    """Reads and commands on schedules; those that code declares are changed there."""
 
     _storage: Store
     _schedules: Schedules
@@ -52,6 +54,37 @@ class ScheduleAdmin:
             )
             for one in schedules
         }
+
+    def create_recurring(
+        self,
+        name: str,
+        job_name: str,
+        payload: Any = None,
+        *,
+        actor: str | None = None,
+        reason: str | None = None,
+        **settings: Unpack[ScheduleSettings],
+    ) -> Recurring:
+        """Write a new schedule; the settings are those of ``Jobs.recurring``. ``DuplicateJob`` where the name is taken.
+
+        Raises what ``Jobs.recurring`` raises for a schedule that cannot work, before anything is written.
+        """
+        command = command_given("create_recurring", actor, reason)
+        return self._schedules.create(name, job_name, payload, settings, command)
+
+    def edit_recurring(
+        self, name: str, *, actor: str | None = None, reason: str | None = None, **changes: Unpack[ScheduleChanges]
+    ) -> Recurring:
+        """Change a schedule; what is not given stays as it is, its paused state always.
+
+        One of ``cron``, ``every`` and ``at`` takes the place of the timing that it has, and the next occurrence is the
+        first one after now. A schedule that is declared in code is changed there: ``InvalidTransition``.
+        ``UnknownSchedule`` where there is none of that name.
+        """
+        unknown = changes.keys() - ScheduleChanges.__annotations__.keys()
+        if unknown:
+            raise options.unknown(min(unknown), ScheduleChanges.__annotations__, "edit_recurring")
+        return self._schedules.edit(name, dict(changes), command_given("edit_recurring", actor, reason))
 
     def pause_recurring(self, name: str, *, actor: str | None = None, reason: str | None = None) -> Recurring:
         """Let a schedule not fire until it is resumed. Jobs that it enqueued go on."""

@@ -11,6 +11,7 @@ import msgspec
 from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.admin.workers import live_workers, works_on
 from sloppyjobs.domain import options
+from sloppyjobs.domain.ageing import declared, in_force
 from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.reads import WINDOW, CauseSummary, Count, MinuteCounters, QueueInUse
@@ -66,6 +67,7 @@ def _queue_views(storage: Store, rows: Sequence[QueueRecord], presenter: Present
         load = loads[row.name]
         paused = is_paused(row, now)
         due = load.due_since
+        ageing = in_force(row.ageing_seconds, row.ageing_most, row.ageing_vanished_at)
         views.append(
             QueueView(
                 name=row.name,
@@ -75,8 +77,11 @@ def _queue_views(storage: Store, rows: Sequence[QueueRecord], presenter: Present
                 paused_until=row.paused_until if paused else None,
                 paused_by=presenter.text(None, row.paused_by) if paused else None,
                 pause_reason=presenter.text(None, row.pause_reason) if paused else None,
-                ageing_seconds=row.ageing_seconds,
-                ageing_most=row.ageing_most,
+                ageing_seconds=None if ageing is None else ageing.every,
+                ageing_most=None if ageing is None else ageing.most,
+                ageing_declared=row.ageing_declared_as is not None and row.ageing_vanished_at is None,
+                ageing_changed=row.ageing_declared_as is not None and declared(row.ageing_declared_as) != ageing,
+                ageing_vanished=row.ageing_vanished_at is not None,
                 depth=capped(load.queued),
                 oldest_queued_seconds=None if due is None else max(0.0, (now - due).total_seconds()),
                 processing=_share(running, row.name),

@@ -98,6 +98,7 @@ def resume(target: Target, name: str, actor: str | None, reason: str | None, as_
 @click.option("--every", type=Span(), metavar="DURATION", help="How long a job is due until its priority rises by one.")
 @click.option("--most", type=int, default=10, show_default=True, metavar="N", help="By how much it rises at most.")
 @click.option("--off", is_flag=True, help="Let priorities stay as they are.")
+@click.option("--create", is_flag=True, help="Set it for a queue that nobody has used yet.")
 @signed
 @as_json
 @pass_target
@@ -107,6 +108,7 @@ def age(
     every: float | None,
     most: int,
     off: bool,
+    create: bool,
     actor: str | None,
     reason: str | None,
     as_json: bool,
@@ -114,8 +116,8 @@ def age(
     """Let jobs of a queue rise in priority while they wait."""
     if off is (every is not None):
         raise click.UsageError("give either --every or --off")
-    ageing = target.admin.set_queue_ageing(name, every, most, actor=actor, reason=reason)
-    words = "do not age" if ageing is None else rising(ageing.every, ageing.most)
+    ageing = target.admin.set_queue_ageing(name, every, most, create=create, actor=actor, reason=reason)
+    words = "do not change while jobs wait" if ageing is None else rising(ageing.every, ageing.most)
     output.emit(ageing, as_json, lambda out: out.print(f"priorities in {output.plain(name)} {words}"))
 
 

@@ -126,7 +126,8 @@ def seconds(option: str, value: object, *, least: float = 0.0, zero: bool = True
     if not math.isfinite(number) or number > LONGEST:
         raise refuse(option, value, "must be finite and at most 100 years")
     if number < least or (number == 0 and not zero):
-        raise refuse(option, value, f"must be {'at least' if zero else 'more than'} {least:g} seconds")
+        unit = "second" if least == 1 else "seconds"
+        raise refuse(option, value, f"must be {'at least' if zero else 'more than'} {least:g} {unit}")
     return number
 
 

@@ -19,13 +19,17 @@ Shape = tuple[str, tuple[str, ...]]
 
 
 def terms_of(
-    known: Mapping[str, Definition], names: Sequence[str], items: Sequence[tuple[Any, ...]], host: Fields
+    known: Mapping[str, Definition],
+    names: Sequence[str],
+    items: Sequence[tuple[Any, ...]],
+    host: Fields,
+    partitions: Sequence[str | None] | None = None,
 ) -> Iterable[Terms] | None:
     """The terms of each item, in order; None where options must be read one by one. Raises for some.
 
-    ``host`` are terms that the application decides for all.
+    ``host`` are terms that the application decides for all; ``partitions`` what definitions say of each payload's.
     """
-    if max(map(len, items)) < 3:
+    if max(map(len, items)) < 3 and partitions is None:
         by_name = {name: Terms(**{**default_terms(found), **host}) for name, found in known.items()}
         return map(by_name.__getitem__, names)
     given = [item[2] if len(item) == 3 else {} for item in items]
@@ -34,13 +38,14 @@ def terms_of(
     shapes = list(zip(names, map(tuple, given), strict=True))
     different = dict.fromkeys(shapes)
     if len(different) == 1:
-        return _terms_of_shape(known, shapes[0], given, host)
+        return _terms_of_shape(known, shapes[0], given, host, partitions)
     positions: dict[Shape, list[int]] = {shape: [] for shape in different}
     for position, shape in enumerate(shapes):
         positions[shape].append(position)
     terms: list[Any] = [None] * len(items)
     for shape, own in positions.items():
-        found = _terms_of_shape(known, shape, [given[position] for position in own], host)
+        parts = None if partitions is None else [partitions[position] for position in own]
+        found = _terms_of_shape(known, shape, [given[position] for position in own], host, parts)
         if found is None:
             return None
         for position, one in zip(own, found, strict=True):
@@ -49,7 +54,11 @@ def terms_of(
 
 
 def _terms_of_shape(
-    known: Mapping[str, Definition], shape: Shape, given: list[dict[str, Any]], host: Fields
+    known: Mapping[str, Definition],
+    shape: Shape,
+    given: list[dict[str, Any]],
+    host: Fields,
+    partitions: Sequence[str | None] | None,
 ) -> Iterable[Terms] | None:
     """The terms of jobs of one name that give the same options."""
     name, chosen = shape
@@ -58,8 +67,11 @@ def _terms_of_shape(
         return None
     refuse_together(chosen)
     fields = {**default_terms(known[name]), **host}
-    if "partition" in chosen and "resource" not in chosen and fields["resource"] is None:
-        return None
+    if "partition" in chosen:
+        # A job that gives None has the partition that the definition says.
+        own = known[name].partition is not None and any(one["partition"] is None for one in given)
+        if own or ("resource" not in chosen and fields["resource"] is None):
+            return None
     if "delay" in chosen and ("expires" in chosen or fields["expires"] is not None):
         return None
     defaults, columns = dict(fields), dict[str, Sequence[Any]]()
@@ -67,6 +79,8 @@ def _terms_of_shape(
         if option in chosen:
             for field, values in _read(option, [one[option] for one in given], defaults, columns).items():
                 _set(fields, columns, field, values)
+    if partitions is not None and known[name].partition is not None and "partition" not in chosen:
+        _set(fields, columns, "partition_key", partitions)
     return _build(fields, columns, len(given))
 
 

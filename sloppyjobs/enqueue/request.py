@@ -46,11 +46,13 @@ class NewJobs:
             return None
         definitions = {name: self._definitions.get(name) for name in set(names)}
         known = {name: found for name, found in definitions.items() if found is not None}
-        if len(known) < len(definitions) or any(one.partition is not None for one in known.values()):
+        if len(known) < len(definitions):
             return None
+        values = [item[1] if len(item) > 1 else None for item in items]
         try:
-            texts = self._texts(known, names, [item[1] if len(item) > 1 else None for item in items])
-            terms = bulk_terms.terms_of(known, names, items, self._host_terms())
+            texts = self._texts(known, names, values)
+            partitions = _partitions([known[name] for name in names], items, values, texts)
+            terms = bulk_terms.terms_of(known, names, items, self._host_terms(), partitions)
         except errors.JobsError:
             return None
         return None if terms is None else list(map(NewJob, ids, texts, terms))
@@ -127,6 +129,25 @@ class NewJobs:
             if isinstance(error, errors.Refused) and isinstance(named, errors.Refused) and error.field is not None:
                 named.field, named.reason = f"items[{position}].{error.field}", error.reason
             raise named from None
+
+
+def _partitions(
+    definitions: Sequence[Definition], items: Sequence[tuple[Any, ...]], values: Sequence[Any], texts: Sequence[str]
+) -> list[str | None] | None:
+    """What definitions say of the partitions of these payloads; None where none of them says anything.
+
+    An item that says it itself is not asked. Where there is a schema, the payload is looked at as it is written.
+    """
+    if all(one.partition is None for one in {id(found): found for found in definitions}.values()):
+        return None
+    partitions: list[str | None] = []
+    for found, item, value, text in zip(definitions, items, values, texts, strict=True):
+        if found.partition is None or (len(item) == 3 and isinstance(item[2], Mapping) and "partition" in item[2]):
+            partitions.append(None)
+            continue
+        given = value if found.input is None or type(value) is dict else payload.decode(text)
+        partitions.append(limits.partition_of(found.partition, given))
+    return partitions
 
 
 def inherited_options(old: Job, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -162,6 +162,7 @@ class AppJobs(Jobs):
         self._internals = replace(inside, hooks=hooks, find=self._find_jobs, sealing=sealing)
         self.schedules = AppSchedules(origin.schedules, lambda: self.storage, sealing)
         self.declared_limits = origin.declared_limits.on(lambda: self.storage)
+        self.declared_queues = origin.declared_queues.on(lambda: self.storage)
         self.embedded = EmbeddedWorker(self, binding.app)
         self.location: str | None = None
         """What ``flask --app`` was given, if that is how the application was found."""

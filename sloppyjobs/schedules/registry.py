@@ -16,7 +16,7 @@ import msgspec
 from sloppyjobs import errors
 from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Job, NewJob
-from sloppyjobs.domain.payload import encode, validate_input
+from sloppyjobs.domain.payload import decode, encode, validate_input
 from sloppyjobs.domain.redaction.redactor import encrypted_preview
 from sloppyjobs.domain.sealed import is_sealed
 from sloppyjobs.encryption import PLAIN, SCHEDULE, Sealing
@@ -29,7 +29,14 @@ from sloppyjobs.schedules import timetable as schedule
 from sloppyjobs.schedules.occurrences import JobDefaults, Recurring
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.operators import Command
-from sloppyjobs.storage.ports.schedules import Firing, NewSchedule, StoredSchedule, possible_name
+from sloppyjobs.storage.ports.schedules import (
+    Firing,
+    MakeSchedule,
+    NewSchedule,
+    StoredSchedule,
+    possible_name,
+    unknown_schedule,
+)
 from sloppyjobs.views import Page
 
 TICK_LIMIT = 1000
@@ -50,6 +57,20 @@ class ScheduleSettings(TypedDict, total=False):
     queue: str | None
     priority: int | None
     paused: bool
+
+
+class ScheduleChanges(TypedDict, total=False):
+    """What can be changed of a schedule that there is."""
+
+    payload: Any
+    cron: str | None
+    every: float | timedelta | None
+    at: datetime | str | None
+    timezone: str
+    misfire: str
+    catch_up_limit: int
+    queue: str | None
+    priority: int | None
 
 
 class Synchronised(NamedTuple):
@@ -305,6 +326,36 @@ class Schedules:
 
     # Commands
 
+    def create(self, name: str, job_name: str, payload: Any, settings: ScheduleSettings, command: Command) -> Recurring:
+        """Write a schedule that there is not yet; ``DuplicateJob`` where there is."""
+        new = self._checked(name, job_name, payload, **settings)
+
+        def make(known: StoredSchedule | None) -> NewSchedule:
+            # Its own row is there where the answer to the insert told nothing, or was lost.
+            if known is not None and known.id != new.id:
+                raise errors.DuplicateJob(f"a schedule is named {name!r} already; edit it, or choose another name")
+            return self._sealed(new)
+
+        return self._changed(new.name, make, command)
+
+    def edit(self, name: str, given: Mapping[str, Any], command: Command) -> Recurring:
+        """Change a schedule that was not declared in code; what is not given stays as it is."""
+
+        def make(known: StoredSchedule | None) -> NewSchedule:
+            if known is None:
+                raise unknown_schedule(name)
+            if known.declared:
+                why = "is declared in code and changed there; here it can be paused, resumed and triggered"
+                raise errors.InvalidTransition(f"the schedule {name!r} {why}")
+            return self._sealed(self._checked(**_edited(self._opened(known), given)))
+
+        return self._changed(name, make, command)
+
+    def _changed(self, name: str, make: MakeSchedule, command: Command) -> Recurring:
+        self._storage.redactions.write(self._definitions.redactions)
+        written = self._storage.schedules.change(name, make, command)
+        return self._shown(written, self._storage.redactions.by_name())
+
     def trigger(self, name: str, *, actor: str | None = None, command: Command | None = None) -> Job:
         """Enqueue one job of the schedule now, paused or not; its cursor stays where it is.
 
@@ -333,3 +384,13 @@ class Schedules:
         """Remove the schedule, and return it as it was. Jobs that it enqueued stay."""
         gone = self._storage.schedules.delete(name, command)
         return self._shown(gone, self._storage.redactions.by_name())
+
+
+def _edited(known: StoredSchedule, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a schedule with those that are given; another timing takes the place of the one that it has."""
+    timings = ("cron", "every", "at")
+    kept = ["timezone", "misfire", "catch_up_limit", "queue", "priority", "paused"]
+    if not any(given.get(timing) is not None for timing in timings):
+        kept += timings
+    settings = {name: getattr(known, name) for name in kept}
+    return {"name": known.name, "job_name": known.job_name, "payload": decode(known.payload), **settings, **given}

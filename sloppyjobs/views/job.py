@@ -120,9 +120,10 @@ class Reason(msgspec.Struct, frozen=True):
     """One thing that keeps a job from running, or says how it ended.
 
     ``code`` is one of ``finished``, ``cancelled``, ``deleted``, ``dead``, ``still_running``, ``running``, ``overrun``,
-    ``worker_gone``, ``lease_expired``, ``paused``, ``waiting``, ``asleep``, ``signal``, ``signal_timeout``,
-    ``not_due``, ``queue_paused``, ``no_worker``, ``no_handler``, ``payload_newer``, ``jobs_ahead``, ``ageing``,
-    ``permit``, ``not_limited``, ``batch``, ``attempts``, ``next``.
+    ``worker_gone``, ``lease_expired``, ``paused``, ``waiting``, ``blocker``, ``asleep``, ``signal``,
+    ``signal_timeout``, ``not_due``, ``queue_paused``, ``no_worker``, ``silent_worker``, ``no_handler``,
+    ``payload_newer``, ``jobs_ahead``, ``ageing``, ``permit``, ``not_limited``, ``expires``, ``batch``, ``attempts``,
+    ``next``.
     """
 
     code: str

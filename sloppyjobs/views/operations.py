@@ -29,6 +29,12 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of waiting after which the priority of a job rises by one; None where priorities stay as they are."""
     ageing_most: int | None = None
     """By how much a priority rises at most."""
+    ageing_declared: bool = False
+    """Whether code declares that it ages."""
+    ageing_changed: bool = False
+    """Whether it ages otherwise than code declared last."""
+    ageing_vanished: bool = False
+    """Whether code declared that it ages, and does so no more: priorities stay as they are."""
     depth: CappedCount
     """Jobs that are queued."""
     oldest_queued_seconds: float | None = None

@@ -91,9 +91,10 @@ class PeriodicWork:
             self.fire_schedules()
 
     def sync_limits(self) -> None:
-        """Write the limits that the code declares, once in the worker's life."""
+        """Write the limits and queues that the code declares, once in the worker's life."""
         if not self._limits_synced:
             self._jobs.declared_limits.sync()
+            self._jobs.declared_queues.sync()
             self._limits_synced = True
 
     def sync_schedules(self) -> None:

@@ -456,6 +456,16 @@ def test_alerts_are_muted_and_unmuted(jobs: Jobs, clock: FakeClock, run: Run, as
     assert "no alert is called" in run("alerts", "mute", "other", code=1).stderr
 
 
+def test_a_queue_ages_unless_its_name_is_mistyped(jobs: Jobs, run: Run) -> None:
+    jobs.declare("send", queue="mail")
+    jobs.enqueue("send")
+    assert "priorities in mail rise by one every 60 s" in run("queues", "age", "mail", "--every", "1m").stdout
+    assert "no queue is called 'mial'" in run("queues", "age", "mial", "--every", "1m", code=1).stderr
+    assert "priorities in mial rise" in run("queues", "age", "mial", "--every", "1m", "--create").stdout
+    assert "do not change" in run("queues", "age", "mail", "--off").stdout
+    assert "must be at least 1 second;" not in run("queues", "age", "mail", "--every", "0.5", code=1).stderr
+
+
 # Refusals
 
 

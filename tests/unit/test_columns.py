@@ -20,9 +20,11 @@ from sloppyjobs.storage.schema.columns import (
     JOB_COLUMNS,
     JobColumn,
     Kind,
+    New,
     claim_columns,
     inserted,
     names,
+    terms_of,
     told,
 )
 from sloppyjobs.storage.schema.tables import Tables
@@ -72,8 +74,14 @@ def test_every_insert_fills_every_column_of_the_list() -> None:
     of_postgres = postgres.statements(tables, "channel")
     of_sqlite, _ = sqlite.insert_jobs("jobs", "events", ("id", "payload", "priority"))
     filled = f"({', '.join(JOB_INSERT)})"
-    for statement in (of_postgres.insert_one, of_postgres.insert_in_known, of_postgres.insert_many, of_sqlite):
+    for statement in (of_postgres.insert_one, of_postgres.insert_in_known, of_sqlite):
         assert filled in statement
+    of_terms = tuple(terms_of(JOB_COLUMNS))
+    for own, shared in (((), of_terms), (of_terms, ()), (("tags", "run_at", "status"), ("name", "queue"))):
+        of_many = postgres.insert_many(of_postgres.insert_many, own, shared)
+        columns = of_many.partition("INSERT INTO sloppy_jobs (")[2].partition(")")[0].split(", ")
+        decided = {column.name for column in JOB_COLUMNS if isinstance(column.new, New)}
+        assert sorted(columns) == sorted(decided | {*own, *shared})
     values = {
         "timeout": 1.5,
         "occurrence_at": NOW,

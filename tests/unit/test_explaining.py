@@ -13,12 +13,15 @@ from sloppyjobs import errors
 from sloppyjobs.admin.explain import explain
 from sloppyjobs.admin.job_facts import Facts, LastAttempt, LastEvent, QueuePause
 from sloppyjobs.admin.sentences import At, Relative, Sentence, Since, plain
+from sloppyjobs.domain.dependencies import EdgeState
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
+from sloppyjobs.storage.ports.dependencies import EdgeRow
 from sloppyjobs.views import CappedCount, Reason, WorkerView
 from webui.labels import REASON_ICONS
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+OPEN = EdgeState.OPEN
 
 # The first of each row contradicts every other in it.
 CONTRADICTIONS = [
@@ -126,9 +129,12 @@ def test_no_sentence_contradicts_another(status: Status, workers: str, attempt: 
 def test_every_reason_has_an_icon_on_its_page(status: Status) -> None:
     for minutes, workers, attempt, holder in product((-5, 5), WORKERS, ATTEMPTS, HOLDERS):
         given = facts(workers, pause=QueuePause(), holder=holder, attempt=ATTEMPTS[attempt])
-        for reason in explain(job(status, minutes, 2, timeout=30.0), "no", given).reasons:
-            assert reason.code in REASON_ICONS
-            assert reason.code in (Reason.__doc__ or "")
+        given = given._replace(silent=[worker("stale")], blocker=EdgeRow("job_2", "greet", "default", status, "", OPEN))
+        for attempts in (0, 2):
+            one = job(status, minutes, attempts, timeout=30.0, expires_at=NOW + timedelta(minutes=minutes))
+            for reason in explain(one, "no", given).reasons:
+                assert reason.code in REASON_ICONS
+                assert f"``{reason.code}``" in (Reason.__doc__ or "")
 
 
 def test_a_job_that_nothing_keeps_is_next() -> None:

@@ -15,6 +15,7 @@ JOBS = {
     *("enqueue_async", "enqueue_many_async", "wait_async"),
     *("alerts", "declare_alert"),
     *("declare_limit", "declared_limits", "limit"),
+    *("declare_queue", "declared_queues"),
     *("signal", "signal_async"),
     *("declare_recurring", "fires", "recurring", "tick_recurring"),
     *("claim", "complete", "create_worker", "extend", "fail", "heartbeat", "lock", "locks"),

@@ -60,6 +60,8 @@ def test_no_label_of_an_action_is_its_name_in_code() -> None:
             "Paused the queue <emails> until 16:00:00",
         ),
         (("trigger_recurring", "schedule", "s", {"job": "job_2"}), "Triggered the schedule <s> | its job is <job_2>"),
+        (("create_recurring", "schedule", "s", {"job_name": "sync"}), "Created the schedule <s> | it runs sync"),
+        (("edit_recurring", "schedule", "s", {"job_name": "sync"}), "Changed the schedule <s> | it runs sync"),
         (("delete_recurring", "schedule", "s", {"job_name": "sync"}), "Deleted the schedule <s> | it ran sync"),
         (("cleanup", "jobs", "cleanup", {"succeeded": 9, "dead": 0}), "Deleted old finished jobs | 9 succeeded"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +86,26 @@ def test_a_page_and_the_api_say_which_keys_are_needed_and_what_is_left(secret: J
     while (step := rotated.admin.rekey(cursor=cursor, actor="ada")).cursor is not None:
         cursor = step.cursor
     text = page(rotated)
-    assert "Nothing is left to do." in text and "by ada" in text
+    assert "Nothing is left to do." in text and "Finished" in text and "Started by" in text and "ada" in text
     assert "Keys are missing" in page(secret)
     assert "stored in the clear" in page(Jobs(secret.storage))
+
+
+def test_a_rekey_that_stopped_half_way_looks_stopped(secret: Jobs) -> None:
+    rotated = Jobs(secret.storage, encryption=Keyring([Keyring.generate(), KEY]))
+    rotated.admin.rekey(1, actor="ada")
+    client = _client(rotated)
+
+    def page() -> str:
+        return " ".join(str(client.get("/encryption").get_data(as_text=True)).split())
+
+    assert "Running" in page() and "Last moved" in page()
+    rekeys = secret.storage.tables.rekeys  # type: ignore[attr-defined]
+    with secret.storage.engine.begin() as connection:
+        connection.execute(rekeys.update().values(moved_at=secret.storage.clock.now() - timedelta(minutes=5)))
+    assert "Stopped" in page() and "It stopped before the end" in page()
+    answer = client.get("/api/v1/encryption", headers={"Authorization": f"Bearer {TOKEN}"}).get_json()
+    assert (answer["rekey"]["state"], answer["rekey"]["actor"]) == ("stopped", "ada")
 
 
 def test_the_standalone_pages_take_keys_from_their_settings(secret: Jobs, tmp_path: Path) -> None:

@@ -41,11 +41,23 @@ def test_priorities_are_let_rise_and_stay_on_the_page_of_a_queue(admin: Client, 
     assert "priorities do not change while jobs wait" in admin.get("/audit").text
 
 
+def test_the_page_says_what_code_declares(admin: Client, played: Jobs) -> None:
+    code = Jobs(played.storage, application="mailer")
+    code.declare_queue("emails", age=60)
+    code.declared_queues.sync()
+    rule = "Priorities rise by one every 60 s, by 10 at most."
+    assert f"{rule} Code declares so." in admin.get("/queues/emails").text
+    admin.post("/queues/emails/age", {"every": "", "most": "10"})
+    assert f"{STAY} Code declares something else." in admin.get("/queues/emails").text
+    Jobs(played.storage, application="mailer").declared_queues.sync()
+    assert f"{STAY} Their rise is no longer declared in code." in admin.get("/queues/emails").text
+
+
 @pytest.mark.parametrize(
     ("field", "value", "why"),
     [
         ("every", "often", "Write seconds, such as 60."),
-        ("every", "0", "Must be at least 1 seconds."),
+        ("every", "0", "Must be at least 1 second."),
         ("every", "nan", "Must be finite and at most 100 years."),
         ("most", "", "Write a whole number, such as 10."),
         ("most", "0", "Must be from 1 to 1,000,000."),

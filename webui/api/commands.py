@@ -132,10 +132,9 @@ def age_queue(ui: Ui, name: str) -> Response:
     given = body()
     if "every" not in given:
         raise errors.InvalidOption('every is missing: {"every": 60, "most": 10}, or {"every": null} to turn it off')
-    found = ui.admin.get_queue(name).name
-    ui.admin.set_queue_ageing(found, given["every"], given.get("most", 10), **_by(given))
+    ui.admin.set_queue_ageing(name, given["every"], given.get("most", 10), **_by(given))
     ui.snapshots.clear()
-    return answer(ui.admin.get_queue(found))
+    return answer(ui.admin.get_queue(name))
 
 
 def workflow(ui: Ui, id: str, command: str) -> Response:

@@ -9,7 +9,10 @@ from flask import Response
 from sloppyjobs.views.encryption import EncryptionView
 from webui.rendering import render
 from webui.routes import Route
-from webui.ui import Ui, visit
+from webui.ui import Ui
+
+STATES = {"running": ("processing", "Running"), "stopped": ("failed", "Stopped"), "finished": ("succeeded", "Finished")}
+"""Icon and word of a run of ``rekey``."""
 
 
 class KeyLine(NamedTuple):
@@ -27,10 +30,10 @@ def show(ui: Ui) -> Response:
     total = sum(seen.needed.values()) + seen.in_the_clear
     current = seen.needed.get(seen.keys[0], 0) if seen.keys else 0
     done = 100.0 * current / total if total else 100.0
-    rekeyed = ui.admin.audit(action="rekey", page_size=1).items if visit().may("audit.view") else ()
+    run = seen.rekey
     return render(
-        ui, "encryption.html", title="Encryption", nav="audit", live=False,
-        seen=seen, lines=lines(seen), total=total, current=current, done=done, rekeyed=next(iter(rekeyed), None),
+        ui, "encryption.html", title="Encryption", nav="audit", live=run is not None and run.state == "running",
+        seen=seen, lines=lines(seen), total=total, current=current, done=done, run=run, states=STATES,
     )  # fmt: skip
 
 

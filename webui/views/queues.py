@@ -72,9 +72,14 @@ def rate(value: float) -> str:
 
 def ageing_words(queue: QueueView) -> str:
     """``Priorities rise by one every 60 s, by 10 at most.``"""
-    if queue.ageing_seconds is None:
-        return "Priorities do not change while jobs wait."
-    return f"Priorities {rising(queue.ageing_seconds, queue.ageing_most or 0)}."
+    words = "Priorities do not change while jobs wait."
+    if queue.ageing_seconds is not None:
+        words = f"Priorities {rising(queue.ageing_seconds, queue.ageing_most or 0)}."
+    if queue.ageing_vanished:
+        return f"{words} Their rise is no longer declared in code."
+    if queue.ageing_declared:
+        return f"{words} Code declares {'something else' if queue.ageing_changed else 'so'}."
+    return words
 
 
 def visible(ui: Ui, name: str) -> QueueView:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -57,7 +57,7 @@ class Taken(NamedTuple):
     """Whether it met jobs for which there was no permit."""
 
 
-SeenRows = Mapping[str, Sequence[Any]]
+SeenRows = Mapping[str, list[Any]]
 """Rows of ``CLAIM_FIELDS`` by the ids of their jobs."""
 
 _ATTEMPT, _UPDATED, _LEASE = map(rows.CLAIM_FIELDS.index, ("attempt_count", "updated_at", "locked_until"))
@@ -221,7 +221,7 @@ class Claims:
 
         def read() -> list[Claim]:
             if seen:
-                found = [_as_taken(seen[id], values) for id in ids]
+                found: Iterable[Any] = _taken_rows(ids, seen, values["now"], values["until"])
             else:
                 rows_found = query.rows(cursor_of(connection), {"ids": self.dialect.list_param(ids)})
                 by_id = {row[0]: row for row in rows_found}
@@ -308,9 +308,10 @@ def _queued_again(settlement: Settlement) -> bool:
     return settlement.decision.path[-1] is Status.QUEUED
 
 
-def _as_taken(row: Sequence[Any], values: Mapping[str, Any]) -> Sequence[Any]:
-    """The row of a queued job as it stands when it has been taken."""
-    taken = list(row)
-    taken[_ATTEMPT] += 1
-    taken[_UPDATED], taken[_LEASE] = values["now"], values["until"]
-    return taken
+def _taken_rows(ids: Sequence[str], seen: SeenRows, now: Any, until: Any) -> Iterator[Sequence[Any]]:
+    """The rows of queued jobs as they stand when they have been taken."""
+    for id in ids:
+        row = seen[id].copy()
+        row[_ATTEMPT] += 1
+        row[_UPDATED], row[_LEASE] = now, until
+        yield row

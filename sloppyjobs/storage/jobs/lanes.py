@@ -22,7 +22,7 @@ class Head(NamedTuple):
     id: str
     limited: bool
     """Whether it needs a permit."""
-    row: Sequence[Any] | None = None
+    row: list[Any] | None = None
     """Its columns that a claim reads, where it is locked and they were read with it."""
 
 

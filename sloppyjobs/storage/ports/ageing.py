@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from sloppyjobs.domain.ageing import Ageing
@@ -16,9 +17,17 @@ class AgeingPort(Protocol):
         ...
 
     def set(self, queue: str, ageing: Ageing | None, command: Command) -> None:
-        """Let a queue age, or no more; audited."""
+        """Let a queue age, or no more, whatever code declares; audited."""
+        ...
+
+    def declare(self, queue: str, ageing: Ageing, application: str | None) -> None:
+        """Write how code lets a queue age, unless it said the same before: an operator may have changed it since."""
+        ...
+
+    def mark_vanished(self, queues: Collection[str], application: str | None) -> list[str]:
+        """End the ageing that this application declared for queues not among these; which these were."""
         ...
 
     def raise_priorities(self, limit: int) -> int:
-        """Raise queued jobs by their age, up to ``limit`` of them; how many it was."""
+        """Raise jobs by their age that are queued or wait for a permit, up to ``limit`` of each; how many it was."""
         ...

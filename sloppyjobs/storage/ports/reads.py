@@ -196,6 +196,8 @@ class Surroundings(NamedTuple):
     """How the job's queue ages."""
     base_priority: int | None
     """The priority that the job was enqueued with, where it has risen since."""
+    any_parent: bool
+    """Whether one of the jobs that it waits for is enough."""
 
 
 Cause = tuple[str | None, str | None, str]

@@ -159,6 +159,9 @@ class QueueRecord(NamedTuple):
     pause_reason: str | None = None
     ageing_seconds: float | None = None
     ageing_most: int | None = None
+    ageing_declared_as: str | None = None
+    """What code declared last, as JSON."""
+    ageing_vanished_at: datetime | None = None
 
 
 class LockRecord(NamedTuple):

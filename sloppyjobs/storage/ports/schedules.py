@@ -109,6 +109,9 @@ class Firing(NamedTuple):
 DecideFiring = Callable[[StoredSchedule, datetime], Firing]
 """What a schedule that is due does at an instant. May be asked more than once for one fire."""
 
+MakeSchedule = Callable[[StoredSchedule | None], NewSchedule]
+"""What is to be written where this schedule is, or none. It may refuse, and may be asked more than once."""
+
 MakeJob = Callable[[StoredSchedule, datetime], NewJob]
 """The job of a schedule that is triggered at an instant. May be asked more than once for one trigger."""
 

@@ -7,7 +7,14 @@ from typing import Protocol
 
 from sloppyjobs.domain.model import Job
 from sloppyjobs.storage.ports.operators import Command
-from sloppyjobs.storage.ports.schedules import DecideFiring, FirePosition, MakeJob, NewSchedule, StoredSchedule
+from sloppyjobs.storage.ports.schedules import (
+    DecideFiring,
+    FirePosition,
+    MakeJob,
+    MakeSchedule,
+    NewSchedule,
+    StoredSchedule,
+)
 
 
 class SchedulePort(Protocol):
@@ -18,6 +25,10 @@ class SchedulePort(Protocol):
 
     def register(self, new: NewSchedule) -> StoredSchedule | None:
         """Write a schedule, or update the one of that name; None for a declared one whose only time is past."""
+        ...
+
+    def change(self, name: str, make: MakeSchedule, command: Command) -> StoredSchedule:
+        """Write what ``make`` makes of the schedule of that name, or of None; ``make`` is asked under its lock."""
         ...
 
     def mark_vanished(

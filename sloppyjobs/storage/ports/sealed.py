@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 RowKey = tuple[Any, ...]
@@ -22,6 +23,34 @@ class SealedChange(NamedTuple):
     key: RowKey
     old: Mapping[str, str | None]
     new: Mapping[str, str | None]
+
+
+class RekeyRecord(NamedTuple):
+    """A run of ``rekey``: how far it is, in rows."""
+
+    id: str
+    key_id: str
+    """The key that it encrypts with."""
+    actor: str | None
+    total: int
+    """How many there were when it began."""
+    started_at: datetime
+    moved_at: datetime
+    """When it last did something."""
+    finished_at: datetime | None = None
+    examined: int = 0
+    rewritten: int = 0
+    changed: int = 0
+    unreadable: int = 0
+
+
+class RekeyDone(NamedTuple):
+    """What a step of a run did."""
+
+    examined: int
+    rewritten: int
+    changed: int
+    unreadable: int
 
 
 class SealedPort(Protocol):
@@ -48,4 +77,16 @@ class SealedPort(Protocol):
 
     def count(self, area: str) -> int:
         """How many rows there are, for a progress bar."""
+        ...
+
+    def begin_run(self, run: RekeyRecord) -> None:
+        """Write down that a run begins; runs that last moved 90 days ago are forgotten."""
+        ...
+
+    def advance_run(self, run_id: str, done: RekeyDone, *, finished: bool) -> None:
+        """Write down that a run has moved."""
+        ...
+
+    def last_run(self) -> RekeyRecord | None:
+        """The run that moved last."""
         ...

@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, null, select
 
-from sloppyjobs.domain.ageing import Ageing
+from sloppyjobs.domain.ageing import in_force
 from sloppyjobs.domain.dependencies import EdgeState
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Attempt, Event, Job
 from sloppyjobs.domain.states import Status
 from sloppyjobs.domain.steps import StepKind, StepState
@@ -192,7 +193,9 @@ class History:
             events.c.message,
             queues.c.ageing_seconds,
             queues.c.ageing_most,
+            queues.c.ageing_vanished_at,
             jobs.c.base_priority,
+            jobs.c.followups,
         )
         row = connection.execute(query.select_from(joined).where(jobs.c.id == job.id)).one_or_none()
         if row is None:
@@ -202,8 +205,9 @@ class History:
             None if pause[0] is None else QueuePause._make(pause),
             None if attempt[0] is None else AttemptState._make(attempt),
             None if event[0] is None else EventFacts._make(event),
-            None if row.ageing_seconds is None else Ageing(float(row.ageing_seconds), int(row.ageing_most or 0)),
+            in_force(row.ageing_seconds, row.ageing_most, row.ageing_vanished_at),
             row.base_priority,
+            bool((row.followups or 0) & Followup.ANY_PARENT),
         )
 
     # Small tables, read whole

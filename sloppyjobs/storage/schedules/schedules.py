@@ -18,6 +18,7 @@ from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.ports.schedules import (
     FirePosition,
     MakeJob,
+    MakeSchedule,
     NewSchedule,
     StoredSchedule,
     possible_name,
@@ -54,13 +55,26 @@ class Schedules:
         occurrence after now. None when a declared schedule would only have fired in the past.
         """
         self.database.ensure_schema()
-        return self.database.write(lambda c: self._register_schedule(c, new))
+        return self.database.write(lambda c: self._register_schedule(c, new.name, lambda _: new))
 
-    def _register_schedule(self, connection: Connection, new: NewSchedule) -> StoredSchedule | None:
+    def change(self, name: str, make: MakeSchedule, command: Command) -> StoredSchedule:
+        """Write what ``make`` makes of the schedule of that name, or of None; ``make`` is asked under its lock."""
+        self.database.ensure_schema()
+
+        def work(connection: Connection) -> StoredSchedule:
+            self._register_schedule(connection, name, make)
+            written = self._require(connection, name)
+            self._audit(connection, command, name, {"job_name": written.job_name})
+            return written
+
+        return self.database.write(work)
+
+    def _register_schedule(self, connection: Connection, name: str, make: MakeSchedule) -> StoredSchedule | None:
         table = self.tables.recurring
         now = self.database.now(connection)
         while True:
-            known = self.firing.schedule_where(connection, table.c.name == new.name, lock=True)
+            known = self.firing.schedule_where(connection, table.c.name == possible_name(name), lock=True)
+            new = make(known)
             if known is not None:
                 cursor = cursor_after_registration(known, new.schedule, now)
                 values = registered_values(new, now) | {"next_run_at": cursor}

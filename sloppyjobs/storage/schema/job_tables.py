@@ -55,12 +55,13 @@ def jobs(prefix: str, metadata: MetaData, style: TableStyle) -> None:
     partial_index(jobs, style, f"uq_{prefix}jobs_{key}", (key,), f"{key} IS NOT NULL", unique=True)
 
 
-def attempts(prefix: str, metadata: MetaData) -> None:
+def attempts(prefix: str, metadata: MetaData, style: TableStyle) -> None:
     """One row per execution attempt."""
     Table(
         f"{prefix}job_attempts",
         metadata,
         *(column.build() for column in ATTEMPT_COLUMNS),
+        *style.own_columns("job_attempts"),
         PrimaryKeyConstraint("job_id", "attempt_number", name=f"pk_{prefix}job_attempts"),
     )
 

@@ -109,6 +109,8 @@ class TableStyle:
     """Whether one index serves as the key of events and for reading a job's history."""
     listed_status: ClassVar[str] = "status"
     """The status in the predicates of the indexes of lists; queries that mean one of these repeat its predicate."""
+    leases_listed: ClassVar[bool] = False
+    """Whether the index of lists serves to find leases that have ended, too."""
     table_settings: ClassVar[Mapping[str, str]] = {}
     """Statements that follow the creation of a table, by its name without prefix; ``{table}`` is its full name."""
     table_options: ClassVar[Mapping[str, str]] = {}

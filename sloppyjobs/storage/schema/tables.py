@@ -22,7 +22,6 @@ from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
 _SCHEMA = re.compile(r'[^"\0]{1,63}')
 _BUILDERS = (
-    job_tables.attempts,
     service_tables.queues,
     service_tables.workers,
     service_tables.locks,
@@ -51,6 +50,7 @@ _BUILDERS = (
 )
 _STYLED_BUILDERS = (
     job_tables.jobs,
+    job_tables.attempts,
     service_tables.stats,
     service_tables.redactions,
     service_tables.recurring,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, func, insert, or_, select, update
 
 from sloppyjobs.domain.sealed import HEAD_LENGTH
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.ports.sealed import RowKey, SealedChange, SealedRow
+from sloppyjobs.storage.ports.sealed import RekeyDone, RekeyRecord, RowKey, SealedChange, SealedRow
 from sloppyjobs.storage.reads.keyset import same_value
 from sloppyjobs.storage.schema.tables import Tables
+
+FORGOTTEN = timedelta(days=90)
+"""For how long a run of ``rekey`` is remembered after it last moved."""
 
 
 class Area(NamedTuple):
@@ -35,7 +39,42 @@ def areas(tables: Tables) -> Mapping[str, Area]:
     }
 
 
-class SealedTexts:
+class RekeyRuns:
+    """How far runs of ``rekey`` are, so that one that has stopped half-way is seen."""
+
+    database: Database
+
+    def begin_run(self, run: RekeyRecord) -> None:
+        """Write down that a run begins."""
+        table = self.database.tables.rekeys
+
+        def work(connection: Connection) -> None:
+            connection.execute(delete(table).where(table.c.moved_at < run.started_at - FORGOTTEN))
+            connection.execute(insert(table).values(run._asdict()))
+
+        self.database.write(work)
+
+    def advance_run(self, run_id: str, done: RekeyDone, *, finished: bool) -> None:
+        """Write down that a run has moved."""
+        table = self.database.tables.rekeys
+
+        def work(connection: Connection) -> None:
+            now = self.database.now(connection)
+            values: dict[str, object] = {name: table.c[name] + number for name, number in done._asdict().items()}
+            values |= {"moved_at": now, "finished_at": now if finished else None}
+            connection.execute(update(table).where(table.c.id == run_id).values(values))
+
+        self.database.write(work)
+
+    def last_run(self) -> RekeyRecord | None:
+        """The run that moved last."""
+        c = self.database.tables.rekeys.c
+        query = select(*(c[name] for name in RekeyRecord._fields)).order_by(c.moved_at.desc(), c.id.desc()).limit(1)
+        found = self.database.read(lambda connection: connection.execute(query).first())
+        return None if found is None else RekeyRecord(*found)
+
+
+class SealedTexts(RekeyRuns):
     """Reads in the order of keys, a bounded number at a time; a write is conditional on what was read."""
 
     def __init__(self, database: Database) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from sloppyjobs.domain.dependencies import After
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.states import Status
 from sloppyjobs.enqueue.definitions import Cancel, Snooze
@@ -253,3 +254,70 @@ def test_every_state_has_an_answer(jobs: Jobs) -> None:
         assert found.verdict.endswith((".", "no")), status
         assert found.verdict == found.reasons[0].text
     assert _codes(jobs.admin.explain(scene.in_status(jobs, Status.PAUSED).id)) == ["paused"]
+
+
+def test_a_job_that_waits_for_jobs_which_wait_names_the_one_that_keeps_them_all(jobs: Jobs) -> None:
+    dead = scene.dead(jobs)
+    child = scene.queued(jobs, depends_on=dead)
+    first = scene.queued(jobs, delay=60)
+    grandchild = scene.queued(jobs, depends_on=[first, child])
+    last = scene.queued(jobs, depends_on=grandchild)
+    found = jobs.admin.explain(last.id)
+    assert found.verdict == f"It waits for greet ({grandchild.id}), which is waiting."
+    kept = f"What it waits for is kept by greet ({dead.id}), which is dead. Retry what is dead, or cancel this job."
+    assert (found.reasons[1].code, found.reasons[1].text) == ("blocker", kept)
+    assert _codes(jobs.admin.explain(child.id)) == ["waiting"], "its own parent is what keeps it"
+
+
+def test_a_job_behind_a_paused_one_says_what_frees_it(jobs: Jobs) -> None:
+    parent = scene.queued(jobs)
+    jobs.admin.pause(parent.id)
+    child = scene.queued(jobs, depends_on=parent)
+    verdict = f"It waits for greet ({parent.id}), which is paused. Resume what is paused."
+    assert jobs.admin.explain(child.id).verdict == verdict
+
+
+def test_a_job_that_needs_one_of_several_or_another_end_says_so(jobs: Jobs) -> None:
+    first, second = (scene.queued(jobs) for _ in range(2))
+    one = scene.queued(jobs, depends_on=[first, second], depends_on_any=True)
+    assert jobs.admin.explain(one.id).verdict.startswith("It waits for one of 2 jobs: greet (")
+    failure = scene.queued(jobs, depends_on=After(first, on="failure"))
+    assert jobs.admin.explain(failure.id).verdict == f"It waits for greet ({first.id}) to fail, which is queued."
+    end = scene.queued(jobs, depends_on=After(first, on="always"))
+    assert jobs.admin.explain(end.id).verdict == f"It waits for greet ({first.id}) to end, which is queued."
+
+
+def test_a_job_that_expires_says_by_when_it_must_have_started(jobs: Jobs, clock: FakeClock) -> None:
+    scene.live_worker(jobs)
+    job = scene.queued(jobs, expires=90)
+    found = jobs.admin.explain(job.id)
+    assert _codes(found) == ["next", "expires"]
+    assert found.reasons[1].text == "It is cancelled unless it starts by 2030-01-01 12:01:30 UTC, in 1 min 30 s."
+    assert found.reasons[1].until == job.expires_at
+    clock.advance(100)
+    late = [reason.text for reason in jobs.admin.explain(job.id).reasons if reason.code == "expires"]
+    assert late == [
+        "It expired at 2030-01-01 12:01:30 UTC. No worker is live now; the first one that starts cancels it."
+    ]
+
+
+def test_a_worker_that_fell_silent_is_named_where_no_other_takes_the_job(jobs: Jobs, clock: FakeClock) -> None:
+    worker = scene.live_worker(jobs, heartbeat=5.0)
+    job = scene.queued(jobs)
+    clock.advance(60)
+    found = jobs.admin.explain(job.id)
+    assert _codes(found)[:2] == ["no_worker", "silent_worker"]
+    assert found.reasons[1].text.startswith(f"Worker {worker.id} stopped responding 1 min ago.")
+    jobs.storage.workers.stop(worker.id)
+    assert "silent_worker" not in _codes(jobs.admin.explain(job.id))
+
+
+def test_a_limit_that_was_lowered_below_what_is_held_says_when_the_next_permit_comes(jobs: Jobs) -> None:
+    jobs.limit("api", concurrency=3)
+    *_, last = (scene.queued(jobs, resource="api") for _ in range(5))
+    assert len(jobs.claim(scene.WORKER, limit=5)) == 3
+    jobs.admin.set_limit("api", concurrency=1)
+    verdict = jobs.admin.explain(last.id).verdict
+    assert "3 permits are held by greet (" in verdict
+    assert "The limit is 1 by now: it comes when 3 of them have ended" in verdict
+    assert "The only permit" not in verdict

@@ -1,5 +1,6 @@
 """What stores promise of keys, replaced jobs, expiry, tags, graphs, batches, steps, limits, patches and versions."""
 
+from sloppyjobs.testing.conformance.ageing import *  # noqa: F403
 from sloppyjobs.testing.conformance.alerting import *  # noqa: F403
 from sloppyjobs.testing.conformance.batch_commands import *  # noqa: F403
 from sloppyjobs.testing.conformance.batching import *  # noqa: F403

@@ -356,9 +356,42 @@ def test_a_row_that_changes_meanwhile_is_left_as_it_is(jobs: Jobs, monkeypatch: 
 def test_a_rotation_needs_keys_and_its_own_cursor(jobs: Jobs) -> None:
     with pytest.raises(errors.InvalidOption, match="no keys"):
         jobs.admin.rekey()
-    for cursor in ("nonsense", '["users"]', "{}", "[]"):
+    for cursor in ("nonsense", '["users"]', '["rekey_1","users"]', '[1,"jobs"]', "{}", "[]"):
         with pytest.raises(errors.InvalidOption, match="cursor"):
             _encrypted(jobs).admin.rekey(cursor=cursor)
     for limit in (0, -1, 10_001, True):
         with pytest.raises(errors.InvalidOption, match="limit"):
             _encrypted(jobs).admin.rekey(limit)
+
+
+def test_how_far_a_rotation_is_and_that_it_has_stopped_is_shown(jobs: Jobs, clock: FakeClock) -> None:
+    _everything(_encrypted(jobs, OLD), clock)
+    both = _encrypted(jobs, NEW, OLD)
+    assert both.admin.encryption().rekey is None
+    first = both.admin.rekey(1, actor="ada")
+    clock.advance(10)
+    second = both.admin.rekey(1, first.cursor, actor="ada")
+    run = both.admin.encryption().rekey
+    assert run is not None
+    assert (run.state, run.actor, run.examined, run.moved_at) == ("running", "ada", 2, clock.now())
+    assert run.total == run.examined + run.left > 2
+    assert (run.rate, run.key_id) == (0.2, both.admin.encryption().keys[0])
+    assert run.eta == clock.now() + timedelta(seconds=run.left / 0.2)
+    clock.advance(61)
+    stopped = both.admin.encryption().rekey
+    assert stopped is not None
+    assert (stopped.state, stopped.eta, stopped.examined) == ("stopped", None, 2)
+    assert stopped.moved_at == clock.now() - timedelta(seconds=61)
+    cursor = second.cursor
+    while cursor is not None:
+        clock.advance(1)
+        cursor = both.admin.rekey(1, cursor).cursor
+    done = both.admin.encryption().rekey
+    assert done is not None
+    assert (done.state, done.left, done.percent, done.finished_at) == ("finished", 0, 100.0, clock.now())
+    assert done.examined == run.total
+    clock.advance(1)
+    both.admin.rekey(1)
+    again = both.admin.encryption().rekey
+    assert again is not None
+    assert (again.state, again.examined, again.rewritten) == ("running", 1, 0)

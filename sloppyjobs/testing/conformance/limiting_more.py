@@ -1,4 +1,4 @@
-"""Limits, further: rates, repair, explanations, refusals, ageing, and many who claim at once."""
+"""Limits, further: rates, repair, explanations, refusals, and many who claim at once."""
 
 from __future__ import annotations
 
@@ -115,53 +115,6 @@ def test_an_explanation_says_when_the_next_token_comes(jobs: Jobs, clock: FakeCl
 def test_an_explanation_says_that_nothing_limits_a_resource(limited: Jobs) -> None:
     job = limited.enqueue("work", resource="unheard-of")
     assert "not_limited" in [reason.code for reason in limited.admin.explain(job.id).reasons]
-
-
-# Ageing of priorities
-
-
-def test_jobs_of_a_queue_that_ages_rise_in_priority(jobs: Jobs, clock: FakeClock) -> None:
-    jobs.declare("work")
-    jobs.admin.set_queue_ageing("default", 60, most=3, actor="ada")
-    old = jobs.enqueue("work", priority=1)
-    other = jobs.enqueue("work", queue="other")
-    clock.advance(130)
-    urgent = jobs.enqueue("work", priority=2)
-    assert jobs.storage.ageing.raise_priorities(100) == 1
-    assert jobs.get(old.id).priority == 3
-    assert jobs.storage.ageing.raise_priorities(100) == 0
-    clock.advance(3600)
-    jobs.storage.ageing.raise_priorities(100)
-    assert [jobs.get(job.id).priority for job in (old, urgent, other)] == [4, 5, 0]
-    jobs.admin.set_queue_ageing("default", None)
-    assert jobs.admin.queue_ageing("default") is None
-    clock.advance(3600)
-    assert jobs.storage.ageing.raise_priorities(100) == 0
-    for every, most in ((0, 1), (-1, 1), (60, 0)):
-        with pytest.raises(errors.InvalidOption):
-            jobs.admin.set_queue_ageing("default", every, most)
-
-
-def test_a_queue_and_the_explanation_of_a_job_say_how_priorities_rise(jobs: Jobs, clock: FakeClock) -> None:
-    jobs.declare("work")
-    job = jobs.enqueue("work", priority=1)
-    assert "ageing" not in [reason.code for reason in jobs.admin.explain(job.id).reasons]
-    jobs.admin.set_queue_ageing("default", 60, most=3)
-    queue = jobs.admin.get_queue("default")
-    assert (queue.ageing_seconds, queue.ageing_most) == (60.0, 3)
-    rule = "Priorities in its queue rise by one every 60 s, by 3 at most."
-    assert _ageing(jobs, job.id) == [rule]
-    clock.advance(130)
-    jobs.storage.ageing.raise_priorities(100)
-    assert _ageing(jobs, job.id) == [f"Its priority was 1 and has risen to 3 while it waited. {rule}"]
-    jobs.admin.set_queue_ageing("default", None)
-    queue = jobs.admin.get_queue("default")
-    assert (queue.ageing_seconds, queue.ageing_most) == (None, None)
-    assert _ageing(jobs, job.id) == ["Its priority was 1 and has risen to 3 while it waited."]
-
-
-def _ageing(jobs: Jobs, id: str) -> list[str]:
-    return [reason.text for reason in jobs.admin.explain(id).reasons if reason.code == "ageing"]
 
 
 # Refusals

@@ -14,6 +14,60 @@ from sloppyjobs.storage.ports.schedules import SET_ASIDE
 from sloppyjobs.testing.conformance.records import count
 from sloppyjobs.testing.conformance.scheduling import damage, occurrences, utc
 
+MINUTE = timedelta(minutes=1)
+
+# Creating and changing
+
+
+def test_an_operator_creates_a_schedule_and_the_trail_says_so(scheduler: Jobs, clock: FakeClock) -> None:
+    admin = scheduler.admin
+    made = admin.create_recurring("s", "sync", {"n": 1}, every=60, queue="q", actor="ada", reason="asked for")
+    assert (made.every, made.queue, made.declared, made.next_run_at) == (60.0, "q", False, clock.now() + MINUTE)
+    with pytest.raises(errors.DuplicateJob, match="'s' already"):
+        admin.create_recurring("s", "sync", every=5)
+    for wrong in ({"cron": "61 * * * *"}, {"every": 5, "crn": "x"}, {}):
+        with pytest.raises(errors.JobsError):
+            admin.create_recurring("other", "sync", **wrong)
+    assert [one.name for one in admin.list_recurring()] == ["s"]
+    assert [(one.action, one.actor, one.reason) for one in admin.audit()] == [("create_recurring", "ada", "asked for")]
+    clock.advance(60)
+    [job] = scheduler.tick_recurring()
+    assert (job.queue, scheduler.claim("w", queues=("q",))[0].payload) == ("q", {"n": 1})
+
+
+def test_an_operator_changes_a_schedule_and_what_is_not_given_stays(scheduler: Jobs, clock: FakeClock) -> None:
+    admin = scheduler.admin
+    scheduler.recurring("s", "sync", {"n": 1}, cron="0 3 * * *", timezone="Europe/Paris", misfire="ignore", priority=4)
+    admin.pause_recurring("s")
+    edited = admin.edit_recurring("s", cron="0 5 * * *", actor="ada")
+    assert (edited.cron, edited.timezone, edited.misfire) == ("0 5 * * *", "Europe/Paris", "ignore")
+    assert (edited.paused, edited.priority, edited.next_run_at) == (True, 4, utc("2030-01-02 04:00"))
+    edited = admin.edit_recurring("s", every=60)
+    assert (edited.kind, edited.cron, edited.every) == ("interval", None, 60.0)
+    assert admin.edit_recurring("s", payload={"n": 2}).every == 60.0
+    job = admin.trigger_recurring("s")
+    [claim] = scheduler.claim("w", queues=(job.queue,))
+    assert claim.payload == {"n": 2}
+    assert [one.action for one in admin.audit()][1:4] == ["edit_recurring"] * 3
+
+
+def test_a_change_that_cannot_work_changes_nothing(scheduler: Jobs) -> None:
+    admin = scheduler.admin
+    before = scheduler.recurring("s", "sync", {"n": 1}, every=60)
+    scheduler.declare_recurring("declared", "sync", every=60)
+    scheduler.schedules.sync()
+    with pytest.raises(errors.UnknownSchedule):
+        admin.edit_recurring("nobody", every=5)
+    with pytest.raises(errors.InvalidTransition, match="declared in code"):
+        admin.edit_recurring("declared", every=5)
+    with pytest.raises(errors.InvalidSchedule):
+        admin.edit_recurring("s", cron="61 * * * *")
+    with pytest.raises(errors.InvalidOption, match="evry"):
+        admin.edit_recurring("s", evry=5)  # type: ignore[call-arg]
+    assert admin.get_recurring("s") == before
+    assert list(admin.audit()) == []
+
+
 # Pausing, triggering, deleting
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from itertools import compress, count
+from operator import itemgetter
 from typing import Any
 
 import msgspec
-from sqlalchemy import Dialect, Engine, Executable, Select, func
+from sqlalchemy import Column, Dialect, Engine, Executable, Select, func
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.dml import Update
 
@@ -74,14 +76,29 @@ class WithLists(Prepared):
         return count
 
 
-class JsonRows(WithLists):
-    """A query whose rows come as one JSON array each: PyMySQL, in Python, takes long for every single value."""
+MANY_OPTIONAL = 8
+"""Columns without a value in most rows that are worth to be left out of these."""
 
-    __slots__ = ("_plain",)
+
+class JsonRows(WithLists):
+    """A query whose rows come as one JSON array each: PyMySQL, in Python, takes long for every single value.
+
+    Of rows of many columns that may be null, those in which all of these are come without them.
+    """
+
+    __slots__ = ("_plain", "_short", "_whole")
 
     def __init__(self, statement: Select[Any], engine: Engine) -> None:
         columns = list(statement.selected_columns)
         array = func.json_array(*columns)
+        optional = [column for column in columns if isinstance(column, Column) and column.nullable]
+        self._short: int | None = None
+        self._whole: Callable[[list[Any]], list[Any]] | None = None
+        if len(optional) >= MANY_OPTIONAL:
+            required = [isinstance(column, Column) and not column.nullable for column in columns]
+            plain = func.json_array(*compress(columns, required))
+            array = getattr(func, "if")(func.coalesce(*optional).is_(None), plain, array)
+            self._short, self._whole = sum(required), _with_nulls(required)
         super().__init__(statement.with_only_columns(array, maintain_column_froms=True), engine)
         self._plain = WithLists(statement, engine)
 
@@ -90,8 +107,21 @@ class JsonRows(WithLists):
         if None in found:
             # A text that a function makes has a limit, which that of a column has not.
             return [list(row) for row in self._plain.rows(cursor, values)]
-        rows: list[Any] = msgspec.json.decode(f"[{','.join(found)}]")
-        return rows
+        rows: list[list[Any]] = msgspec.json.decode(f"[{','.join(found)}]")
+        short, whole = self._short, self._whole
+        return rows if whole is None else [whole(row) if len(row) == short else row for row in rows]
+
+
+def _with_nulls(there: Sequence[bool]) -> Callable[[list[Any]], list[Any]]:
+    """A function that puts the values of a row where they belong, and nulls between them."""
+    places = count()
+    pick = itemgetter(*(next(places) if one else -1 for one in there))
+
+    def whole(row: list[Any]) -> list[Any]:
+        row.append(None)
+        return list(pick(row))
+
+    return whole
 
 
 class UpdateFromGiven(Update):

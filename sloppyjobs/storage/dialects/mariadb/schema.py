@@ -3,6 +3,9 @@
 There are no partial indexes. A generated column is 1 in the rows that such an index would hold and null in all others,
 and leads the index; queries ask for it where they would repeat the predicate. A job that changes its status moves only
 in the indexes whose column changes.
+
+A row that grows does not fit where it lies: InnoDB reorganizes its page, or splits it. So rows have room for what will
+be written into them, by a generated column that is null from then on.
 """
 
 from __future__ import annotations
@@ -93,16 +96,24 @@ class MariaDbTypes(ColumnTypes):
 
 _MARKS: Mapping[tuple[str, ...], str] = {
     ("queued",): "is_queued",
-    ("processing",): "is_running",
     ("scheduled", "retrying"): "is_waiting",
     ("dead",): "is_dead",
 }
 """The generated column of jobs for each condition on their status that an index serves."""
 
+_ROOM = {
+    # Who holds it, until when, and a longer status.
+    "jobs": (64, "locked_by IS NULL AND finished_at IS NULL"),
+    # When it ended, how long it took, and a longer status.
+    "job_attempts": (20, "finished_at IS NULL"),
+}
+"""Bytes that rows keep free, and while which condition is met."""
+
 
 class MariaDbStyle(TableStyle):
     """Form of tables."""
 
+    leases_listed = True
     # Not the server's defaults: these may be another engine, and a character set without every character.
     table_options: ClassVar = {
         f"{name}_{option}": value
@@ -111,12 +122,14 @@ class MariaDbStyle(TableStyle):
     }
 
     def own_columns(self, table: str) -> tuple[SchemaItem, ...]:
-        """1 or null, stored: indexes over virtual columns have been corrupted by purges of older servers."""
+        """1 or null, stored: indexes over virtual columns have been corrupted by purges of older servers. And room."""
+        room = (_room(*_ROOM[table]),) if table in _ROOM else ()
         if table == "jobs":
-            return tuple(_mark(name, super(MariaDbStyle, self).status_in(*words)) for words, name in _MARKS.items())
+            marks = (_mark(name, super(MariaDbStyle, self).status_in(*words)) for words, name in _MARKS.items())
+            return (*marks, *room)
         if table == "recurring_jobs":
             return (_mark("is_enabled", super().enabled),)
-        return ()
+        return room
 
     def partial_index(
         self,
@@ -126,8 +139,11 @@ class MariaDbStyle(TableStyle):
         distinct: bool = False,  # noqa: ARG002
     ) -> IndexForm | None:
         """Led by the generated column, and without the id: InnoDB adds the primary key to every index."""
-        if where == self.queued_list:
+        if where in (self.queued_list, self.status_in("processing")):
             return None  # the list of all other jobs has them too
+        if columns[0] == "status":
+            # Jobs that nobody holds have no lease, so these are listed by creation, and running ones by their leases.
+            columns = ("status", "locked_until", "created_at")
         if where == "workflow_id IS NOT NULL":
             # It holds plain jobs too, and these must not move in it.
             columns = tuple(column for column in columns if column != "status")
@@ -141,8 +157,8 @@ class MariaDbStyle(TableStyle):
         return super().status_in(*statuses) if mark is None else f"{mark} = 1"
 
     def in_list(self, status: Status) -> str:
-        """One index lists the jobs of every status, but running ones are listed by their leases."""
-        return self.status_in("processing") if status is Status.PROCESSING else f"status = '{status.value}'"
+        """One index lists the jobs of every status, running ones by their leases, which others do not have."""
+        return f"status = '{status.value}'{'' if status is Status.PROCESSING else ' AND locked_until IS NULL'}"
 
     def is_false(self, column: str) -> str:
         """As the server writes it down."""
@@ -156,6 +172,10 @@ class MariaDbStyle(TableStyle):
 
 def _mark(name: str, condition: str) -> Column[Any]:
     return Column(name, SmallInteger, Computed(f"CASE WHEN {condition} THEN 1 END", persisted=True))
+
+
+def _room(size: int, condition: str) -> Column[Any]:
+    return Column("room", ByteString(size), Computed(f"CASE WHEN {condition} THEN '{'.' * size}' END", persisted=True))
 
 
 TYPES = MariaDbTypes()

@@ -81,7 +81,10 @@ INSERT INTO {members} (batch_id, state, job_id) SELECT %(batch)s, 0, id FROM unn
 
 def with_members(template: str) -> str:
     """The insert of many jobs, as a template, with their rows as members of a batch."""
-    member = "member AS (\n  INSERT INTO {members} (batch_id, state, job_id) SELECT %(batch)s, 0, id FROM new\n),\n"
+    member = """member AS (
+  INSERT INTO {members} (batch_id, state, job_id) SELECT %(batch)s, 0, id FROM unnest(%(id)s::text[]) AS new(id)
+),
+"""
     made = template.replace("seen AS (", member + "seen AS (")
     assert made != template
     return made

@@ -16,7 +16,7 @@ from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.batches.members import shard_of_process
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import statements
-from sloppyjobs.storage.dialects.postgres.arrays import array, taking_arrays, text_array
+from sloppyjobs.storage.dialects.postgres.arrays import array, instant_array, taking_arrays, text_array
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
 from sloppyjobs.storage.dialects.postgres.copy import CopiedRows
 from sloppyjobs.storage.driver import cursor_of, driver_of
@@ -27,7 +27,7 @@ from sloppyjobs.storage.schema.columns import JOB_COLUMNS
 
 KIND = {column.name: column.kind for column in JOB_COLUMNS}
 
-INSERTED = 1500
+INSERTED = 3000
 """Jobs that one statement inserts. It costs more for each job than a COPY, which costs more to begin with."""
 
 COPIED = 10_000
@@ -127,7 +127,7 @@ class PostgresInsert(Insert):
     def insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """All of them in one statement."""
         made = NewRows(new, now, self.database.step)
-        self._send_insert(taking_arrays(driver_of(connection).cursor()), made, now)
+        self._send_insert(taking_arrays(driver_of(connection).cursor()), made)
         return made.jobs()
 
     def add_members(self, connection: Connection, batch_id: str, job_ids: Sequence[str]) -> None:
@@ -145,13 +145,9 @@ class PostgresInsert(Insert):
         """
         keys = [key for job in new if (key := job.terms.idempotency_key) is not None]
         with self._pool.checkout() as (driver, cursor):
-            if not keys and batch_id is None and len(new) <= INSERTED:
-                now = self.database.by_clock(driver.execute("SELECT clock_timestamp()", prepare=True).fetchone()[0])
-                with driver.pipeline():
-                    return self._sent(cursor, new, now, None)
             with driver.pipeline():
                 driver.execute("BEGIN")
-                clock = driver.execute("SELECT clock_timestamp()", prepare=True)
+                clock = driver.execute(statements.CLOCK_OF_INSERT, prepare=True)
                 taken = self._find_taken(driver, keys) if keys else None
                 admitted = None if batch_id is None else self._admit(driver, batch_id)
             key_taken = taken is not None and taken.fetchone() is not None
@@ -160,15 +156,18 @@ class PostgresInsert(Insert):
                 return None
             now = self.database.by_clock(clock.fetchone()[0])
             jobs = self._copied(driver, new, now) if len(new) > INSERTED else []
+            made = None
             with driver.pipeline():
                 if jobs:
                     self._after_copy(driver, new, now, batch_id)
                 else:
-                    jobs = self._sent(cursor, new, now, batch_id)
+                    made = NewRows(new, now, self.database.step)
+                    self._send_insert(cursor, made, batch_id)
                 if batch_id is not None:
                     self._count_members(driver, batch_id, new)
                 driver.execute("COMMIT")
-        return jobs
+                # The answer is made while the server works.
+                return jobs if made is None else made.jobs()
 
     def _find_taken(self, driver: Any, keys: Sequence[str]) -> Any:
         """Ask whether a job has one of these keys: to try, and to be refused, would be an error in the server's log."""
@@ -184,26 +183,21 @@ class PostgresInsert(Insert):
             values = {"batch": batch_id, "queue": queue, "number": number, "shard": shard_of_process()}
             driver.execute(self._sql.count_members, values, prepare=True)
 
-    def _sent(self, cursor: Any, new: Sequence[NewJob], now: datetime, batch_id: str | None) -> list[Job]:
-        """Send the insert; the answer is made while the server works."""
-        made = NewRows(new, now, self.database.step)
-        self._send_insert(cursor, made, now, batch_id)
-        return made.jobs()
-
-    def _send_insert(self, cursor: Any, made: NewRows, now: datetime, batch_id: str | None = None) -> None:
+    def _send_insert(self, cursor: Any, made: NewRows, batch_id: str | None = None) -> None:
         """By one statement: arrays of the columns in which the jobs differ, and the others once."""
         encoding = cursor.connection.info.encoding
         own = dict(made.own)
         if not made.due_now:
             own |= {"run_at": made.run_at, "status": [status.value for status in made.statuses]}
+        shared = {name: value for name, value in made.shared.items() if value is not None}
         values: dict[str, Any] = {name: array(KIND[name], given, encoding) for name, given in own.items()}
         values |= {"id": text_array(made.ids, encoding), "payload": text_array(made.payloads, encoding)}
-        values |= made.shared
-        values |= {"now": now, "step": self.database.step, "queues": text_array(made.queues(), encoding)}
+        values["now"] = instant_array(made.created[0], self.database.step, len(made.ids))
+        values |= shared | {"queues": text_array(made.queues(), encoding)}
         statement = self._sql.insert_many
         if batch_id is not None:
             statement, values["batch"] = self._sql.insert_members, batch_id
-        cursor.execute(statements.insert_many(statement, tuple(own)), values, prepare=True)
+        cursor.execute(statements.insert_many(statement, tuple(own), tuple(shared)), values, prepare=True)
 
     def _copied(self, driver: Any, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """By COPY, some thousands at a time."""
@@ -226,9 +220,9 @@ class PostgresInsert(Insert):
             for part in copied.jobs():
                 stream.write(part)
             # The server is still writing.
-            jobs, events = made.jobs(), copied.events()
+            jobs, events = made.jobs(), list(copied.events())
         with driver.cursor().copy(self._sql.copy_events) as stream:
-            stream.write(events)
+            stream.write(b"".join(events))
         return jobs
 
 

@@ -39,6 +39,8 @@ PLAN_BY_INDEX = (
     "set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true), "
     "set_config('enable_bitmapscan', 'off', true), set_config('jit', 'off', true)"
 )
+CLOCK_OF_INSERT = "SELECT clock_timestamp(), set_config('plan_cache_mode', 'force_generic_plan', true)"
+"""What time it is. To plan an insert for the very values that are given takes as long as to insert dozens of jobs."""
 
 
 class Statements(NamedTuple):
@@ -98,7 +100,7 @@ def statements(tables: Tables, channel: str | None) -> Statements:
     names["notify"] = "NULL" if channel is None else f"pg_notify({quoted}, '')"
     announce = "NULL" if channel is None else f"CASE WHEN status = 'queued' THEN pg_notify({quoted}, queue) END"
     announce_many = "SELECT 1" if channel is None else f"SELECT pg_notify({quoted}, '')"
-    left_open = {name: f"{{{name}}}" for name in ("given", "values", "status")}
+    left_open = {name: f"{{{name}}}" for name in ("columns", "values", "own", "status", "own_status")}
     return Statements(
         insert_one=_INSERT_ONE.format(seen=_SEEN.format(**names), known="true", announce=announce, **names),
         insert_in_known=_INSERT_ONE.format(seen="", known=_KNOWN.format(**names), announce=announce, **names),
@@ -126,11 +128,20 @@ def copy_into(table: str, columns: Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=500)
-def insert_many(statement: str, own: tuple[str, ...]) -> str:
-    """The insert of jobs that differ in these columns; each is given as an array named like its column."""
-    lists = "".join(f", unnest(%({name})s::{array_of(_KIND[name]).sql}) AS {name}" for name in own)
-    values = {**_ONE_JOB, **_OF_MANY, **{name: name for name in own}}
-    return statement.format(given=lists, values=", ".join(values.values()), status=values["status"])
+def insert_many(statement: str, own: tuple[str, ...], shared: tuple[str, ...]) -> str:
+    """The insert of jobs that differ in the columns ``own``, each of which is given as an array named like it.
+
+    ``shared`` are the other columns that have a value.
+    """
+    lists = {name: f", unnest(%({name})s::{array_of(_KIND[name]).sql}) AS {name}" for name in own}
+    given = {**{name: _ONE_JOB[name] for name in shared}, **_OF_MANY, **{name: name for name in own}}
+    return statement.format(
+        columns=", ".join(given),
+        values=", ".join(given.values()),
+        own="".join(lists.values()),
+        status=given["status"],
+        own_status=lists.get("status", ""),
+    )
 
 
 def _parameter(column: JobColumn) -> str:
@@ -150,6 +161,8 @@ _DECIDED_OF_MANY: dict[str | New | None, str] = {
     New.PAYLOAD: "payload",
     New.STATUS: "'queued'",
     New.RUN_AT: "now",
+    New.NOW: "now",
+    New.ZERO: "0",
 }
 _NEW = {column.name: column.new for column in JOB_COLUMNS}
 _ONE_JOB = {
@@ -186,21 +199,20 @@ seen AS (
 )"""
 _KNOWN = "EXISTS (SELECT FROM {queues} q WHERE q.name = %(queue)s)"
 
+# Arrays side by side in the list, and not in FROM, where each function's rows would be stored first. Both inserts take
+# them apart: to keep the rows of one for the other costs more.
 _INSERT_MANY = """
-WITH new AS MATERIALIZED (
-  SELECT given.*, %(now)s::timestamptz + place * %(step)s::interval AS now
-  -- Side by side in the list, and not in FROM, where each function's rows would be stored first.
+WITH job AS (
+  INSERT INTO {jobs} ({columns}) SELECT {values}
   FROM (SELECT unnest(%(id)s::text[]) AS id, unnest(%(payload)s::text[]) AS payload,
-               generate_series(0, cardinality(%(id)s::text[]) - 1) AS place{given}) given
-),
-job AS (
-  INSERT INTO {jobs} ({job_insert}) SELECT {values} FROM new
+               unnest(%(now)s::timestamptz[]) AS now{own}) new
 ),
 event AS (
-  INSERT INTO {events} (job_id, event_type, to_status, created_at) SELECT id, 'created', {status}, now FROM new
+  INSERT INTO {events} (job_id, event_type, to_status, created_at) SELECT id, 'created', {status}, now
+  FROM (SELECT unnest(%(id)s::text[]) AS id, unnest(%(now)s::timestamptz[]) AS now{own_status}) new
 ),
 seen AS (
-  INSERT INTO {queues} (name, created_at) SELECT seen.name, %(now)s::timestamptz
+  INSERT INTO {queues} (name, created_at) SELECT seen.name, (%(now)s::timestamptz[])[1]
   FROM unnest(%(queues)s::text[]) AS seen(name)
   WHERE NOT EXISTS (SELECT FROM {queues} q WHERE q.name = seen.name)
   ON CONFLICT DO NOTHING

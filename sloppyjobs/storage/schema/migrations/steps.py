@@ -45,11 +45,28 @@ def apply_settings() -> None:
 
 def add_column(table: str, name: str, kind: Any) -> None:
     """Add a column, which is null in the rows there are."""
-    if _looking() and any(
-        column["name"] == name for column in _inspector().get_columns(full_name(table), schema=_tables().schema)
-    ):
+    if _looking() and _has_column(table, name):
         return
     op.add_column(full_name(table), sa.Column(name, kind), schema=_tables().schema)
+
+
+def printed() -> bool:
+    """Whether the statements for new tables are printed: all of these are made as this version has them."""
+    return op.get_context().as_sql
+
+
+def add_own_columns(table: str) -> None:
+    """Add the columns that this database alone needs."""
+    for part in style().own_columns(table):
+        if isinstance(part, sa.Column) and not (_looking() and _has_column(table, part.name)):
+            op.add_column(full_name(table), part, schema=_tables().schema)
+
+
+def drop_column(table: str, name: str) -> None:
+    """Drop a column."""
+    if _looking() and not _has_column(table, name):
+        return
+    op.drop_column(full_name(table), name, schema=_tables().schema)
 
 
 def create_index(
@@ -71,11 +88,12 @@ def create_index(
     )
 
 
-def drop_index(table: str, suffix: str) -> None:
-    """Drop an index."""
-    if _looking() and not _has_index(table, _index_name(table, suffix)):
+def drop_index(table: str, suffix: str, *, without: str = "") -> None:
+    """Drop an index; with ``without``, only one that has no such column."""
+    name = _index_name(table, suffix)
+    if _looking() and not _has_index(table, name, without):
         return
-    op.drop_index(_index_name(table, suffix), table_name=full_name(table), schema=_tables().schema)
+    op.drop_index(name, table_name=full_name(table), schema=_tables().schema)
 
 
 def _tables() -> Tables:
@@ -96,8 +114,14 @@ def _inspector() -> sa.Inspector:
     return sa.inspect(op.get_bind())
 
 
-def _has_index(table: str, name: str) -> bool:
-    return any(index["name"] == name for index in _inspector().get_indexes(full_name(table), schema=_tables().schema))
+def _has_column(table: str, name: str) -> bool:
+    columns = _inspector().get_columns(full_name(table), schema=_tables().schema)
+    return any(column["name"] == name for column in columns)
+
+
+def _has_index(table: str, name: str, without: str = "") -> bool:
+    indexes = _inspector().get_indexes(full_name(table), schema=_tables().schema)
+    return any(index["name"] == name and without not in index["column_names"] for index in indexes)
 
 
 def _index_name(table: str, suffix: str, *, unique: bool = False) -> str:
