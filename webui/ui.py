@@ -6,7 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from flask import current_app, g, request
 from jinja2 import Environment, StrictUndefined
@@ -20,20 +20,13 @@ from webui.routes import Route, changes
 from webui.template_loader import UnindentedLoader
 from webui.throttle import Throttle
 
-if TYPE_CHECKING:
-    from sloppyjobs.admin import Admin
-
 OF_NO_QUEUE = (
     *("audit.view", "lock.view", "alert.view", "alert.test", "encryption.view"),
     *("limit.view", "limit.set", "limit.delete", "limit.release"),
 )
 """What tells of all queues at once."""
-
-
 SIGNED_OUT = "_sloppyjobs_left"
 """Where the session keeps that somebody has signed out."""
-
-
 CACHE_SECONDS = 1.5
 """Seconds for which an overview is cached."""
 DEFAULT_MINUTES = 60

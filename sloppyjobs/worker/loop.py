@@ -145,12 +145,16 @@ class WorkerLoop:
 
     def wait(self) -> None:
         """Until a handler finishes, a timeout is due, there may be work, or it is time to poll."""
+        now = time.monotonic()
         # ``drain`` may have woken the loop at the same moment as the last handler that finished.
         if self.drained or self.tasks.finished or self._unsettled or self._settling or self._request() is not None:
             return
         self._dispatch()
-        until = [self._exit_at] if self._exit_at is not None else [self._next_poll, self._next_sweep]
+        until = [self._next_sweep] if self._exit_at is None else [self._exit_at]
         until += self.tasks.deadlines()
+        if self._exit_at is None and self._next_poll > now:
+            # Once it is time to poll, room is all that is missing, and whoever makes room wakes the loop.
+            until.append(self._next_poll)
         self.sleep(max(0.0, min(min(until) - time.monotonic(), self.settings.poll_interval)))
 
     def sleep(self, seconds: float) -> None:

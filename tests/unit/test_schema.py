@@ -191,6 +191,30 @@ def test_rows_of_every_version_are_there_after_the_upgrades(empty: SqlStore, mon
     assert [jobs.get(f"job_{version}").status for version in range(1, VERSION)] == ["queued"] * (VERSION - 1)
 
 
+def test_edges_and_members_of_version_22_are_kept(empty: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {
+        "sloppy_job_dependencies": ("job_2", "job_1", "success", '["/rows", ">", 0]', 1),
+        "sloppy_job_batch_members": ("batch_1", 0, "job_1"),
+    }
+    monkeypatch.setattr(migrate, "VERSION", 22)
+    monkeypatch.setattr(migrate, "HEAD", "0022")
+    assert empty.init() == 22
+    with empty.database.writing() as connection:
+        for table, row in rows.items():
+            values = {f"v{place}": value for place, value in enumerate(row)}
+            places = ", ".join(f":{name}" for name in values)
+            connection.execute(text(f"INSERT INTO {table} VALUES ({places})"), values)
+    monkeypatch.undo()
+    assert empty.init() == VERSION
+    assert differences(empty) == []
+    with empty.engine.connect() as connection:
+        for table, row in rows.items():
+            assert [tuple(found) for found in connection.execute(text(f"SELECT * FROM {table}"))] == [row]
+            if empty.dialect.name == "sqlite":
+                made = connection.execute(text("SELECT sql FROM sqlite_master WHERE name = :name"), {"name": table})
+                assert "WITHOUT ROWID" in made.scalar_one()
+
+
 def test_what_is_applied_by_hand_is_what_init_makes(empty: SqlStore) -> None:
     apply_by_hand(empty)
     assert differences(empty) == []

@@ -140,12 +140,17 @@ def test_a_turn_with_jobs_of_graphs_reads_them_and_their_edges_and_no_others(
     before = _counted_graphs(watcher, decided)
     turns = [_work_on_graphs(storage) for _ in range(4)]
     assert [number for number, _ in turns] == [TAKEN] * 4
-    after = _counted_graphs(watcher, decided + sum(edges for _, edges in turns))
+    decided += sum(edges for _, edges in turns)
+    after = _counted_graphs(watcher, decided)
+    (in_place,) = _execute(
+        watcher, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'sloppy_job_dependencies'"
+    )
     storage.close()
     watcher.dispose()
     assert after[0].updated - before[0].updated > 10 * TAKEN, "jobs were released too"
     read = [later.read - earlier.read for earlier, later in zip(before, after, strict=True)]
     assert max(read) < 80 * TAKEN, f"{read} rows of jobs and of edges"
+    assert in_place > 0.9 * decided, "a decided edge is no new entry in any index"
 
 
 def _counted_graphs(watcher: Engine, decided: int) -> tuple[Counters, Counters]:

@@ -55,9 +55,9 @@ class History:
     def get_job(self, job_id: str, connection: Connection | None = None) -> Job:
         """The job with this id, or ``UnknownJob``."""
         self.database.ensure_schema(connection)
-        jobs = self.database.tables.jobs
+        jobs = self.tables.jobs
         query = select(*rows.columns(jobs, rows.JOB_FIELDS)).where(jobs.c.id == possible_id(job_id))
-        found = self.database.read(lambda c: read_jobs(self.database.dialect, c, query), connection)
+        found = self.database.read(lambda c: read_jobs(self.dialect, c, query), connection)
         if not found:
             raise unknown(job_id)
         return found[0]
@@ -157,12 +157,15 @@ class History:
 
     def _edges_of(self, end: str, job_id: str, limit: int) -> Select[Any]:
         table, jobs = self.tables.dependencies, self.tables.jobs
-        other = table.c.parent_id if end == "child_id" else table.c.child_id
+        # Of parents, which are few, those come first for which the job waits. Children may be any number, and are read
+        # in the order of their index.
+        of_parents = end == "child_id"
+        other = table.c.parent_id if of_parents else table.c.child_id
         return (
             select(jobs.c.id, jobs.c.name, jobs.c.queue, jobs.c.status, table.c.needs, table.c.state)
             .select_from(table.join(jobs, jobs.c.id == other))
             .where(table.c[end] == job_id)
-            .order_by(table.c.state, other)
+            .order_by(*([table.c.state] if of_parents else []), other)
             .limit(limit)
         )
 
@@ -205,7 +208,9 @@ class History:
             None if pause[0] is None else QueuePause._make(pause),
             None if attempt[0] is None else AttemptState._make(attempt),
             None if event[0] is None else EventFacts._make(event),
-            in_force(row.ageing_seconds, row.ageing_most, row.ageing_vanished_at),
+            None
+            if row.ageing_seconds is None
+            else in_force(row.ageing_seconds, row.ageing_most, row.ageing_vanished_at),
             row.base_priority,
             bool((row.followups or 0) & Followup.ANY_PARENT),
         )

@@ -115,6 +115,8 @@ class TableStyle:
     """Statements that follow the creation of a table, by its name without prefix; ``{table}`` is its full name."""
     table_options: ClassVar[Mapping[str, str]] = {}
     """Options of every table, under the keywords that SQLAlchemy has for them."""
+    by_key_options: ClassVar[Mapping[str, Any]] = {}
+    """Those of tables that are kept in the order of their primary key, where that is not the database's own way."""
     long_key: ClassVar[Mapping[str, Any]] = {}
     """Options of primary keys that several texts make long."""
 

@@ -60,6 +60,10 @@ _STYLED_BUILDERS = (
 )
 
 
+_BY_KEY = ("job_dependencies", "job_batch_members")
+"""Tables of short rows that are found by their primary key: a row is written once, not into a table and an index."""
+
+
 @lru_cache(maxsize=16)
 def _metadata(prefix: str, schema: str | None, style: TableStyle) -> MetaData:
     """The tables of an installation. Nothing changes them, so storages share them: building them takes milliseconds."""
@@ -70,6 +74,8 @@ def _metadata(prefix: str, schema: str | None, style: TableStyle) -> MetaData:
         build_styled(prefix, built, style)
     for table in built.tables.values():
         table.kwargs.update(style.table_options)
+        if table.name.removeprefix(prefix) in _BY_KEY:
+            table.kwargs.update(style.by_key_options)
     return built
 
 

@@ -6,7 +6,7 @@ A column may hold any text, or a BLOB, which sorts after every text.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlalchemy import Integer, String
 from sqlalchemy.types import TypeEngine
@@ -43,6 +43,7 @@ class SqliteStyle(PartialIndexes):
     """Form of tables."""
 
     keyword = "sqlite_where"
+    by_key_options: ClassVar = {"sqlite_with_rowid": False}
 
 
 TYPES = SqliteTypes()

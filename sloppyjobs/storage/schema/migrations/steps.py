@@ -34,13 +34,31 @@ def create_table(table: str, *parts: Any) -> None:
     op.create_table(full_name(table), *parts, *style().own_columns(table), **options)
 
 
-def apply_settings() -> None:
-    """Set what this database wants set for tables, once they all exist."""
+def keep_by_key(table: str, *columns: sa.Column[Any]) -> None:
+    """Keep a table with these columns in the order of its primary key, where that is the database's choice.
+
+    Its rows are copied, and its indexes are to be created again. Only where a migration is a transaction.
+    """
+    if not style().by_key_options:
+        return
+    options: dict[str, Any] = {"schema": _tables().schema, **style().table_options, **style().by_key_options}
+    schema, names = _tables().schema, [column.name for column in columns]
+    old, new = (sa.table(full_name(name), *map(sa.column, names), schema=schema) for name in (table, f"{table}_by_key"))
+    op.create_table(new.name, *columns, **options)
+    op.execute(sa.insert(new).from_select(names, sa.select(*old.c)))
+    op.drop_table(old.name, schema=schema)
+    op.rename_table(new.name, old.name, schema=schema)
+
+
+def apply_settings(*tables: str) -> None:
+    """Set what this database wants set for these tables, once they exist."""
     preparer = op.get_context().dialect.identifier_preparer
-    for table, statement in style().table_settings.items():
-        name = preparer.format_table(sa.table(full_name(table), schema=_tables().schema))
-        _looking()
-        op.execute(statement.format(table=name))
+    settings = style().table_settings
+    for table in tables:
+        if table in settings:
+            name = preparer.format_table(sa.table(full_name(table), schema=_tables().schema))
+            _looking()
+            op.execute(settings[table].format(table=name))
 
 
 def add_column(table: str, name: str, kind: Any) -> None:

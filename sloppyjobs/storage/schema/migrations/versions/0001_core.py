@@ -18,7 +18,7 @@ def upgrade() -> None:
     """Create everything."""
     for create in (_jobs, _attempts, _events, _recurring, _workers, _small_tables, _records, _archive):
         create()
-    apply_settings()
+    apply_settings("jobs", "job_attempts", "job_locks", "job_stats", "job_workers")
 
 
 def _job_columns() -> list[sa.Column[Any]]:
