@@ -77,6 +77,7 @@ class WorkerLoop:
         self._next_poll = 0.0
         self._next_sweep = 0.0
         self._swept_at = 0.0
+        self._others_at = 0.0
         self._promoting = False
         self._exit_at: float | None = None
 
@@ -317,15 +318,16 @@ class WorkerLoop:
             self._may_have_work = True
         poll = self.settings.poll_interval
         next_in = poll if swept.next_in is None else min(poll, swept.next_in)
+        self._others_at = self._swept_at + (poll if swept.others_in is None else min(poll, swept.others_in))
         self._next_sweep = time.monotonic() + max(SWEEP_SECONDS if self.tasks else IDLE_SWEEP_SECONDS, next_in)
 
     def _promote_by_claim(self) -> bool:
         """Whether the claim of this turn queues what has become due: a busy worker need not wait for a sweep.
 
-        What else a sweep does is left for no longer than a poll.
+        Whatever else a sweep does, it does when it is time for that, and at every poll.
         """
         now = time.monotonic()
-        if not (self.tasks and self._turns.promotes) or now > self._swept_at + self.settings.poll_interval:
+        if not (self.tasks and self._turns.promotes) or now >= self._others_at:
             return False
         had_work, self._may_have_work = self._may_have_work, True
         if self._claiming is not None or self._request() is None:
@@ -339,6 +341,9 @@ class WorkerLoop:
         last = [(one.path[-1], one.delay) for one in decisions]
         self._may_have_work = self._may_have_work or any(status is Status.QUEUED for status, _ in last)
         next_in = min((delay for status, delay in last if status in _DUE_LATER), default=None)
+        wakes_in = min((delay for status, delay in last if status is Status.WAITING), default=None)
+        if wakes_in is not None:
+            self._others_at = min(self._others_at, time.monotonic() + wakes_in)
         if next_in is not None:
             due = time.monotonic() + next_in
             # A worker that holds nothing else has nothing that the sweep would keep it from.

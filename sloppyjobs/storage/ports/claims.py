@@ -37,6 +37,8 @@ class Sweep(NamedTuple):
     next_in: float | None
     lost: Sequence[Ended] = ()
     """The attempts whose leases had expired."""
+    others_in: float | None = None
+    """As ``next_in``, without jobs that become due: those a claim can queue."""
 
 
 class Turns(Protocol):
