@@ -303,6 +303,10 @@ class PostgresTurns:
         self._request: ClaimRequest | None = None
         self._accepted: set[str] | None = None
 
+    def share(self, settlements: Sequence[Settlement]) -> int:
+        """All, unless others wait for many of the jobs."""
+        return settle_values.share(settlements)
+
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
         """Send them, whatever they are; they are waited for at the next turn."""
         claims, self._accepted, self._split = self._claims, None, settle_values.split(settlements)
