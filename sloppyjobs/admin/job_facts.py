@@ -124,7 +124,7 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
         ageing=None if row is None else row.ageing,
         base_priority=None if row is None else row.base_priority,
         any_parent=row is not None and row.any_parent,
-        blocker=_seen(find_blocker(parents, lambda one: neighbours(one, PARENTS).parents), scope),
+        blocker=_seen(find_blocker(parents, lambda one: neighbours(one, PARENTS).parents), scope) if parents else None,
         silent=[worker_view(worker, now) for worker in workers if liveness(worker, now) == "stale"],
     )
 

@@ -31,7 +31,7 @@ def post(url: str, body: bytes, secret: str | None, timeout: float = TIMEOUT) ->
     """Send it; the status of the answer, which is 2xx, or ``WebhookFailed``."""
     key = secret or os.environ.get(SECRET_VARIABLE)
     if not key:
-        raise WebhookFailed(f"no secret to sign the webhook with: set {SECRET_VARIABLE}, or declare_alert(secret=…)")
+        raise WebhookFailed(f"no secret to sign the webhook with: set {SECRET_VARIABLE}, or give declare_alert one")
     # The receiver compares it with its own clock, so that an old request cannot be sent again.
     timestamp = str(int(time.time()))
     headers = {

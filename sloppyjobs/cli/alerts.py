@@ -30,7 +30,7 @@ def alerts(ctx: click.Context, as_json: bool) -> None:
 def _render_rules(out: Console, rules: tuple[AlertRuleView, ...], now: datetime) -> None:
     if output.nothing(out, rules, "rules for alerts"):
         return
-    made = output.table("RULE", "WHEN", "WINDOW", "TELLS", "LAST", "STATE", whole=("RULE",))
+    made = output.table("RULE", "WHEN", "WINDOW", "TELLS", "LAST", "STATE", whole=("RULE",), cut=("TELLS",))
     for rule in rules:
         state = "[bold red]open[/]" if rule.open else "[green]quiet[/]"
         state = f"[yellow]{_muted(rule, now)}[/]" if rule.muted else state
@@ -64,7 +64,9 @@ def list_(target: Target, rule: str | None, page_size: int, cursor: str | None, 
 def _render(out: Console, page: Page[AlertView], now: datetime) -> None:
     if output.nothing(out, page.items, "alerts"):
         return
-    made = output.table("WHEN", "RULE", "OUTCOME", "TRIES", "TO", "WHAT", whole=("WHEN", "RULE", "OUTCOME"))
+    made = output.table(
+        "WHEN", "RULE", "OUTCOME", "TRIES", "TO", "WHAT", whole=("WHEN", "RULE", "OUTCOME"), cut=("TO",)
+    )
     for one in page:
         made.add_row(
             output.ago(one.created_at, now),
@@ -74,7 +76,7 @@ def _render(out: Console, page: Page[AlertView], now: datetime) -> None:
             output.plain(one.target),
             output.plain(one.text if one.error is None else f"{one.text} ({one.error})"),
         )
-    out.print(made)
+    output.draw(out, made, spare=("TRIES", "TO"))
 
 
 @alerts.command()
@@ -83,7 +85,7 @@ def _render(out: Console, page: Page[AlertView], now: datetime) -> None:
 @as_json
 @pass_target
 def test(target: Target, rule: str, actor: str | None, reason: str | None, as_json: bool) -> None:
-    """Send a test to whom a rule tells, by the way of real ones."""
+    """Send a test of a rule, delivered as real alerts are."""
     sent = target.admin.test_alert(rule, actor=actor, reason=reason)
     said = f"a test of {output.plain(sent.rule)} to {output.plain(sent.target)} is queued: {sent.job_id}"
     output.emit(sent, as_json, lambda out: out.print(said, soft_wrap=True))
@@ -108,7 +110,7 @@ def mute(
     reason: str | None,
     as_json: bool,
 ) -> None:
-    """Let a rule tell nobody; what it finds is listed all the same."""
+    """Mute a rule: nobody is told, and what it finds is still listed."""
     found = target.admin.mute_alert(rule, at(until, target.now), actor=actor, reason=reason)
     said = f"rule {output.plain(found.name)} is {_muted(found, target.now())}"
     output.emit(found, as_json, lambda out: out.print(said))
@@ -120,6 +122,6 @@ def mute(
 @as_json
 @pass_target
 def unmute(target: Target, rule: str, actor: str | None, reason: str | None, as_json: bool) -> None:
-    """Let a rule tell again."""
+    """Unmute a rule, so that it tells again."""
     found = target.admin.unmute_alert(rule, actor=actor, reason=reason)
     output.emit(found, as_json, lambda out: out.print(f"rule {output.plain(found.name)} tells again"))

@@ -67,7 +67,15 @@ def _render(out: Console, page: Page[ArchivedRow], now: datetime) -> None:
     if output.nothing(out, page.items, "archived jobs"):
         return
     made = output.table(
-        "ID", "ENDED", "NAME", "QUEUE", "ENQUEUED", "ARCHIVED", "NOTE", whole=("ID", "ENDED"), cut=("NAME", "QUEUE")
+        "ID",
+        "ENDED",
+        "NAME",
+        "QUEUE",
+        "ENQUEUED",
+        "ARCHIVED",
+        "NOTE",
+        whole=("ID", "ENDED", "ENQUEUED", "ARCHIVED"),
+        cut=("NAME", "QUEUE"),
     )
     for one in page:
         made.add_row(
@@ -79,7 +87,7 @@ def _render(out: Console, page: Page[ArchivedRow], now: datetime) -> None:
             output.ago(one.archived_at, now),
             f"restored as {one.restored_as}" if one.restored_as else "",
         )
-    out.print(made)
+    output.draw(out, made, spare=("QUEUE", "ENQUEUED", *(() if any(one.restored_as for one in page) else ("NOTE",))))
 
 
 @archive.command()

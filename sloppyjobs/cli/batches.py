@@ -20,7 +20,8 @@ def _render(out: Console, page: Page[BatchView], now: datetime) -> None:
     if output.nothing(out, page.items, "batches"):
         return
     numbers = ("DONE", "OF", "DEAD", "PER S")
-    made = output.table("ID", "STATUS", "NAME", *numbers, "ENDS", right=numbers, whole=("ID",), cut=("NAME",))
+    whole = ("ID", "STATUS", "END")
+    made = output.table("ID", "STATUS", "NAME", *numbers, "END", right=numbers, whole=whole, cut=("NAME",))
     for batch in page:
         made.add_row(
             batch.id,
@@ -32,7 +33,7 @@ def _render(out: Console, page: Page[BatchView], now: datetime) -> None:
             "" if batch.rate is None else f"{batch.rate:,.1f}",
             output.ago(batch.finished_at or batch.eta, now),
         )
-    out.print(made)
+    output.draw(out, made, spare=("PER S",))
 
 
 def _status(batch: BatchView) -> str:
@@ -61,7 +62,7 @@ def show(target: Target, id: str, as_json: bool) -> None:
 def _render_one(out: Console, batch: BatchView, now: datetime) -> None:
     out.print(f"{output.plain(batch.name)}: {_status(batch)}, {batch.percent:.0f} % done", soft_wrap=True)
     out.print(f"{batch.explanation}", soft_wrap=True)
-    made = output.table("TOTAL", "SUCCEEDED", "DEAD", "CANCELLED", "TO GO")
+    made = output.table("TOTAL", "SUCCEEDED", "DEAD", "CANCELLED", "LEFT")
     numbers = (batch.total, batch.succeeded, batch.dead, batch.cancelled, batch.outstanding)
     made.add_row(*(f"{number:,}" for number in numbers))
     out.print(made)

@@ -35,8 +35,8 @@ def generate_key() -> None:
 def rekey(target: Target, batch: int, actor: str | None, reason: str | None, as_json: bool) -> None:
     """Encrypt with the first key what is not encrypted with it: under another key, or in the clear.
 
-    Jobs, results, schedules, steps, log lines and the archive. Workers may go on. It can be stopped and run again: what
-    is done is not done again. Exit code 1 where something cannot be decrypted.
+    Jobs, results, schedules, steps, log lines and the archive. Workers need not stop. It can be stopped and run again:
+    what is done is not done again. Exit code 1 where something cannot be decrypted.
     """
     target.jobs.storage.ensure_schema()
     sealed = target.jobs.storage.sealed

@@ -16,6 +16,8 @@ from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.domain.limit_words import limit_words
 from sloppyjobs.views import LimitDetails, LimitView, Page
 
+_CUT = ("NAME", "PARTITION", "WORKER")
+
 
 def _render(out: Console, page: Page[LimitView], _now: datetime) -> None:
     if output.nothing(out, page.items, "limits"):
@@ -32,10 +34,10 @@ def _render(out: Console, page: Page[LimitView], _now: datetime) -> None:
 
 def _state(limit: LimitView) -> str:
     if limit.vanished:
-        return "[yellow]no code declares it: it limits nothing[/]"
+        return "[yellow]no longer declared in code: limits nothing[/]"
     if limit.changed:
         return "declared in code, changed since"
-    return "declared in code" if limit.declared else "written"
+    return "declared in code" if limit.declared else "set at run time"
 
 
 limits = listing_group(
@@ -65,7 +67,7 @@ def _details(out: Console, details: LimitDetails, now: datetime) -> None:
             made.add_row(output.plain(one.partition or ""), output.count(one.held), output.count(one.waiting))
         out.print(made)
     if details.holders:
-        made = output.table("HOLDER", "NAME", "PARTITION", "SINCE", "WORKER", whole=("HOLDER",))
+        made = output.table("HOLDER", "NAME", "PARTITION", "SINCE", "WORKER", whole=("HOLDER", "SINCE"), cut=_CUT)
         for permit in details.holders:
             made.add_row(
                 output.plain(permit.job_id or "a job in another queue"),
@@ -74,7 +76,7 @@ def _details(out: Console, details: LimitDetails, now: datetime) -> None:
                 output.ago(permit.taken_at, now),
                 output.plain(permit.worker_id or ""),
             )
-        out.print(made)
+        output.draw(out, made)
 
 
 @limits.command(name="set")

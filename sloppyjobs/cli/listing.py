@@ -28,8 +28,6 @@ from sloppyjobs.views import (
     StepView,
 )
 
-WIDE = 100
-"""From how many columns on a list of jobs shows whole ids."""
 _CUT = ("NAME", "QUEUE", "NOTE")
 _NARROW = ((17, 17), (10, 10), (12, 14), (8, 9), (3, 4), (5, 5), (8, None))
 """The least and the most width of each column below that."""
@@ -95,7 +93,7 @@ def render_jobs(out: Console, jobs: tuple[JobRow, ...], now: datetime, first: bo
     made = output.table(
         "ID", "STATUS", "NAME", "QUEUE", "AGE", "TRIES", "NOTE", whole=("ID", "STATUS", "AGE", "TRIES"), cut=_CUT
     )
-    narrow = out.width < WIDE
+    narrow = out.width < output.WIDE
     if narrow:
         for column, (least, most) in zip(made.columns, _NARROW, strict=True):
             column.min_width, column.max_width = least, most

@@ -16,8 +16,13 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 PIPE_WIDTH = 2_000
+_LEAST = 8
+"""Characters of a text that is cut."""
+WIDE = 100
+"""From how many columns on a terminal shows everything."""
 LONGEST_CELL = 200
 
 # What moves a terminal's cursor, changes its colours, or turns the direction of writing around.
@@ -94,6 +99,28 @@ def table(*headings: str, whole: Iterable[str] = (), right: Iterable[str] = (), 
             justify="right" if heading in numbers else "left",
         )
     return made
+
+
+def draw(out: Console, made: Table, spare: Iterable[str] = ()) -> None:
+    """Print a table; on a narrow terminal without the ``spare`` columns, and with the others cut before whole ones."""
+    if out.width < WIDE:
+        left_out = set(spare)
+        made.columns = [column for column in made.columns if column.header not in left_out]
+        _fit(made, out.width)
+    out.print(made)
+
+
+def _fit(made: Table, width: int) -> None:
+    """Give whole columns and numbers what they need, and the room that is left to those that are cut."""
+    cut = [column for column in made.columns if column.overflow == "ellipsis"]
+    taken = 2 * len(made.columns)
+    for column in made.columns:
+        if column.overflow == "ignore" or column.justify == "right":
+            texts = (Text.from_markup(str(cell)) for cell in (column.header, *column.cells))
+            column.min_width = max(text.cell_len for text in texts)
+            taken += column.min_width
+    for column in cut:
+        column.max_width = max(_LEAST, (width - taken) // len(cut))
 
 
 def fields(rows: Iterable[tuple[str, str | None]]) -> Table:

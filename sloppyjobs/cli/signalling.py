@@ -34,8 +34,9 @@ def signal(
 ) -> None:
     """Send a job the signal that its handler waits for.
 
-    VALUE is JSON, which ctx.wait_for(NAME) answers; without it, null. A signal is kept until it is asked for, and the
-    first one of a name wins: with a second one the exit code is 1. A job that has finished is refused.
+    VALUE is JSON: what ctx.wait_for(NAME) returns; null where it is left out. A signal is kept until the handler asks
+    for it. The first one of a name counts: a second one changes nothing, and the exit code is 1. A job that has
+    finished is refused.
     """
     if value is not None and file is not None:
         raise click.UsageError("give the value as an argument, or with --file")

@@ -34,7 +34,7 @@ def _filtered(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar = "INSTANT" if isinstance(kind, Moment) else "TEXT"
         command = click.option(f"--{name}", type=kind, metavar=metavar, help=text)(command)
     statuses = click.Choice([status.value for status in WorkflowStatus])
-    return click.option("--status", type=statuses, multiple=True, help="How it stands; may be repeated.")(command)
+    return click.option("--status", type=statuses, multiple=True, help="A status; may be given several times.")(command)
 
 
 @click.group(invoke_without_command=True)
@@ -68,7 +68,15 @@ def _render(out: Console, page: Page[WorkflowView], now: datetime) -> None:
     if output.nothing(out, page.items, "workflows"):
         return
     made = output.table(
-        "ID", "STATUS", "NAME", "DONE", "JOBS", "AGE", "TOOK", whole=("ID", "STATUS"), cut=("NAME", "JOBS")
+        "ID",
+        "STATUS",
+        "NAME",
+        "DONE",
+        "JOBS",
+        "AGE",
+        "TOOK",
+        whole=("ID", "STATUS", "DONE", "AGE", "TOOK"),
+        cut=("NAME", "JOBS"),
     )
     for one in page:
         made.add_row(
@@ -80,7 +88,7 @@ def _render(out: Console, page: Page[WorkflowView], now: datetime) -> None:
             output.age((now - one.started_at).total_seconds()),
             _took(one),
         )
-    out.print(made)
+    output.draw(out, made, spare=("JOBS", "TOOK"))
 
 
 def _word(status: WorkflowStatus) -> str:

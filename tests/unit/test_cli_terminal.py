@@ -48,11 +48,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def sloppyjobs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+def sloppyjobs(
+    folder: Path, prepare_sqlite: Callable[[Path], str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., str]]:
     """Runs a command on the database of the application, and returns what it prints."""
     monkeypatch.chdir(folder)
+    prepare_sqlite(folder / "jobs.db")
     jobs = Jobs("sqlite:///jobs.db")
-    jobs.init()
     jobs.declare("send-a-long-letter", queue="a-long-queue")
 
     def run(*arguments: str, code: int = 0, input: str | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -14,6 +15,12 @@ ROOT = Path(__file__).parents[2]
 class Item(NamedTuple):
     path: Path
     number: int
+
+
+class OfDatabase(NamedTuple):
+    path: Path
+    number: int
+    callspec: SimpleNamespace
 
 
 def _items(files: dict[str, int]) -> list[Item]:
@@ -44,3 +51,10 @@ def test_each_share_begins_with_slow_tests_and_ends_with_quick_ones(processes: i
 def test_no_test_is_lost_where_few_are_asked_for(files: dict[str, int]) -> None:
     items = _items(files)
     assert sorted(slow_first(items, 4)) == sorted(items)
+
+
+def test_quick_tests_of_a_file_come_database_by_database() -> None:
+    file = ROOT / "tests/unit/test_ids.py"
+    given = [{"database_url": "sqlite"}, {"make_storage": "psycopg2"}, {}, {"database_url": "sqlite", "other": 1}]
+    items = [OfDatabase(file, number, SimpleNamespace(params=params)) for number, params in enumerate(given * 2)]
+    assert [item.number for item in slow_first(items, 2)] == [2, 6, 1, 5, 0, 3, 4, 7]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +19,8 @@ class Unprintable:
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> Jobs:
-    made = Jobs(f"sqlite:///{tmp_path / 'jobs.db'}")
-    made.init()
+def jobs(ready_sqlite_url: str) -> Jobs:
+    made = Jobs(ready_sqlite_url)
     made.define("work", lambda ctx, payload: None)
     return made
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -227,3 +228,22 @@ def test_a_handler_that_heeds_its_signal_is_not_stuck(jobs: Jobs, start: Start, 
     for _ in range(3):
         assert jobs.wait(jobs.enqueue("polite").id, timeout=60).error_code == "SLOPPY_E_JOBS_TIMEOUT"
     eventually(lambda: not worker._loop.tasks.stuck)
+
+
+@pytest.mark.parametrize("stuck", [False, True], ids=["busy", "stuck"])
+def test_a_worker_that_has_room_for_nothing_waits_as_long_as_one_that_finds_nothing(
+    jobs: Jobs, start: Start, eventually: Eventually, deaf: Deaf, monkeypatch: pytest.MonkeyPatch, stuck: bool
+) -> None:
+    jobs.define("deaf", deaf, retry=ONCE, timeout=0.1 if stuck else None)
+    sweeps: list[None] = []
+    sweep = jobs.storage.sweep
+    monkeypatch.setattr(jobs.storage, "sweep", lambda: (sweeps.append(None), sweep())[1])
+    worker = start(concurrency=1, poll_interval=0.05)
+    if stuck:
+        stick(jobs, worker, 1, eventually)
+    jobs.enqueue_many([("deaf", None)] * 3)
+    eventually(lambda: worker._loop._next_poll < time.monotonic() and len(sweeps) > 5)
+    turned, swept = worker._loop.turns, len(sweeps)
+    eventually(lambda: len(sweeps) >= swept + 5)
+    # There is a sweep for each wait, or, when it comes a moment too early, for every second one.
+    assert worker._loop.turns - turned <= 3 * (len(sweeps) - swept)

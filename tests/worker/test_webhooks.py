@@ -16,6 +16,7 @@ import pytest
 from sloppyjobs import FakeClock, Jobs, Retry, storage
 from sloppyjobs.alerting import webhook
 from sloppyjobs.alerting.webhook import WebhookFailed, post
+from sloppyjobs.domain.redaction.redactor import Redactor
 
 SECRET = "a secret of the receiver"
 
@@ -146,9 +147,10 @@ def test_a_receiver_that_never_answers_is_given_up() -> None:
 def test_without_a_secret_nothing_is_sent(receiver: Callable[..., Receiver], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(webhook.SECRET_VARIABLE, raising=False)
     target = receiver()
-    with pytest.raises(WebhookFailed, match="SLOPPYJOBS_ALERT_SECRET"):
+    with pytest.raises(WebhookFailed, match="SLOPPYJOBS_ALERT_SECRET") as failed:
         post(target.url, b"{}", None)
     assert target.received == []
+    assert Redactor().text(str(failed.value)) == str(failed.value), "operators read the advice whole"
 
 
 def test_a_coroutine_is_told_too(ready_sqlite_url: str, clock: FakeClock) -> None:

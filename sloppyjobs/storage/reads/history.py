@@ -208,7 +208,9 @@ class History:
             None if pause[0] is None else QueuePause._make(pause),
             None if attempt[0] is None else AttemptState._make(attempt),
             None if event[0] is None else EventFacts._make(event),
-            in_force(row.ageing_seconds, row.ageing_most, row.ageing_vanished_at),
+            None
+            if row.ageing_seconds is None
+            else in_force(row.ageing_seconds, row.ageing_most, row.ageing_vanished_at),
             row.base_priority,
             bool((row.followups or 0) & Followup.ANY_PARENT),
         )

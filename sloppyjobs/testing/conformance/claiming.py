@@ -93,6 +93,25 @@ def test_the_order_is_the_same_in_named_queues(jobs: Jobs, clock: FakeClock) -> 
     assert _ids(claimed) == [job.id for job in expected]
 
 
+def test_the_order_is_the_same_however_jobs_are_spread_over_many_names(jobs: Jobs, clock: FakeClock) -> None:
+    names = [f"name-{number}" for number in range(12)]
+    for name in names:
+        jobs.declare(name)
+    chance, start = random.Random(11), clock.now()  # noqa: S311
+    # Long runs of one name, then all of them by turns, and then one name beside the others.
+    order = [name for name in chance.sample(names, 3) for _ in range(25)] + chance.choices(names, k=40)
+    order += chance.choices(names, weights=[30, *[1] * 11], k=35)
+    ages = chance.sample(range(1000), len(order))
+    items = [
+        (name, None, {"run_at": start - timedelta(seconds=age), "priority": int(age % 50 == 0)})
+        for name, age in zip(order, sorted(ages, reverse=True), strict=True)
+    ]
+    expected = sorted(jobs.enqueue_many(items), key=lambda job: (-job.priority, job.run_at))
+    claimed = [_ids(jobs.claim("w1", limit=limit)) for limit in (1, 3, 40, 7, 60, 100)]
+    assert [len(ids) for ids in claimed] == [1, 3, 40, 7, 60, 39]
+    assert [id for ids in claimed for id in ids] == [job.id for job in expected]
+
+
 def test_jobs_of_one_instant_come_in_the_order_of_their_enqueueing(jobs: Jobs) -> None:
     jobs.declare("greet")
     singles = [jobs.enqueue("greet") for _ in range(20)]

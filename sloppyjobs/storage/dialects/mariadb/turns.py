@@ -36,6 +36,8 @@ class _Call(Generic[T]):
 class SideBySideTurns:
     """A settlement and a claim, each in a transaction and a thread of its own."""
 
+    promotes = False
+
     def __init__(
         self, settle: Callable[[Sequence[Settlement]], set[str]], claim: Callable[[ClaimRequest], list[Claim]]
     ) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from sloppyjobs.storage.dialects.postgres.permit_statements import PERMITS
 from sloppyjobs.storage.dialects.postgres.settle_statements import CLOCK
 
-# How many jobs of each lane are taken.
+# How many jobs of each lane are taken. Of many lanes each has few of the first jobs, so few of each are read at first;
+# and more only of those lanes all of whose jobs so far come before the last that may be taken.
 _SHARES = (
     "WITH RECURSIVE "
     + CLOCK
@@ -31,15 +32,40 @@ open AS MATERIALIZED (
         AND (q.paused_until IS NULL OR q.paused_until > (SELECT now FROM clock))
     )
 ),
-heads AS MATERIALIZED (
-  SELECT open.queue, open.name FROM open CROSS JOIN LATERAL (
+depth AS MATERIALIZED (SELECT 2 + 2 * %(most)s::int / greatest(count(*), 1) AS jobs FROM open),
+first AS MATERIALIZED (
+  SELECT open.queue, open.name, head.* FROM open CROSS JOIN LATERAL (
     SELECT j.priority, j.run_at, j.created_at FROM {jobs} j
     WHERE j.status = 'queued' AND j.queue = open.queue AND j.name = open.name
       AND j.run_at <= (SELECT now FROM clock)
-    ORDER BY j.priority DESC, j.run_at, j.created_at LIMIT %(most)s
+    ORDER BY j.priority DESC, j.run_at, j.created_at LIMIT (SELECT jobs FROM depth)
   ) head
   WHERE (SELECT count(*) FROM open) > 1
-  ORDER BY head.priority DESC, head.run_at, head.created_at LIMIT %(most)s
+),
+last AS MATERIALIZED (
+  SELECT priority, run_at, created_at FROM first
+  ORDER BY priority DESC, run_at, created_at OFFSET %(most)s - 1 LIMIT 1
+),
+near AS MATERIALIZED (
+  SELECT first.* FROM first LEFT JOIN last ON true
+  WHERE last.priority IS NULL OR first.priority > last.priority
+    OR first.priority = last.priority AND (first.run_at, first.created_at) <= (last.run_at, last.created_at)
+),
+heads AS MATERIALIZED (
+  SELECT queue, name FROM (
+    SELECT * FROM near
+    UNION ALL
+    SELECT deep.queue, deep.name, head.* FROM (
+      SELECT queue, name FROM near GROUP BY queue, name HAVING count(*) = (SELECT jobs FROM depth)
+    ) deep CROSS JOIN LATERAL (
+      SELECT j.priority, j.run_at, j.created_at FROM {jobs} j
+      WHERE j.status = 'queued' AND j.queue = deep.queue AND j.name = deep.name
+        AND j.run_at <= (SELECT now FROM clock)
+      ORDER BY j.priority DESC, j.run_at, j.created_at
+      OFFSET (SELECT jobs FROM depth) LIMIT greatest(%(most)s - (SELECT jobs FROM depth), 0)
+    ) head
+  ) head
+  ORDER BY priority DESC, run_at, created_at LIMIT %(most)s
 ),
 shares AS MATERIALIZED (
   SELECT queue, name, count(*) AS share FROM heads GROUP BY queue, name

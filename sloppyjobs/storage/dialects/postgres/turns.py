@@ -26,10 +26,11 @@ from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
-from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest
+from sloppyjobs.storage.ports.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest
 
 LIMITED_CLAIMS = 100
-"""For how many claims jobs under limits are expected once some were met, if no claim finds only others."""
+"""For how many claims jobs under limits are expected once some were met, if no claim finds only others; and jobs that
+become due and on which something hangs."""
 
 _PERMIT = int(Followup.PERMIT)
 _FOLLOWUPS = rows.CLAIM_FIELDS.index("followups")
@@ -62,6 +63,8 @@ class PostgresClaims(Claims):
         self._pool = pool
         self._sql = sql
         self._limited_claims = 0
+        self._flagged_claims = 0
+        self._more_due = False
         self.promotion = PostgresPromotion(self, sql.promote)
 
     def turns(self) -> PostgresTurns:
@@ -153,12 +156,16 @@ class PostgresClaims(Claims):
 
         try:
             answers = self._answered(sent)
-            answer = self.database.retry(again) if answers is None else answers[0]
+            *before, answer = [self.database.retry(again)] if answers is None else answers
         except Exception:
             self.unanswered.add_claim(request)
             raise
         if self.unanswered.claims:
             self.unanswered.forget_claim(request)
+        if before:
+            promoted, left = before[0].fetchone()
+            self._more_due = promoted >= SWEEP_LIMIT
+            self._flagged_claims = LIMITED_CLAIMS if left else self._flagged_claims
         if isinstance(answer, list):
             return answer
         if not _met_limited(answer):
@@ -169,6 +176,19 @@ class PostgresClaims(Claims):
         self._limited_claims = LIMITED_CLAIMS
         plain = self.read_claims(request.worker_id, answer, rows=answer.rowcount - 1) if answer.rowcount > 1 else []
         return self.claim_more(request, Taken(plain, again=True))
+
+    @property
+    def promotes(self) -> bool:
+        """Whether claims can promote: for a while they leave it to sweeps, once jobs were due that need more."""
+        self._flagged_claims = max(0, self._flagged_claims - 1)
+        return not self._flagged_claims
+
+    def claim_calls(self, request: ClaimRequest) -> list[Call]:
+        """The statement that claims; before it, where it is asked for, the one that queues what has become due."""
+        claim = self.claim_call(request)
+        if not (request.promote or self._more_due):
+            return [claim]
+        return [Call(self._sql.promote, {"most": SWEEP_LIMIT, "now": self.database.injected_now()}), claim]
 
     def _answered(self, sent: SentTransactions | None) -> list[Any] | None:
         """The cursors with the answers; None where they were lost."""
@@ -307,6 +327,11 @@ class PostgresTurns:
         """All, unless others wait for many of the jobs."""
         return settle_values.share(settlements)
 
+    @property
+    def promotes(self) -> bool:
+        """In the same round trip, so that the loop waits for nothing."""
+        return self._claims.promotes
+
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
         """Send them, whatever they are; they are waited for at the next turn."""
         claims, self._accepted, self._split = self._claims, None, settle_values.split(settlements)
@@ -324,7 +349,7 @@ class PostgresTurns:
         self._request = lost or claims.with_distinct_lease(request)
         if lost is None:
             try:
-                self._claiming = claims.send(claims.claim_call(self._request))
+                self._claiming = claims.send(*claims.claim_calls(self._request))
             except Exception:
                 claims.unanswered.add_claim(self._request)
                 raise
