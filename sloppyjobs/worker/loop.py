@@ -32,8 +32,8 @@ log = logging.getLogger("sloppyjobs.worker")
 TURN_LIMIT = 500
 """Jobs claimed in one turn, and settled; larger batches gain nothing, and hold row locks for longer."""
 
-SWEEP_SECONDS = 0.05
-"""Under load, leases and due times are looked at no more often than this."""
+SWEEP_SECONDS, IDLE_SWEEP_SECONDS = 0.05, 0.02
+"""Leases and due times are looked at no more often than this: under load, and by a worker that holds no job."""
 
 _DUE_LATER = (Status.RETRYING, Status.SCHEDULED, Status.WAITING)
 
@@ -77,6 +77,8 @@ class WorkerLoop:
         self._next_poll = 0.0
         self._next_sweep = 0.0
         self._swept_at = 0.0
+        self._others_at = 0.0
+        self._promoting = False
         self._exit_at: float | None = None
 
     # What other threads call
@@ -208,11 +210,11 @@ class WorkerLoop:
         # A wake-up that comes from here on may be for jobs that this claim does not see.
         self._may_have_work = False
         try:
-            self._turns.begin_claim(request)
+            self._turns.begin_claim(request._replace(promote=True) if self._promoting else request)
         except Exception:
             self._may_have_work = True
             raise
-        self._claiming = request
+        self._claiming, self._promoting = request, False
 
     def _end_claim(self) -> None:
         if self._claiming is None:
@@ -259,6 +261,7 @@ class WorkerLoop:
         if self.reports.used:
             self.reports.flush()
         batch = self._unsettled[:TURN_LIMIT]
+        batch = batch[: self._turns.share(batch)]
         self._turns.begin_settle(batch)
         del self._unsettled[: len(batch)]
         self._settling = batch
@@ -306,7 +309,7 @@ class WorkerLoop:
     # Sweeps
 
     def _sweep_when_due(self) -> None:
-        if self.draining or time.monotonic() < self._next_sweep:
+        if self.draining or time.monotonic() < self._next_sweep or self._promote_by_claim():
             return
         swept = self.storage.sweep()
         self._swept_at = time.monotonic()
@@ -316,13 +319,32 @@ class WorkerLoop:
             self._may_have_work = True
         poll = self.settings.poll_interval
         next_in = poll if swept.next_in is None else min(poll, swept.next_in)
-        self._next_sweep = time.monotonic() + max(SWEEP_SECONDS, next_in)
+        self._others_at = self._swept_at + (poll if swept.others_in is None else min(poll, swept.others_in))
+        self._next_sweep = time.monotonic() + max(SWEEP_SECONDS if self.tasks else IDLE_SWEEP_SECONDS, next_in)
+
+    def _promote_by_claim(self) -> bool:
+        """Whether the claim of this turn queues what has become due: a busy worker need not wait for a sweep.
+
+        Whatever else a sweep does, it does when it is time for that, and at every poll.
+        """
+        now = time.monotonic()
+        if not (self.tasks and self._turns.promotes) or now >= self._others_at:
+            return False
+        had_work, self._may_have_work = self._may_have_work, True
+        if self._claiming is not None or self._request() is None:
+            self._may_have_work = had_work
+            return False
+        self._next_sweep, self._promoting = now + SWEEP_SECONDS, True
+        return True
 
     def _sweep_for(self, decisions: Iterable[Decision]) -> None:
         """Sweep before the next poll where a job that was just settled is due again by then; claim if it is now."""
         last = [(one.path[-1], one.delay) for one in decisions]
         self._may_have_work = self._may_have_work or any(status is Status.QUEUED for status, _ in last)
         next_in = min((delay for status, delay in last if status in _DUE_LATER), default=None)
+        wakes_in = min((delay for status, delay in last if status is Status.WAITING), default=None)
+        if wakes_in is not None:
+            self._others_at = min(self._others_at, time.monotonic() + wakes_in)
         if next_in is not None:
             due = time.monotonic() + next_in
             # A worker that holds nothing else has nothing that the sweep would keep it from.

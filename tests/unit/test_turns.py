@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, text
 from sloppyjobs import Jobs
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.domain.states import Failed, Failure, Outcome, Succeeded, decide
+from sloppyjobs.storage.dialects.postgres import turns as postgres_turns
 from sloppyjobs.storage.ports.claims import ClaimRequest, TransactionTurns
 
 REQUEST = ClaimRequest("worker", limit=2)
@@ -54,6 +55,58 @@ def test_failures_among_successes_are_settled_too(jobs: Jobs) -> None:
     turns.begin_settle([*_settlements([good]), *_settlements([bad], Failed(Failure("E", "no"), 5.0))])
     assert turns.settled() == {good.id, bad.id}
     assert [jobs.get(job.id).status for job in (good, bad)] == ["succeeded", "retrying"]
+
+
+def _retried(jobs: Jobs, **options: Any) -> str:
+    """The id of a job that has failed once, and whose next try has become due."""
+    sent = jobs.enqueue("greet", {}, queue="retried", **options)
+    claims = jobs.storage.claim(ClaimRequest("worker", ("retried",)))
+    jobs.storage.settle(_settlements(claims, Failed(Failure("E", "no"), 0.001)))
+    _until(lambda: jobs.storage.sweep(limit=0).next_in == 0.0)
+    assert jobs.get(sent.id).status == "retrying"
+    return sent.id
+
+
+def test_a_claim_that_is_asked_to_queues_first_what_has_become_due(jobs: Jobs) -> None:
+    due, turns = _retried(jobs), jobs.storage.turns()
+    assert turns.promotes
+    request = ClaimRequest("worker", ("retried",), limit=5)
+    turns.begin_claim(request)
+    assert list(turns.claimed()) == [], "nobody has asked for it"
+    turns.begin_claim(request._replace(promote=True))
+    assert [(claim.id, claim.attempt) for claim in turns.claimed()] == [(due, 2)]
+    turns.close()
+
+
+def test_jobs_that_become_due_and_need_more_than_one_statement_are_left_to_sweeps(postgres_url: str) -> None:
+    jobs = Jobs(postgres_url)
+    jobs.declare("greet")
+    due, turns = _retried(jobs, business_key="customer-1"), jobs.storage.turns()
+    turns.begin_claim(ClaimRequest("worker", ("retried",), promote=True))
+    assert list(turns.claimed()) == []
+    assert not turns.promotes
+    jobs.storage.sweep()
+    turns.begin_claim(ClaimRequest("worker", ("retried",)))
+    assert [claim.id for claim in turns.claimed()] == [due]
+    turns.close()
+    jobs.storage.close()
+
+
+def test_when_more_is_due_than_one_claim_queues_the_next_goes_on(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_turns, "SWEEP_LIMIT", 1)
+    jobs = Jobs(postgres_url)
+    jobs.declare("greet")
+    due, turns = {_retried(jobs), _retried(jobs)}, jobs.storage.turns()
+    request = ClaimRequest("worker", ("retried",), limit=5)
+    found = []
+    for promote in (True, False, False):
+        turns.begin_claim(request._replace(promote=promote))
+        found.append([claim.id for claim in turns.claimed()])
+    assert [len(ids) for ids in found] == [1, 1, 0] and {*found[0], *found[1]} == due
+    turns.close()
+    jobs.storage.close()
 
 
 def test_what_was_sent_on_postgresql_is_committed_before_anybody_waits_for_it(postgres_url: str) -> None:

@@ -268,6 +268,61 @@ def test_a_job_that_is_due_again_at_once_does_not_wait_for_the_next_poll(
     assert jobs.wait(jobs.enqueue("fail").id, 60).result == "done"
 
 
+def test_a_busy_worker_takes_up_what_is_due_again_without_waiting_for_a_sweep(
+    jobs: Jobs, start: Start, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish, busy = threading.Event(), threading.Event()
+
+    @jobs.define("hold")
+    def hold(ctx: Any, payload: Any) -> None:
+        busy.set()
+        finish.wait(60)
+
+    @jobs.define("fail", retry=Retry(max_attempts=2, backoff="fixed", initial=0.01, jitter=False))
+    def fail(ctx: Any, payload: Any) -> str:
+        if ctx.attempt == 1:
+            raise ValueError("no")
+        return "done"
+
+    worker = start(poll_interval=300)
+    eventually(lambda: worker._loop._next_sweep > time.monotonic() + 200)
+    jobs.enqueue("hold")
+    assert busy.wait(60)
+    swept: list[float] = []
+    sweep = jobs.storage.sweep
+    monkeypatch.setattr(jobs.storage, "sweep", lambda *given: swept.append(time.monotonic()) or sweep(*given))
+    assert jobs.wait(jobs.enqueue("fail").id, 60).result == "done"
+    assert swept == []
+    finish.set()
+
+
+def test_a_busy_worker_wakes_a_job_that_sleeps_in_time(jobs: Jobs, start: Start, eventually: Eventually) -> None:
+    """A claim does not: what has to be woken is swept for, also where others are due again meanwhile."""
+    finish, busy = threading.Event(), threading.Event()
+
+    @jobs.define("hold")
+    def hold(ctx: Any, payload: Any) -> None:
+        busy.set()
+        finish.wait(120)
+
+    @jobs.define("fail", retry=Retry(max_attempts=100_000, backoff="fixed", initial=0.01, jitter=False))
+    def fail(ctx: Any, payload: Any) -> None:
+        if not finish.is_set():
+            raise ValueError("no")
+
+    @jobs.define("sleep")
+    def sleep(ctx: Any, payload: Any) -> str:
+        ctx.sleep("nap", 0.2)
+        return "awake"
+
+    worker = start(poll_interval=300)
+    eventually(lambda: worker._loop._next_sweep > time.monotonic() + 200)
+    jobs.enqueue_many([("hold", {}), ("fail", {})])
+    assert busy.wait(60)
+    assert jobs.wait(jobs.enqueue("sleep").id, 60).result == "awake"
+    finish.set()
+
+
 def test_give_up_on_kills_at_once(jobs: Jobs, start: Start) -> None:
     @jobs.define("fail", retry=Retry(max_attempts=5, give_up_on=(LookupError,)))
     def fail(ctx: Any, payload: Any) -> None:

@@ -128,14 +128,16 @@ class Claims:
     ) -> tuple[set[str], Taken]:
         """One transaction; ``depth`` is how many queued jobs it looks at, if not as many as are asked for."""
         lanes = self.database.read(lambda c: self._lanes_for(c, asked)) if asked else []
-        if not lanes and not settlements and not lost:
+        promote = asked is not None and asked.promote
+        if not (lanes or settlements or lost or promote):
             return set(), Taken([])
 
         def work(connection: Connection, rerun: bool) -> tuple[set[str], Taken]:
             accepted = self.settlement.settle_in(connection, settlements) if settlements else set()
             before = self.claimed_before(connection, asked) if asked and (lost or rerun) else []
             found = lanes
-            if asked and settlements and (self.promote_due(connection) or any(map(_queued_again, settlements))):
+            due = (settlements or promote) and asked is not None and self.promote_due(connection)
+            if asked and (due or any(map(_queued_again, settlements))):
                 found = self._lanes_for(connection, asked)
             if before or not asked or not found:
                 return accepted, Taken(before)

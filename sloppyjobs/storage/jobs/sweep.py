@@ -70,11 +70,10 @@ class Sweeper:
             promoted += self.suspended.wake_due(limit)
         permits = self.permits.sweep(now) if limited and self.permits.due(now) else Due()
         promoted += permits.released
-        upcoming = [moment for moment in (lease_ends, due, expires, wakes) if moment is not None]
-        soonest = min(upcoming, default=None)
-        waits = [] if soonest is None else [max(0.0, (soonest - now).total_seconds())]
-        next_in = min([*waits, *([] if permits.next_in is None else [permits.next_in])], default=None)
-        return Sweep(len(lost), promoted, next_in, lost)
+        others = [_seconds_until(moment, now) for moment in (lease_ends, expires, wakes) if moment is not None]
+        others += [] if permits.next_in is None else [permits.next_in]
+        upcoming = others if due is None else [*others, _seconds_until(due, now)]
+        return Sweep(len(lost), promoted, min(upcoming, default=None), lost, min(others, default=None))
 
     def _soonest(self, connection: Connection) -> tuple[list[datetime | None], bool, datetime]:
         query = self.database.prepared("soonest", self._soonest_statement)
@@ -129,6 +128,10 @@ class Sweeper:
         queries = (leases, due, expires, wakes, parked, permits)
         heads = [self.dialect.first(query).scalar_subquery() for query in queries]
         return select(*heads, self.database.clock_column())
+
+
+def _seconds_until(moment: datetime, now: datetime) -> float:
+    return max(0.0, (moment - now).total_seconds())
 
 
 def _fence(one: Ended) -> Fence:

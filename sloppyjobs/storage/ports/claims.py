@@ -25,6 +25,8 @@ class ClaimRequest(NamedTuple):
     names: Collection[str] | None = None
     limit: int = 1
     lease: float = 30.0
+    promote: bool = False
+    """Whether to queue first what has become due; only for ``Turns`` that promote."""
 
 
 class Sweep(NamedTuple):
@@ -35,10 +37,21 @@ class Sweep(NamedTuple):
     next_in: float | None
     lost: Sequence[Ended] = ()
     """The attempts whose leases had expired."""
+    others_in: float | None = None
+    """As ``next_in``, without jobs that become due: those a claim can queue."""
 
 
 class Turns(Protocol):
     """One settlement and one claim under way at most. What failed is retried when it is asked for the next time."""
+
+    def share(self, settlements: Sequence[Settlement]) -> int:
+        """How many of these, from the first, are best settled at once."""
+        ...
+
+    @property
+    def promotes(self) -> bool:
+        """Whether a claim that is asked to can queue what has become due; else a sweep does."""
+        ...
 
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
         """Settle these; they belong to one worker."""
@@ -67,12 +80,17 @@ Turn = Callable[[Sequence[Settlement], ClaimRequest | None], tuple[set[str], Seq
 class TransactionTurns:
     """``Turns`` for stores with one writer: both are done in one ``turn``, when the first of them is waited for."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, *, promotes: bool = False) -> None:
+        self.promotes = promotes
         self._turn = turn
         self._settlements: Sequence[Settlement] = ()
         self._request: ClaimRequest | None = None
         self._accepted: set[str] = set()
         self._claims: Sequence[Claim] = ()
+
+    def share(self, settlements: Sequence[Settlement]) -> int:
+        """All: nothing is claimed meanwhile."""
+        return len(settlements)
 
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
         """Remember what to settle."""

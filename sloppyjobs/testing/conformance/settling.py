@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from sloppyjobs import errors
-from sloppyjobs.domain.states import Cancelled, Outcome, Released, Snoozed, Succeeded
+from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Succeeded
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.storage.ports.claims import ClaimRequest
@@ -108,6 +108,37 @@ def test_many_of_every_kind_are_settled_at_once(jobs: Jobs, settle_batch: Settle
     expected = ["succeeded", "retrying", "queued", "retrying", "cancelled", "succeeded"]
     assert [job.status for job in settled] == expected
     assert (settled[0].result, settled[5].result) == (None, "yes")
+
+
+def test_what_each_of_many_ends_says_is_written_to_its_own_job(
+    jobs: Jobs, clock: FakeClock, settle_batch: Settle
+) -> None:
+    claims = claimed(jobs, 9)
+    said = [
+        Failure(
+            f"CODE{n % 2}", f"message {n}", f"Error{n % 3}", None if n == 4 else f"module:work{n % 2}", f"trace {n}"
+        )
+        for n in range(6)
+    ]
+    outcomes: list[Outcome] = [Failed(one, 10.0 + n, retryable=n % 2 == 0) for n, one in enumerate(said)]
+    outcomes += [Cancelled("reason 6"), Cancelled("reason 7"), Snoozed(30)]
+    settle_batch([decided(claim, outcome) for claim, outcome in zip(reversed(claims), outcomes, strict=True)])
+    for number, (claim, one) in enumerate(zip(reversed(claims), said, strict=False)):
+        job, [attempt] = jobs.get(claim.id), attempts(jobs, claim.id)
+        assert (job.error_code, job.error_message, job.error_type, job.error_frame) == (
+            (one.code, one.message, one.type, one.frame)
+        )
+        assert (attempt.error_code, attempt.traceback) == (one.code, one.traceback)
+        assert [event.message for event in events(jobs, claim.id)[2:]] == [one.message, None]
+        delay = clock.now() + timedelta(seconds=10 + number)
+        assert (job.status, job.run_at) == (("retrying", delay) if number % 2 == 0 else ("dead", claim.job.run_at))
+    for number in (6, 7):
+        job = jobs.get(claims[8 - number].id)
+        assert (job.status, job.error_code, job.error_message) == ("cancelled", None, None)
+        assert events(jobs, job.id)[-1].message == f"reason {number}"
+    snoozed = jobs.get(claims[0].id)
+    assert (snoozed.status, snoozed.run_at) == ("retrying", clock.now() + timedelta(seconds=30))
+    assert (snoozed.attempt_count, snoozed.max_attempts) == (1, claims[0].job.max_attempts + 1)
 
 
 def test_a_turn_settles_and_claims(jobs: Jobs) -> None:

@@ -36,6 +36,8 @@ class _Call(Generic[T]):
 class SideBySideTurns:
     """A settlement and a claim, each in a transaction and a thread of its own."""
 
+    promotes = False
+
     def __init__(
         self, settle: Callable[[Sequence[Settlement]], set[str]], claim: Callable[[ClaimRequest], list[Claim]]
     ) -> None:
@@ -43,6 +45,10 @@ class SideBySideTurns:
         self._threads = ThreadPoolExecutor(2, "sloppyjobs-turn")
         self._settling: _Call[set[str]] | None = None
         self._claiming: _Call[list[Claim]] | None = None
+
+    def share(self, settlements: Sequence[Settlement]) -> int:
+        """All."""
+        return len(settlements)
 
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
         """Settle these; they belong to one worker."""

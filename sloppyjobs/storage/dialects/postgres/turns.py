@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, overload
 
 from sqlalchemy.exc import DBAPIError
 
-from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import settle_values, statements
 from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
+from sloppyjobs.storage.dialects.postgres.claim_answers import any_limited, met_limited
 from sloppyjobs.storage.dialects.postgres.settle_values import Split
 from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs import rows
@@ -26,13 +26,12 @@ from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
-from sloppyjobs.storage.ports.claims import ALL_QUEUES, ClaimRequest
+from sloppyjobs.storage.ports.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest
 
 LIMITED_CLAIMS = 100
-"""For how many claims jobs under limits are expected once some were met, if no claim finds only others."""
+"""For how many claims jobs under limits are expected once some were met, if no claim finds only others; and jobs that
+become due and on which something hangs."""
 
-_PERMIT = int(Followup.PERMIT)
-_FOLLOWUPS = rows.CLAIM_FIELDS.index("followups")
 _CLAIMED_AT = rows.CLAIM_FIELDS.index("updated_at")
 
 
@@ -62,6 +61,8 @@ class PostgresClaims(Claims):
         self._pool = pool
         self._sql = sql
         self._limited_claims = 0
+        self._flagged_claims = 0
+        self._more_due = False
         self.promotion = PostgresPromotion(self, sql.promote)
 
     def turns(self) -> PostgresTurns:
@@ -153,22 +154,39 @@ class PostgresClaims(Claims):
 
         try:
             answers = self._answered(sent)
-            answer = self.database.retry(again) if answers is None else answers[0]
+            *before, answer = [self.database.retry(again)] if answers is None else answers
         except Exception:
             self.unanswered.add_claim(request)
             raise
         if self.unanswered.claims:
             self.unanswered.forget_claim(request)
+        if before:
+            promoted, left = before[0].fetchone()
+            self._more_due = promoted >= SWEEP_LIMIT
+            self._flagged_claims = LIMITED_CLAIMS if left else self._flagged_claims
         if isinstance(answer, list):
             return answer
-        if not _met_limited(answer):
-            if self._limited_claims and answer.rowcount and not _any_limited(answer):
+        if not met_limited(answer):
+            if self._limited_claims and answer.rowcount and not any_limited(answer):
                 self._limited_claims = 0
             return _Claims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
         # Of jobs that need permits the common way takes as many as there is room for, and parks the others.
         self._limited_claims = LIMITED_CLAIMS
         plain = self.read_claims(request.worker_id, answer, rows=answer.rowcount - 1) if answer.rowcount > 1 else []
         return self.claim_more(request, Taken(plain, again=True))
+
+    @property
+    def promotes(self) -> bool:
+        """Whether claims can promote: for a while they leave it to sweeps, once jobs were due that need more."""
+        self._flagged_claims = max(0, self._flagged_claims - 1)
+        return not self._flagged_claims
+
+    def claim_calls(self, request: ClaimRequest) -> list[Call]:
+        """The statement that claims; before it, where it is asked for, the one that queues what has become due."""
+        claim = self.claim_call(request)
+        if not (request.promote or self._more_due):
+            return [claim]
+        return [Call(self._sql.promote, {"most": SWEEP_LIMIT, "now": self.database.injected_now()}), claim]
 
     def _answered(self, sent: SentTransactions | None) -> list[Any] | None:
         """The cursors with the answers; None where they were lost."""
@@ -265,19 +283,6 @@ class PostgresPromotion(Promotion):
         return int(promoted) + (super().promote(limit) if left else 0)
 
 
-def _any_limited(answer: Any) -> bool:
-    """Whether jobs that need permits are among those that were claimed."""
-    result = answer.pgresult
-    found = (result.get_value(number, _FOLLOWUPS) for number in range(result.ntuples))
-    return any(bits is not None and int.from_bytes(bits, "big") & _PERMIT for bits in found)
-
-
-def _met_limited(answer: Any) -> bool:
-    """Whether the claim passed over jobs that need permits."""
-    result = answer.pgresult
-    return bool(result.ntuples) and result.get_value(result.ntuples - 1, 0) is None
-
-
 class SentTransactions:
     """Transactions that were sent together and have not been waited for."""
 
@@ -303,6 +308,15 @@ class PostgresTurns:
         self._request: ClaimRequest | None = None
         self._accepted: set[str] | None = None
 
+    def share(self, settlements: Sequence[Settlement]) -> int:
+        """All, unless others wait for many of the jobs."""
+        return settle_values.share(settlements)
+
+    @property
+    def promotes(self) -> bool:
+        """In the same round trip, so that the loop waits for nothing."""
+        return self._claims.promotes
+
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
         """Send them, whatever they are; they are waited for at the next turn."""
         claims, self._accepted, self._split = self._claims, None, settle_values.split(settlements)
@@ -320,7 +334,7 @@ class PostgresTurns:
         self._request = lost or claims.with_distinct_lease(request)
         if lost is None:
             try:
-                self._claiming = claims.send(claims.claim_call(self._request))
+                self._claiming = claims.send(*claims.claim_calls(self._request))
             except Exception:
                 claims.unanswered.add_claim(self._request)
                 raise

@@ -17,7 +17,7 @@ from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.new_rows import NewRows
 from sloppyjobs.storage.operations import Operations
-from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, Fence
+from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, Fence, TransactionTurns
 
 
 class SqliteInsert(Insert):
@@ -44,6 +44,10 @@ class SqliteClaims(Claims):
     @cached_property
     def _sql(self) -> statements.Statements:
         return statements.statements(self.tables)
+
+    def turns(self) -> TransactionTurns:
+        """A turn queues what has become due."""
+        return TransactionTurns(self.turn, promotes=True)
 
     def promote_due(self, connection: Connection) -> bool:
         """In the turn's own transaction: a commit for the sweep alone would write the same pages once more."""
