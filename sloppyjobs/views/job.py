@@ -108,7 +108,7 @@ class DependencyView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DependenciesView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job waits for, and what waits for it; what is open comes first. Bounded, as ``more`` says."""
+    """What a job waits for, open edges first, and what waits for it, by id. Bounded, as ``more`` says."""
 
     parents: tuple[DependencyView, ...] = ()
     children: tuple[DependencyView, ...] = ()

@@ -24,7 +24,7 @@ class EdgeRow(NamedTuple):
 
 
 class Neighbours(NamedTuple):
-    """What a job waits for, and what waits for it; what is open comes first."""
+    """What a job waits for, open edges first, and what waits for it, by id."""
 
     parents: Sequence[EdgeRow]
     children: Sequence[EdgeRow]
