@@ -8,12 +8,12 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from benchmarks import databases, subject
-from benchmarks.report import Report, middle, spread
+from benchmarks.report import Report, middle, middle_if_known, spread
 from benchmarks.rounds import Measurement, Results, alternate
-from benchmarks.stopwatch import Stopwatch
+from benchmarks.stopwatch import Stopwatch, rate
 from sloppyjobs import Jobs
 
 KINDS = ("plain", "members without edges", "graphs of 10")
@@ -100,6 +100,44 @@ def release(url: str, children: int) -> dict[str, Any]:
     return {"seconds": took, "late": max(gaps)}
 
 
+WRITES = {
+    "edges decided": "UPDATE sloppy_job_dependencies SET state = 1 WHERE child_id BETWEEN :first AND :last",
+    "jobs queued": "UPDATE sloppy_jobs SET status = 'queued', updated_at = created_at, waiting_for = NULL"
+    " WHERE id BETWEEN :first AND :last AND coalesce(status, '') = 'waiting'",
+    "events written": "INSERT INTO sloppy_job_events (job_id, event_type, from_status, to_status, created_at)"
+    " SELECT id, 'unblocked', 'waiting', 'queued', created_at FROM sloppy_jobs WHERE id BETWEEN :first AND :last"
+    " AND id IN (SELECT child_id FROM sloppy_job_dependencies WHERE child_id BETWEEN :first AND :last)",
+}
+"""What the release of jobs must write, whoever does it: by ranges of ids, without a lock, a test or a parent."""
+RANGE = 500
+
+
+def writes(url: str, jobs: int) -> dict[str, float]:
+    """Do nothing but these writes for all jobs that wait: the CPU of each, of the server where there is one."""
+    took = {}
+    with Jobs(url).storage.engine.connect() as connection:
+        ids = list(connection.execute(text("SELECT id FROM sloppy_jobs ORDER BY id")).scalars())
+        connection.rollback()
+        for name, statement in WRITES.items():
+            used = rate(jobs, url, partial(_by_ranges, connection, statement, ids))
+            took[name] = used["server_us_per_job"] or used["cpu_us_per_job"]
+    return took
+
+
+def _by_ranges(connection: Connection, statement: str, ids: list[str]) -> None:
+    for start in range(0, len(ids), RANGE):
+        some = ids[start : start + RANGE]
+        connection.execute(text(statement), {"first": some[0], "last": some[-1]})
+        connection.commit()
+
+
+def _writes(place: Any, jobs: int) -> dict[str, Any]:
+    with place() as where:
+        url = where if "://" in where else f"sqlite:///{where}"
+        subject.run("workflows", "prepare", url=url, jobs=jobs, kind="graphs of 10")
+        return subject.run("workflows", "writes", url=url, jobs=jobs)
+
+
 def _once(place: Any, jobs: int, kind: str) -> dict[str, Any]:
     with place() as where:
         url = where if "://" in where else f"sqlite:///{where}"
@@ -117,7 +155,11 @@ def run(server: str, jobs: int, rounds: int) -> list[Report]:
     """On PostgreSQL and on SQLite."""
     drains = Report(
         f"workflows: {jobs:,} no-op jobs, one worker process, 16 threads",
-        ("database", "jobs", "jobs/s", "lowest-highest", "x plain"),
+        ("database", "jobs", "jobs/s", "lowest-highest", "x plain", "client us/job", "server us/job"),
+    )
+    bare = Report(
+        "workflows: what the release of jobs in graphs of ten must write, and nothing else, CPU in us/job",
+        ("database", *WRITES),
     )
     releases = Report(
         f"workflows: one settlement lets {CHILDREN:,} jobs go",
@@ -134,13 +176,17 @@ def run(server: str, jobs: int, rounds: int) -> list[Report]:
         releases.add(
             name, f"{median(one['seconds'] for one in found):.2f}", f"{median(one['late'] for one in found):.2f}"
         )
+        found = [_writes(place, jobs) for _ in range(rounds)]
+        bare.add(name, *(f"{median(one[part] for one in found):.1f}" for part in WRITES))
     drains.note("a graph is one job, eight that wait for it, and one that waits for them")
     drains.note(f"medians of {rounds} alternating rounds; 'x plain' is the median of the ratios within each round")
-    return [drains, releases]
+    return [drains, releases, bare]
 
 
 def _tabulate(report: Report, database: str, results: Results) -> None:
     for kind, found in results.items():
         pairs = zip(found, results["plain"], strict=True)
         times = median(one["per_second"] / plain["per_second"] for one, plain in pairs)
-        report.add(database, kind, middle(found, "per_second"), spread(found, "per_second"), f"{times:.2f}")
+        client, server = (middle_if_known(found, key) for key in ("cpu_us_per_job", "server_us_per_job"))
+        rates = middle(found, "per_second"), spread(found, "per_second")
+        report.add(database, kind, *rates, f"{times:.2f}", client, server)

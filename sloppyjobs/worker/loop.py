@@ -261,6 +261,7 @@ class WorkerLoop:
         if self.reports.used:
             self.reports.flush()
         batch = self._unsettled[:TURN_LIMIT]
+        batch = batch[: self._turns.share(batch)]
         self._turns.begin_settle(batch)
         del self._unsettled[: len(batch)]
         self._settling = batch

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -93,6 +96,17 @@ def test_the_command_that_counts_files_finds_the_ones_that_are_listed(sqlite_url
     assert set(way("Enqueue")) <= set(found["enqueue"])
     assert {file for file in way("Its page") if file.endswith(".py")} <= set(found["its page"])
     assert "sloppyjobs/worker/executor.py" in found["claim, run, settle"]
+
+
+def test_the_way_is_no_longer_than_the_table_says(postgres_url: str) -> None:
+    counts = re.findall(r"^\| [^|]+ \| (\d+) \| (?:\d+|not counted) \|$", PAGE, re.MULTILINE)
+    # In a process of its own: what other tests have opened in this one is counted too.
+    command = [sys.executable, ROOT / "docs" / "generators" / "way.py", postgres_url]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    found = re.findall(r"^([^:]+): (\d+) files$", printed, re.MULTILINE)
+    longer = [step for (step, count), most in zip(found, counts, strict=True) if int(count) > int(most)]
+    assert longer == [], printed
 
 
 def _until(condition: Callable[[], object], seconds: float = 60) -> None:

@@ -11,8 +11,10 @@ from sqlalchemy import create_engine, text
 
 from sloppyjobs import Jobs
 from sloppyjobs.domain.dependencies import After, Result
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Succeeded, decide
+from sloppyjobs.storage.dialects.postgres.settle_values import AWAITED
 from sloppyjobs.storage.ports.claims import ClaimRequest, Turns
 
 DEAD = Failed(Failure("E", "no"), 0.0, retryable=False)
@@ -63,6 +65,20 @@ def _until_waiting(watcher: Any, number: int) -> None:
 
 def _unblocked(jobs: Jobs, job_id: str) -> int:
     return [event.event_type for event in jobs.admin.events(job_id)].count("unblocked")
+
+
+def test_of_jobs_for_which_others_wait_a_part_is_settled_at_once(jobs: Jobs) -> None:
+    decision = decide(1, 3, Succeeded())
+
+    def settlements(number: int, bits: Followup | None) -> list[Settlement]:
+        return [Settlement(f"job_{n}", 1, "worker", decision, 0.0, None, bits) for n in range(number)]
+
+    turns = jobs.storage.turns()
+    plain, children = settlements(400, None), settlements(400, Followup.PARENTS)
+    parents = settlements(400, Followup.DEPENDANTS | Followup.PARENTS)
+    assert [turns.share(some) for some in (plain, children, [*plain[:150], *parents])] == [400, 400, 150 + AWAITED]
+    assert turns.share(parents[:AWAITED]) == AWAITED
+    turns.close()
 
 
 def test_a_child_that_is_added_while_its_parent_is_being_settled_starts(jobs: Jobs, watcher: Any) -> None:

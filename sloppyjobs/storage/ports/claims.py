@@ -44,6 +44,10 @@ class Sweep(NamedTuple):
 class Turns(Protocol):
     """One settlement and one claim under way at most. What failed is retried when it is asked for the next time."""
 
+    def share(self, settlements: Sequence[Settlement]) -> int:
+        """How many of these, from the first, are best settled at once."""
+        ...
+
     @property
     def promotes(self) -> bool:
         """Whether a claim that is asked to can queue what has become due; else a sweep does."""
@@ -83,6 +87,10 @@ class TransactionTurns:
         self._request: ClaimRequest | None = None
         self._accepted: set[str] = set()
         self._claims: Sequence[Claim] = ()
+
+    def share(self, settlements: Sequence[Settlement]) -> int:
+        """All: nothing is claimed meanwhile."""
+        return len(settlements)
 
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
         """Remember what to settle."""

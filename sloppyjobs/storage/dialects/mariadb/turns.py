@@ -46,6 +46,10 @@ class SideBySideTurns:
         self._settling: _Call[set[str]] | None = None
         self._claiming: _Call[list[Claim]] | None = None
 
+    def share(self, settlements: Sequence[Settlement]) -> int:
+        """All."""
+        return len(settlements)
+
     def begin_settle(self, settlements: Sequence[Settlement]) -> None:
         """Settle these; they belong to one worker."""
         self._settling = _Call(self._threads, self._settle, settlements)

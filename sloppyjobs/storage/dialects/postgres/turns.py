@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, overload
 
 from sqlalchemy.exc import DBAPIError
 
-from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import settle_values, statements
 from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
+from sloppyjobs.storage.dialects.postgres.claim_answers import any_limited, met_limited
 from sloppyjobs.storage.dialects.postgres.settle_values import Split
 from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs import rows
@@ -32,8 +32,6 @@ LIMITED_CLAIMS = 100
 """For how many claims jobs under limits are expected once some were met, if no claim finds only others; and jobs that
 become due and on which something hangs."""
 
-_PERMIT = int(Followup.PERMIT)
-_FOLLOWUPS = rows.CLAIM_FIELDS.index("followups")
 _CLAIMED_AT = rows.CLAIM_FIELDS.index("updated_at")
 
 
@@ -168,8 +166,8 @@ class PostgresClaims(Claims):
             self._flagged_claims = LIMITED_CLAIMS if left else self._flagged_claims
         if isinstance(answer, list):
             return answer
-        if not _met_limited(answer):
-            if self._limited_claims and answer.rowcount and not _any_limited(answer):
+        if not met_limited(answer):
+            if self._limited_claims and answer.rowcount and not any_limited(answer):
                 self._limited_claims = 0
             return _Claims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
         # Of jobs that need permits the common way takes as many as there is room for, and parks the others.
@@ -285,19 +283,6 @@ class PostgresPromotion(Promotion):
         return int(promoted) + (super().promote(limit) if left else 0)
 
 
-def _any_limited(answer: Any) -> bool:
-    """Whether jobs that need permits are among those that were claimed."""
-    result = answer.pgresult
-    found = (result.get_value(number, _FOLLOWUPS) for number in range(result.ntuples))
-    return any(bits is not None and int.from_bytes(bits, "big") & _PERMIT for bits in found)
-
-
-def _met_limited(answer: Any) -> bool:
-    """Whether the claim passed over jobs that need permits."""
-    result = answer.pgresult
-    return bool(result.ntuples) and result.get_value(result.ntuples - 1, 0) is None
-
-
 class SentTransactions:
     """Transactions that were sent together and have not been waited for."""
 
@@ -322,6 +307,10 @@ class PostgresTurns:
         self._split = Split(())
         self._request: ClaimRequest | None = None
         self._accepted: set[str] | None = None
+
+    def share(self, settlements: Sequence[Settlement]) -> int:
+        """All, unless others wait for many of the jobs."""
+        return settle_values.share(settlements)
 
     @property
     def promotes(self) -> bool:
