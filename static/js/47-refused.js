@@ -1,4 +1,4 @@
-// A value that was refused in place gets the focus: in a page that has just come, or in the part that a form has sent for.
+// A value that was refused in place gets the focus: in a page that has just come, or after a form was sent.
 (() => {
   const focus = () => sj.one("#live form[method=post] [aria-invalid=true]")?.focus();
   document.addEventListener("htmx:after:swap", (event) => {
