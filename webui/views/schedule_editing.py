@@ -1,4 +1,4 @@
-"""Schedules made and changed by operators. Their payloads are written here, and never shown again."""
+"""Schedules made and changed by operators. Their payloads are written here, and never filled in."""
 
 from __future__ import annotations
 
