@@ -80,6 +80,8 @@ def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per 
         case errors.UnknownJob():
             text = "It may have been removed by the retention, or you are not allowed to see its queue."
             return Explained(404, error.code, "404: no such job", text, "search")
+        case errors.DuplicateJob():
+            return Explained(409, error.code, refusals.NOT_DONE, _sentence(error))
         case errors.InvalidTransition():
             return Explained(409, error.code, refusals.title(error), refusals.reason(error))
         case errors.SchemaMissing():

@@ -41,6 +41,8 @@ ACTIONS = (
     "queue.pause",
     "queue.resume",
     "queue.age",
+    "recurring.create",
+    "recurring.edit",
     "recurring.pause",
     "recurring.resume",
     "recurring.trigger",

@@ -66,7 +66,12 @@ EXAMPLES: dict[str, Sequence[str]] = {
     "dead": ("dead",),
     "queues": ("queues", "queues pause media --until 30m --actor ada --reason 'new disks'"),
     "limits": ("limits", "limits show partner-sftp", "limits set partner-sftp --concurrency 3 --actor ada"),
-    "recurring": ("recurring", "recurring preview newsletter --count 3", "recurring trigger refresh-rates --actor ada"),
+    "recurring": (
+        "recurring",
+        "recurring preview newsletter --count 3",
+        "recurring create digest send-email --cron '0 7 * * 1' --paused --actor ada",
+        "recurring trigger refresh-rates --actor ada",
+    ),
     "retry": ("retry --status dead --name charge-card --actor ada --reason 'gateway is back' --yes",),
     "audit": ("audit --page-size 3",),
     "cleanup": ("cleanup --succeeded 1h --actor ada",),

@@ -58,7 +58,7 @@ def enqueue(
         raise click.UsageError(
             "the application says which jobs there are: sloppyjobs --app module:jobs enqueue NAME PAYLOAD"
         )
-    job = target.jobs.enqueue(name, _value(payload), run_at=at(run_at, target.now), **options)
+    job = target.jobs.enqueue(name, json_value(payload), run_at=at(run_at, target.now), **options)
     if wait is not None:
         job = target.jobs.wait(job.id, wait)
     shown = {field: getattr(job, field) for field in _SHOWN}
@@ -72,15 +72,16 @@ def _said(job: Job) -> str:
     return f"{job.id} is {output.word(job.status)}{before}"
 
 
-def _value(given: str) -> Any:
+def json_value(given: str, of: str = "PAYLOAD") -> Any:
+    """A value that was written as JSON; @file takes it from a file, and - from standard input."""
     try:
         text = sys.stdin.read() if given == "-" else Path(given[1:]).read_text() if given.startswith("@") else given
     except (OSError, UnicodeError) as error:
-        raise click.BadParameter(f"cannot read {given[1:]}: {error}", param_hint="PAYLOAD") from error
+        raise click.BadParameter(f"cannot read {given[1:]}: {error}", param_hint=of) from error
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise click.BadParameter(
             f'is not JSON: {error}. Quote it for the shell, as in \'{{"to": "ada@example.com"}}\'',
-            param_hint="PAYLOAD",
+            param_hint=of,
         ) from error

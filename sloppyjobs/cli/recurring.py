@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
 
 import click
 from rich.console import Console
 
 from sloppyjobs.cli import output
+from sloppyjobs.cli.enqueue import json_value
 from sloppyjobs.cli.paging import listing_group
-from sloppyjobs.cli.params import as_json, signed
+from sloppyjobs.cli.params import Moment, Span, as_json, at, signed
 from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.schedules import timetable
 from sloppyjobs.schedules.cron import find_zone
@@ -57,6 +60,99 @@ recurring = listing_group(
     lambda admin: admin.list_recurring,
     _render,
 )
+
+
+_SETTINGS = (
+    click.option("--cron", metavar="EXPRESSION", help="Five fields, such as '30 2 * * *'."),
+    click.option("--every", type=Span(), metavar="DURATION", help="An interval, such as 5m."),
+    click.option("--at", "moment", type=Moment(future=True), metavar="INSTANT", help="Once, at this instant."),
+    click.option("--timezone", metavar="ZONE", help="The zone of the expression, such as Europe/Paris."),
+    click.option("--payload", metavar="JSON", help="JSON; @file takes it from a file, and - from standard input."),
+    click.option("--queue", metavar="TEXT", help="Another queue than the definition's."),
+    click.option("--priority", type=int, metavar="N", help="Higher runs first."),
+    click.option(
+        "--misfire",
+        type=click.Choice([one.value for one in timetable.Misfire]),
+        help="What to do with missed occurrences.",
+    ),
+    click.option("--catch-up-limit", type=int, metavar="N", help="How many are made up for at most."),
+)
+
+
+def _settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_SETTINGS):
+        command = option(command)
+    return command
+
+
+def _given(target: Target, moment: datetime | timedelta | None, options: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were given, as the admin takes them."""
+    if target.app is None and target.given is None:
+        raise click.UsageError("the application says which jobs there are: sloppyjobs --app module:jobs recurring …")
+    options["at"] = at(moment, target.now)
+    given = {name: value for name, value in options.items() if value is not None}
+    if "payload" in given:
+        given["payload"] = json_value(given["payload"], "--payload")
+    return given
+
+
+@recurring.command()
+@click.argument("name")
+@click.argument("job_name", metavar="JOB")
+@_settings
+@click.option("--paused", is_flag=True, help="It does not fire until it is resumed.")
+@signed
+@as_json
+@pass_target
+def create(
+    target: Target,
+    /,
+    name: str,
+    job_name: str,
+    moment: datetime | timedelta | None,
+    as_json: bool,
+    actor: str | None,
+    reason: str | None,
+    **options: Any,
+) -> None:
+    """Make a schedule that no code declares, of one of --cron, --every and --at."""
+    given = _given(target, moment, options)
+    payload = given.pop("payload", None)
+    _say(target, target.admin.create_recurring(name, job_name, payload, actor=actor, reason=reason, **given), as_json)
+
+
+@recurring.command()
+@click.argument("name")
+@_settings
+@click.option("--no-queue", is_flag=True, help="Use the definition's queue again.")
+@click.option("--no-priority", is_flag=True, help="Use the definition's priority again.")
+@signed
+@as_json
+@pass_target
+def edit(
+    target: Target,
+    /,
+    name: str,
+    moment: datetime | timedelta | None,
+    no_queue: bool,
+    no_priority: bool,
+    as_json: bool,
+    actor: str | None,
+    reason: str | None,
+    **options: Any,
+) -> None:
+    """Change a schedule that no code declares; what is not given stays as it is.
+
+    Another timing takes the place of the one that it has. One that is declared in code is changed there.
+    """
+    changes = _given(target, moment, options)
+    for field, back in (("queue", no_queue), ("priority", no_priority)):
+        if back and field in changes:
+            raise click.UsageError(f"--{field} and --no-{field} exclude each other")
+        changes |= {field: None} if back else {}
+    if not changes:
+        raise click.UsageError("say what changes, such as --every 5m")
+    _say(target, target.admin.edit_recurring(name, actor=actor, reason=reason, **changes), as_json)
 
 
 @recurring.command()

@@ -6,7 +6,8 @@
   const DOING = {
     Retry: "Retrying", Run: "Queueing", Pause: "Pausing", Resume: "Resuming", Cancel: "Cancelling",
     Delete: "Deleting", Trigger: "Triggering", Save: "Saving", Continue: "Continuing", Send: "Sending",
-    Change: "Changing", Release: "Releasing", Restore: "Restoring", Stop: "Stopping", Quiet: "Quieting",
+    Change: "Changing", Create: "Creating", Release: "Releasing", Restore: "Restoring", Stop: "Stopping",
+    Quiet: "Quieting",
   };
   const waiting = new Map();
   const requested = new WeakSet();

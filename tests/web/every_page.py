@@ -27,6 +27,8 @@ PAGES = {
     "queue-paused": "/queues/search",
     "recurring": "/recurring",
     "schedule": "/recurring/nightly-rollup",
+    "schedule-new": "/new-schedule",
+    "schedule-edit": "/recurring/nightly-rollup/edit",
     "workflows": "/workflows",
     "workflow": "/workflows/{workflow}",
     "workers": "/workers",

@@ -258,7 +258,7 @@ def test_long_names_do_not_make_a_page_wider(browser: Browser, site: Site, width
     page = site.watch(context)
     for path in ("/", "/?range=7d", "/jobs", "/jobs?name={name}&queue={queue}&correlation_id={key}", "/jobs/{dead}",
                  "/jobs/{dead}/delete", "/dead", "/dead/{cause}", "/find?q=a-very", "/queues", "/queues/{queue}",
-                 "/recurring", "/recurring/{schedule}",
+                 "/recurring", "/recurring/{schedule}", "/recurring/{schedule}/edit",
                  "/workers", "/locks", "/limits", "/audit", "/archive", "/batches", "/workflows"):  # fmt: skip
         page.goto(site.url(path.format(**names)))
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path

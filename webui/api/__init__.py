@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Response, url_for
 
-from webui.api import commands, limits, openapi, reads
+from webui.api import commands, limits, openapi, reads, schedules
 from webui.api.answers import answer
 from webui.policy import COMMANDS
 from webui.routes import ANY, SIGNED_IN, Route, View
@@ -60,6 +60,8 @@ ROUTES = (
     _write(f"/queues/<path:name>/<{_QUEUE}:command>", "queue_act", commands.queue, "queue.{command}"),
     _write("/queues/<path:name>/age", "queue_age", commands.age_queue, "queue.age"),
     _read("/recurring", "recurring", reads.list_recurring, "recurring.view"),
+    _write("/recurring", "schedule_create", schedules.create, "recurring.create"),
+    Route("/api/v1/recurring/<path:name>", "api_schedule_edit", schedules.edit, "recurring.edit", "PATCH", api=True),
     _read("/recurring/<path:name>", "schedule", reads.get_recurring, "recurring.view"),
     _write(f"/recurring/<path:name>/<{_SCHEDULE}:command>", "schedule_act", commands.recurring, "recurring.{command}"),
     _read("/alerts", "alerts", reads.list_alerts, "alert.view"),

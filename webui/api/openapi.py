@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from sloppyjobs.schedules.occurrences import Recurring
+from sloppyjobs.schedules.timetable import Misfire
 from sloppyjobs.views import (
     AlertRuleView,
     AlertView,
@@ -60,6 +61,8 @@ _ANSWERS: Mapping[str, Any] = {
     "api_queue": QueueView,
     "api_recurring": Page[Recurring],
     "api_schedule": Recurring,
+    "api_schedule_create": Recurring,
+    "api_schedule_edit": Recurring,
     "api_alerts": Page[AlertView],
     "api_alert_rules": tuple[AlertRuleView, ...],
     "api_alert_test": AlertView,
@@ -119,6 +122,17 @@ _QUERY: Mapping[str, Sequence[str]] = {
         ("cursor", "page_size"),
     ),
 }
+_SCHEDULE: Mapping[str, Any] = {
+    "payload": {},
+    "cron": {"type": ["string", "null"]},
+    "every": {"type": ["number", "null"], "minimum": 1},
+    "at": {"type": ["string", "null"], "format": "date-time"},
+    "timezone": {"type": "string", "default": "UTC"},
+    "misfire": {"type": "string", "enum": list(Misfire)},
+    "catch_up_limit": {"type": "integer", "minimum": 1, "maximum": 1000},
+    "queue": {"type": ["string", "null"]},
+    "priority": {"type": ["integer", "null"]},
+}
 _BODY: Mapping[str, Mapping[str, Any]] = {
     "api_bulk": {
         "filter": {"type": "object"},
@@ -126,6 +140,13 @@ _BODY: Mapping[str, Mapping[str, Any]] = {
         "dry_run": {"type": "boolean"},
         "cursor": {"type": "string"},
     },
+    "api_schedule_create": {
+        "name": {"type": "string"},
+        "job_name": {"type": "string"},
+        **_SCHEDULE,
+        "paused": {"type": "boolean"},
+    },
+    "api_schedule_edit": _SCHEDULE,
     "api_signal": {"name": {"type": "string"}, "payload": {}},
     "api_patch": {"merge_patch": {"type": "object"}},
     "api_limit_set": {

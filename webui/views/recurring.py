@@ -40,7 +40,7 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
 
 def show_one(ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """One schedule: next fires in its zone and in UTC, and the jobs it has made."""
-    schedule = hidden_details.schedule(_visible(ui, name))
+    schedule = hidden_details.schedule(visible(ui, name))
     history = _history(ui, name, request.args.get("cursor") or None, HISTORY)
     following = _history(ui, name, history.next_cursor, 1) if history.next_cursor and schedule.missed else None
     [(_, ran)] = _with_runs(ui, [schedule])
@@ -87,7 +87,8 @@ def entries(page: Page[JobRow], missed: Sequence[PassedOver], following: Page[Jo
     return sorted([*found, *between], key=lambda entry: entry.at, reverse=True)
 
 
-def _visible(ui: Ui, name: str) -> Recurring:
+def visible(ui: Ui, name: str) -> Recurring:
+    """The schedule of that name; ``UnknownSchedule`` where its jobs go to a queue that the actor does not see."""
     schedule = ui.admin.get_recurring(name)
     if not visit().sees(schedule.queue):
         raise errors.UnknownSchedule(f"no schedule has the name {name!r}")
@@ -99,13 +100,13 @@ def confirm(ui: Ui, name: str, command: str) -> Response:
     if command not in ("trigger", "delete"):
         raise NotFound
     return render(ui, "confirm-schedule.html", title=f"{command.capitalize()} a schedule", nav="recurring",
-                  schedule=_visible(ui, name), command=command, origin=request.values.get("from", ""))  # fmt: skip
+                  schedule=visible(ui, name), command=command, origin=request.values.get("from", ""))  # fmt: skip
 
 
 def act(ui: Ui, name: str, command: str) -> Response:
     """Do it."""
     if visit().scope is not None:
-        _visible(ui, name)
+        visible(ui, name)
 
     def run() -> Flash:
         admin, by = ui.admin, actor_and_reason()

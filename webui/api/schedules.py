@@ -1,0 +1,58 @@
+"""Schedules made and changed in the API; reads and the other commands stand beside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from flask import Response
+
+from sloppyjobs import errors
+from sloppyjobs.domain import options
+from sloppyjobs.schedules.registry import ScheduleChanges, ScheduleSettings
+from webui import hidden_details
+from webui.api.answers import answer, body, text
+from webui.api.reads import get_recurring
+from webui.schedule_forms import check_queue
+from webui.ui import Ui, visit
+
+
+def _by(given: dict[str, Any]) -> dict[str, Any]:
+    return {"actor": visit().actor_name, "reason": text(given, "reason")}
+
+
+def _known(given: dict[str, Any], known: Iterable[str], of: str) -> dict[str, Any]:
+    accepted = (*known, "reason")
+    for name in given:
+        if name not in accepted:
+            raise options.unknown(name, accepted, of)
+    return {name: value for name, value in given.items() if name != "reason"}
+
+
+def create(ui: Ui) -> Response:
+    """Write a new schedule of one of ``cron``, ``every`` and ``at``; 409 where its name is taken."""
+    given = body()
+    settings = _known(given, ("name", "job_name", "payload", *ScheduleSettings.__annotations__), "recurring")
+    name, job_name = settings.pop("name", None), settings.pop("job_name", None)
+    payload = settings.pop("payload", None)
+    check_queue(ui, job_name, settings.get("queue"))
+    try:
+        made = ui.admin.create_recurring(name, job_name, payload, **settings, **_by(given))
+    except errors.UnknownJob:
+        words = "must be a job that is defined here"
+        raise errors.InvalidOption(f"job_name {words}", field="job_name", reason=words) from None
+    ui.snapshots.clear()
+    return answer(hidden_details.schedule(made))
+
+
+def edit(ui: Ui, name: str) -> Response:
+    """Change a schedule; what the body does not give stays as it is. 409 for one that is declared in code."""
+    if visit().scope is not None:
+        get_recurring(ui, name)
+    given = body()
+    changes = _known(given, ScheduleChanges.__annotations__, "recurring")
+    if "queue" in changes:
+        check_queue(ui, ui.admin.get_recurring(name).job_name, changes["queue"])
+    done = ui.admin.edit_recurring(name, **changes, **_by(given))
+    ui.snapshots.clear()
+    return answer(hidden_details.schedule(done))
