@@ -6,6 +6,7 @@ import gc
 import inspect
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -42,6 +43,10 @@ if SQLSERVER_URL:
 # The tests start many processes. Where no bytecode may be written, each compiles all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell lets what it runs in the background ignore Ctrl-C, and so would all processes that the tests send it to.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests make and drop so many small objects that a fifth of their time went into looking for cycles.
 gc.set_threshold(10_000)

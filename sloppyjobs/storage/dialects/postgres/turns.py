@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC
-from functools import cached_property, partial
-from typing import Any, NamedTuple, overload
+from functools import partial
+from typing import Any, NamedTuple
 
 from sqlalchemy.exc import DBAPIError
 
@@ -15,7 +15,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import settle_values, statements
 from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
-from sloppyjobs.storage.dialects.postgres.claim_answers import any_limited, met_limited
+from sloppyjobs.storage.dialects.postgres.claim_answers import UnreadClaims, any_limited, met_limited
 from sloppyjobs.storage.dialects.postgres.settle_values import Split
 from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs import rows
@@ -27,6 +27,7 @@ from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.ports.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest
+from sloppyjobs.storage.unavailable import StorageUnavailable
 
 LIMITED_CLAIMS = 100
 """For how many claims jobs under limits are expected once some were met, if no claim finds only others; and jobs that
@@ -75,9 +76,19 @@ class PostgresClaims(Claims):
         return list(self.turn((), request)[1])
 
     def settle(self, settlements: Sequence[Settlement]) -> set[str]:
-        """One statement for successes, one for all others."""
+        """One statement for successes, one for all others; sent again after a transient fault."""
         self.database.ensure_schema()
-        return self.turn(settlements, None)[0]
+        split = settle_values.split(settlements)
+
+        def attempt() -> list[Any]:
+            try:
+                return self.send(*self.settle_calls(split)).answers()
+            except StorageUnavailable as error:
+                if error.maybe_done:
+                    self.unanswered.add(settlements)
+                raise
+
+        return self._accepted(self.database.retry(attempt), settlements, split) if settlements else set()
 
     def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], Sequence[Claim]]:
         """Settle and claim at the same time."""
@@ -114,12 +125,19 @@ class PostgresClaims(Claims):
 
     def settled(self, sent: SentTransactions | None, settlements: Sequence[Settlement], split: Split) -> set[str]:
         """The ids that were accepted; what was not answered is sent again, and finds its own outcome if it is there."""
-        parts, batches, limited = split
         try:
             answers = self._answered(sent)
             if answers is None:
                 self.unanswered.add(settlements)
                 answers = self.database.retry(lambda: self.send(*self.settle_calls(split)).answers())
+        except Exception:
+            self.unanswered.add(settlements)
+            raise
+        return self._accepted(answers, settlements, split)
+
+    def _accepted(self, answers: list[Any], settlements: Sequence[Settlement], split: Split) -> set[str]:
+        parts, batches, limited = split
+        try:
             numbered = [answer.fetchone() for answer in answers[: len(parts)]]
             asked = iter(answers[len(parts) :])
             over = [row[0] for row in next(asked).fetchall()] if batches else []
@@ -169,7 +187,7 @@ class PostgresClaims(Claims):
         if not met_limited(answer):
             if self._limited_claims and answer.rowcount and not any_limited(answer):
                 self._limited_claims = 0
-            return _Claims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
+            return UnreadClaims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
         # Of jobs that need permits the common way takes as many as there is room for, and parks the others.
         self._limited_claims = LIMITED_CLAIMS
         plain = self.read_claims(request.worker_id, answer, rows=answer.rowcount - 1) if answer.rowcount > 1 else []
@@ -359,31 +377,3 @@ class PostgresTurns:
                 with suppress(Exception):
                     sent.answers()
         self._settling = self._claiming = None
-
-
-class _Claims(Sequence[Claim]):
-    """Rows that become claims when they are looked at, which may be while the database is busy with the next ones."""
-
-    def __init__(self, cursor: Any, convert: Callable[[Any], list[Claim]]) -> None:
-        self._cursor = cursor
-        self._convert = convert
-
-    @cached_property
-    def _all(self) -> list[Claim]:
-        return self._convert(self._cursor)
-
-    def __len__(self) -> int:
-        count: int = self._cursor.rowcount
-        return count
-
-    def __iter__(self) -> Iterator[Claim]:
-        return iter(self._all)
-
-    @overload
-    def __getitem__(self, place: int) -> Claim: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Claim]: ...
-
-    def __getitem__(self, place: int | slice) -> Claim | list[Claim]:
-        return self._all[place]
