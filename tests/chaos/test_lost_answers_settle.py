@@ -19,6 +19,7 @@ from sloppyjobs.domain.model import Claim, Job, Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Snoozed, Succeeded, decide
 from sloppyjobs.storage import SqlStore, database
 from sloppyjobs.storage.ports.claims import ClaimRequest
+from sloppyjobs.storage.unavailable import StorageUnavailable
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -142,13 +143,28 @@ def test_a_caller_who_was_told_of_the_fault_may_call_again(
     with monkeypatch.context() as patch:
         patch.setattr(database, "RETRY_SECONDS", -1.0)
         proxy.drop_answer_to(SETTLES)
-        with pytest.raises(DBAPIError):
+        with pytest.raises(StorageUnavailable) as told:
             jobs.fail(claim, "no")
         assert proxy.answers_dropped == 1
+        assert told.value.maybe_done
     assert not jobs.complete(claim), "that is another outcome"
     assert [jobs.fail(claim, "no"), jobs.fail(claim, "no")] == [True, False]
     assert [job.id for job in dead] == [claim.id]
     assert jobs.complete(other)
+
+
+def test_a_caller_is_told_that_it_may_be_done_when_the_server_cannot_be_asked_again(
+    proxy: FaultyProxy, jobs: Jobs
+) -> None:
+    [claim] = claimed(jobs)
+    proxy.drop_answer_to(SETTLES)
+    proxy.refuse = True
+    with pytest.raises(StorageUnavailable) as told:
+        jobs.complete(claim)
+    assert proxy.answers_dropped == 1
+    assert told.value.maybe_done
+    proxy.refuse = False
+    assert [jobs.complete(claim), jobs.complete(claim)] == [True, False]
 
 
 def test_what_another_has_settled_meanwhile_is_stale(proxy: FaultyProxy, jobs: Jobs) -> None:
