@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
@@ -28,14 +29,19 @@ _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le,
 }
 _ABSENT = object()
+_BAD_ESCAPE = re.compile(r"~(?![01])")
+_INDEX = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True):
-    """A comparison with a parent's result: ``Result("/rows", ">", 0)``. The path is a JSON pointer; "" is the whole."""
+    """A comparison with a parent's result: ``Result("/rows", ">", 0)``. The path is a JSON pointer; "" is the whole.
+
+    Values are compared as JSON has them: ``true`` is not 1, and only numbers or texts are greater than one another.
+    """
 
     path: str
     compare: str
-    value: str | float | bool | None
+    value: str | int | float | bool | None  # a decoder of floats alone rounds
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str) or (self.path and not self.path.startswith("/")):
@@ -56,6 +62,8 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
         found = _at(result, self.path)
         if found is _ABSENT:
             return False
+        if isinstance(found, bool) is not isinstance(self.value, bool):
+            return self.compare == "!="
         try:
             return bool(_COMPARE[self.compare](found, self.value))
         except TypeError:
@@ -134,6 +142,9 @@ def _dependency(value: object) -> Dependency:
     if after.when is not None:
         if not isinstance(after.when, Result):
             raise options.refuse("when", after.when, 'must be a comparison, such as Result("/rows", ">", 0)')
+        if _BAD_ESCAPE.search(after.when.path):
+            # Not where it is made: a comparison that was stored is made again, and must never be refused.
+            raise options.refuse("path", after.when.path, "must have ~ as ~0 and / as ~1, or it names no key")
         if after.on != "success":
             raise options.refuse("when", after.when, "compares a result, which only a job that succeeded has")
     return Dependency(options.text("depends_on", parent), after.on, after.when)
@@ -169,7 +180,7 @@ def _at(value: Any, path: str) -> Any:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and key in value:
             value = value[key]
-        elif isinstance(value, list) and key.isdecimal() and int(key) < len(value):
+        elif isinstance(value, list) and _INDEX.fullmatch(key) and int(key) < len(value):
             value = value[int(key)]
         else:
             return _ABSENT

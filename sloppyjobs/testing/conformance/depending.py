@@ -142,13 +142,19 @@ def test_a_dead_parent_holds_until_it_is_retried(work: Jobs) -> None:
         (Result("/nowhere", "==", None), "cancelled"),
         (Result("/rows", ">", "text"), "cancelled"),
         (Result("/flag", "!=", False), "queued"),
+        (Result("/flag", "==", 1), "cancelled"),
+        (Result("/large", "==", 2**53 + 1), "queued"),
+        (Result("/large", "==", 2**53), "cancelled"),
+        (Result("/a~1b", "==", 2), "queued"),
+        (Result("/nested/00/name", "==", "ada"), "cancelled"),
+        (Result("/nested/" + "9" * 5000, "==", 1), "cancelled"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:60],
 )
 def test_the_result_of_a_parent_decides(work: Jobs, test: Result, becomes: str) -> None:
     parent = work.enqueue("work")
     child = work.enqueue("work", depends_on=After(parent, when=test))
-    _succeed(work, parent, {"rows": 3, "nested": [{"name": "ada"}], "flag": True})
+    _succeed(work, parent, {"rows": 3, "nested": [{"name": "ada"}], "flag": True, "large": 2**53 + 1, "a/b": 2})
     late = work.enqueue("work", depends_on=After(parent, when=test))
     assert _statuses(work, [child, late]) == [becomes, becomes]
 
@@ -315,6 +321,7 @@ SENSELESS: dict[str, tuple[Any, type[errors.JobsError], str]] = {
         errors.InvalidOption,
         "when",
     ),
+    "a path with a bare tilde": ([After("job_x", when=Result("/a~b", "==", 1))], errors.InvalidOption, "path"),
     "the same job twice": (["job_x", "job_x"], errors.InvalidOption, "twice"),
     "too many": ([f"job_{number}" for number in range(1001)], errors.InvalidWorkflow, "1,000"),
 }
