@@ -9,14 +9,18 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from every_page import Addresses
+from hosts import PREFIX, Client
 from markupsafe import Markup
 
 import sloppyjobs
+from sloppyjobs import Jobs
 from sloppyjobs.admin.actions import ACTIONS
 from sloppyjobs.views import AuditEntry
 from webui.audit_words import ACTIONS as WORDS
 from webui.audit_words import CHOICES, entry_text
 from webui.times import Times
+from webui.views.activity import PLACES
 
 NOW = datetime(2030, 5, 20, 12, tzinfo=UTC)
 _COMMAND = re.compile(r'\b(?:command_given|Command)\(\s*"(\w+)"')
@@ -113,3 +117,31 @@ def test_hostile_text_is_escaped() -> None:
     for one in (entry, _entry(bad, bad, bad, **{bad: bad, "from": bad, "to": bad})):
         found = entry_text(one, Times(ZoneInfo("UTC"), NOW), lambda _kind, name: Markup.escape(name))
         assert "<script" not in Markup(" ").join([found.what, *found.details])
+
+
+def test_every_kind_of_target_has_a_link_to_its_page(admin: Client, played: Jobs) -> None:
+    of = Addresses(played).id
+    batch = played.admin.list_batches(status="open")[0].id
+    played.admin.cancel_batch(batch)
+    played.admin.retry_canary(of("cause"), 1)
+    played.admin.retry(of("dead"))
+    played.admin.pause_queue("emails")
+    played.admin.pause_recurring("nightly-rollup")
+    played.admin.set_limit("payments-api", concurrency=2)
+    played.admin.cancel_workflow(of("workflow"))
+    played.admin.restore(of("archived"))
+    pages = {
+        "job": f"/jobs/{of('dead')}",
+        "queue": "/queues/emails",
+        "schedule": "/recurring/nightly-rollup",
+        "limit": "/limits/payments-api",
+        "batch": f"/batches/{batch}",
+        "workflow": f"/workflows/{of('workflow')}",
+        "cause": f"/dead/{of('cause')}",
+        "archived": f"/archive/{of('archived')}",
+    }
+    assert pages.keys() == PLACES.keys()
+    text = admin.get("/audit").text
+    for path in pages.values():
+        assert f'<a href="{PREFIX}{path}">' in text
+        assert admin.get(path).status_code == 200

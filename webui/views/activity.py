@@ -25,7 +25,7 @@ RANGES: Mapping[str, tuple[str, timedelta]] = {
 LIVENESS = {"running": ("succeeded", "Live"), "draining": ("paused", "Draining"), "stopped": ("cancelled", "Stopped")}
 """Icon and word of a worker that responds, or has left in good order."""
 AUDIT_FILTERS = ("actor", "action", "target", "range", "from", "to")
-_PLACES = {
+PLACES = {
     "job": ("job", "id", "job.view"),
     "archived": ("archived", "id", "archive.view"),
     "limit": ("limit", "name", "limit.view"),
@@ -33,7 +33,7 @@ _PLACES = {
     "batch": ("batch", "id", "batch.view"),
     "queue": ("queue", "name", "queue.view"),
     "schedule": ("schedule", "name", "recurring.view"),
-    "cause": ("cause", "id", "dead.view"),
+    "cause": ("cause", "cause", "dead.view"),
 }
 """Where the page of a target is: endpoint, argument, permission."""
 
@@ -99,7 +99,7 @@ def _link(ui: Ui, context: PageContext, kind: str, target: str) -> Markup:
     name = Markup('<code class="nw" title="{}">{}</code>').format(target, short)
     if kind not in ("job", "archived", "workflow", "batch", "cause"):
         name = Markup('<strong class="target" title="{}">{}</strong>').format(target, target)
-    endpoint, argument, permission = _PLACES.get(kind, ("", "", ""))
+    endpoint, argument, permission = PLACES.get(kind, ("", "", ""))
     if endpoint not in ui.routes or not context.may(permission):
         return name
     return Markup('<a href="{}">{}</a>').format(context.url(endpoint, **{argument: target}), name)
