@@ -105,6 +105,19 @@ class Keyring:
             ) from None
 
 
+_FIELD: Any = vars(Job)["result"]
+
+
+class UnreadableJob(Job[Any], frozen=True, gc=False):
+    """A job whose result cannot be decrypted here: everything else of it can be read."""
+
+    @property  # type: ignore[misc] # read before the field of the same name
+    def result(self) -> Any:
+        """Raises ``DecryptionFailed``, which names the key."""
+        error = _FIELD.__get__(self)
+        raise DecryptionFailed(str(error), key=error.key, missing=error.missing)
+
+
 class Sealing:
     """Encrypts and decrypts the texts of one ``Jobs``; without a keyring it leaves them as they are."""
 
@@ -161,17 +174,13 @@ class Sealing:
         return result if result is None or self.keyring is None else self.keyring.encrypt(job_id, RESULT, result)
 
     def open_job(self, job: Job) -> Job:
-        """A job with its result as the handler returned it."""
+        """A job with its result as the handler returned it; one that cannot be read raises when it is asked for."""
         if type(job.result) is not Sealed:
             return job
-        return msgspec.structs.replace(job, result=decode(self.open(job.id, RESULT, job.result.text)))
-
-    def open_listed(self, job: Job) -> Job:
-        """As ``open_job``, for lists: a result that cannot be read stays ``Sealed``, and hides no other job."""
         try:
-            return self.open_job(job)
-        except DecryptionFailed:
-            return job
+            return msgspec.structs.replace(job, result=decode(self.open(job.id, RESULT, job.result.text)))
+        except DecryptionFailed as error:
+            return UnreadableJob(**{**msgspec.structs.asdict(job), "result": error.with_traceback(None)})
 
     # Log lines
 

@@ -285,7 +285,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         return self._insert([new], session, connection)[0]
 
     def get(self, job_id: str) -> Job:
-        """The job with this id, as it is now, or ``UnknownJob``."""
+        """The job with this id, as it is now, or ``UnknownJob``. An encrypted ``result`` raises without its key."""
         return self._sealing.open_job(traces.without_trace(self.storage.get_job(job_id)))
 
     @overload
@@ -335,8 +335,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
             new, written = traces.produce(tracer, new, lambda traced: write(self._sealing.seal_new(traced), caller))
         else:
             written = write(new if keys is None else self._sealing.seal_new(new), caller)
-        if keys is not None:
-            written = [self._sealing.open_listed(job) for job in written]
+        if keys is not None or any(job.existing for job in written):
+            written = [self._sealing.open_job(job) for job in written]
         for observer in list(self._internals.observers):
             for source, job in zip(new, written, strict=True):
                 observer(source, job, caller is None)

@@ -291,7 +291,7 @@ class Schedules:
         position = history.position(cursor)
         schedule_id = self._id_of(possible_name(name))
         found = self._storage.schedules.jobs_of(schedule_id, limit + 1, position.after, backward=position.backward)
-        opened = map(self._find_sealing().open_listed, found[:limit])
+        opened = map(self._find_sealing().open_job, found[:limit])
         items = [((job.occurrence_at, job.id), job) for job in opened]
         return history.page(items, position, items[-1][0] if len(found) > limit else None)
 
