@@ -211,6 +211,7 @@ class Schedules:
             job_defaults=JobDefaults.of(definition).to_json(),
             schedule=timetable,
             queue=None if queue is None else options.queue("queue", queue),
+            goes_to=definition.queue if queue is None else queue,
             priority=None if priority is None else options.whole("priority", priority),
             paused=options.one_of("paused", paused, (True, False)),
             declared=declared,

@@ -47,6 +47,8 @@ class NewSchedule(msgspec.Struct, frozen=True, kw_only=True):
     job_defaults: str
     schedule: Schedule
     queue: str | None = None
+    goes_to: str | None = None
+    """The queue of its jobs: its own, or the definition's."""
     priority: int | None = None
     paused: bool = False
     declared: bool = False

@@ -11,6 +11,7 @@ from sloppyjobs.domain.model import Job
 from sloppyjobs.schedules import timetable
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
 from sloppyjobs.storage.jobs.insert import Insert
@@ -89,6 +90,9 @@ class Schedules:
             row |= {"created_at": now, "next_run_at": first}
             if connection.execute(self.dialect.insert_if_absent(table, tuple(row)), row).rowcount == 1:
                 break
+        if new.goes_to is not None:
+            # It can be seen, and paused, before its first job comes.
+            self.inserts.add_queues(cursor_of(connection), [new.goes_to], self.database.to_driver(now))
         return self._require(connection, new.name)
 
     def mark_vanished(

@@ -35,6 +35,14 @@ def test_an_operator_creates_a_schedule_and_the_trail_says_so(scheduler: Jobs, c
     assert (job.queue, scheduler.claim("w", queues=("q",))[0].payload) == ("q", {"n": 1})
 
 
+def test_the_queue_of_a_schedule_is_there_before_its_first_job(scheduler: Jobs) -> None:
+    scheduler.define("later", lambda _ctx, _payload: None, queue="own")
+    scheduler.recurring("s", "later", every=60)
+    assert scheduler.admin.get_queue("own").name == "own"
+    scheduler.admin.edit_recurring("s", queue="given")
+    assert [queue.name for queue in scheduler.admin.list_queues()] == ["given", "own"]
+
+
 def test_an_operator_changes_a_schedule_and_what_is_not_given_stays(scheduler: Jobs, clock: FakeClock) -> None:
     admin = scheduler.admin
     scheduler.recurring("s", "sync", {"n": 1}, cron="0 3 * * *", timezone="Europe/Paris", misfire="ignore", priority=4)
