@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from sloppyjobs.domain.ageing import rising
 from sloppyjobs.views import AuditEntry
+from webui.labels import counted
 from webui.times import Times
 
 FEW = 3
@@ -195,7 +196,7 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
     if action == "purge":
         return _purged(left)
     if action == "rekey":
-        return [Markup("{} rows of {}").format(left.get("rows"), left.get("area"))]
+        return [Markup("{} of {}").format(counted(left.get("rows", 0), "row"), left.get("area"))]
     left.pop("until", None)
     left.pop("run", None)
     return details + [_filter(name, value, times) for name, value in left.items()]
@@ -208,9 +209,11 @@ def _ageing(detail: Mapping[str, Any]) -> Markup:
 
 
 def _purged(detail: Mapping[str, Any]) -> list[Markup]:
-    where = "kept in the archive" if detail.get("archived") else "with their history"
-    details = [Markup("{} jobs, {}").format(detail["jobs"], where)] if "jobs" in detail else []
-    return details + ([Markup("{} audit entries").format(detail["audit"])] if "audit" in detail else [])
+    where = "kept in the archive" if detail.get("archived") else "history included"
+    details = [Markup("{}, {}").format(counted(detail["jobs"], "job"), where)] if "jobs" in detail else []
+    if "audit" in detail:
+        details.append(Markup.escape(counted(detail["audit"], "audit entry", "audit entries")))
+    return details
 
 
 def _value(name: str, value: Any, times: Times) -> Markup | str:

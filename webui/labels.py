@@ -149,3 +149,8 @@ def steps_in_words(steps: Sequence[StepView]) -> str:
 def why_title(code: str) -> str:
     """The heading above a verdict, by the code of its reason."""
     return _WHY_TITLES.get(code, "Why is it not running?")
+
+
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """A number with its noun: ``1 job``, ``2,000 jobs``, ``1 entry``, ``2 entries``."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"

@@ -14,7 +14,7 @@ from flask import Response, g, request, url_for
 from markupsafe import Markup
 
 from sloppyjobs.ids import SHORT_MARK, shortened
-from webui import security, times
+from webui import labels, security, times
 from webui.policy import Link, links_of
 from webui.times import Times
 from webui.ui import Ui, Visit
@@ -103,6 +103,7 @@ class PageContext:
         self.preferences = preferences_of(ui)
         self.times = Times(self.preferences.tz)
         self.duration = times.duration
+        self.counted = labels.counted
         self.zones = COMMON_ZONES
         self.themes = THEMES
         self.poll = _POLL_SECONDS

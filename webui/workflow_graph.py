@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from sloppyjobs.domain.states import Status
 from sloppyjobs.views import WorkflowJobView, WorkflowLink
+from webui.labels import counted
 
 DRAWN = 200
 """Boxes that are drawn one by one; beyond that, jobs that are alike are one box."""
@@ -97,8 +98,8 @@ class Drawing(NamedTuple):
     @property
     def description(self) -> str:
         """In words, for those who do not see it."""
-        arrows = f"{len(self.arrows):,} arrow{'' if len(self.arrows) == 1 else 's'}"
-        return f"{len(self.boxes):,} boxes in {self.layers} steps, {arrows}. The list below has every job in words."
+        boxes, steps = counted(len(self.boxes), "box", "boxes"), counted(self.layers, "step")
+        return f"{boxes} in {steps}, {counted(len(self.arrows), 'arrow')}. The list below has every job in words."
 
 
 class After(NamedTuple):

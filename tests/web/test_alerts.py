@@ -28,7 +28,7 @@ def played(played: Jobs) -> Jobs:
 
 def test_rules_and_deliveries_are_shown_without_secrets(admin: Client, played: Jobs) -> None:
     text = admin.get("/alerts").text
-    for word in ("dead-invoices", "tell_billing", "https://hooks.internal", "Told", "Retrying", "HTTP 503", "Quiet"):
+    for word in ("dead-invoices", "tell_billing", "https://hooks.internal", "Sent", "Retrying", "HTTP 503", "Quiet"):
         assert word in text, word
     assert scene.SECRET not in text
     one = admin.get("/alerts?rule=dead-invoices").text

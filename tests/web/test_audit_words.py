@@ -73,6 +73,10 @@ def test_no_label_of_an_action_is_its_name_in_code() -> None:
             "Removed deleted jobs for good | 7 jobs, kept in the archive | 2 audit entries",
         ),
         (
+            ("purge", "jobs", "purge", {"jobs": 1, "audit": 1}),
+            "Removed deleted jobs for good | 1 job, history included | 1 audit entry",
+        ),
+        (
             ("retry_canary", "cause", "c1", {"name": "send", "error_type": "SmtpTimeout", "count": 5}),
             "Retried a few of the cause <c1>, SmtpTimeout in send | count 5",
         ),

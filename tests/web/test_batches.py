@@ -46,6 +46,8 @@ def test_a_batch_whose_jobs_were_purged_says_so(admin: Client, played: Jobs) -> 
     assert page.count("called, its job was purged") == 1
     asked = admin.get(f"/batches/{failed.id}/cancel").text
     assert "There is nothing to cancel." in asked
+    assert "Retry the dead" not in page
+    assert "status=dead" not in page
     assert "Cancel the rest</button>" not in asked
 
 

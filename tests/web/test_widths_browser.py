@@ -70,10 +70,54 @@ BROKEN = """() => {
 }"""
 """Words of up to 20 letters that stand on two lines."""
 
+OUTSIDE = """() => {
+  const found = [];
+  const range = document.createRange();
+  const clipped = (box, cell) => {
+    for (; box !== cell; box = box.parentElement)
+      if (getComputedStyle(box).overflowX !== "visible" || getComputedStyle(box).clipPath !== "none") return true;
+    return false;
+  };
+  for (const cell of document.querySelectorAll("main :is(tbody th, td, dd, li, p, .btn, .tiles > *)")) {
+    if (!cell.checkVisibility()) continue;
+    const box = cell.getBoundingClientRect();
+    const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const node = walker.currentNode;
+      const parent = node.parentElement;
+      if (!node.nodeValue.trim() || !parent.checkVisibility() || clipped(parent, cell)) continue;
+      range.selectNodeContents(node);
+      const text = range.getBoundingClientRect();
+      if (text.right > box.right + 1.5 || text.left < box.left - 1.5) found.push(node.nodeValue.trim());
+    }
+  }
+  return [...new Set(found)];
+}"""
+"""Text that goes over the edge of its cell, line or button, onto what is beside it."""
+
+CARDS = """() => {
+  const found = [];
+  const range = document.createRange();
+  for (const row of document.querySelectorAll("main .tbl tbody tr")) {
+    const style = getComputedStyle(row);
+    if (!row.checkVisibility() || style.display !== "grid") continue;
+    const edge = row.getBoundingClientRect().left + parseFloat(style.borderLeftWidth) + parseFloat(style.paddingLeft);
+    const first = row.querySelector(".lead") || row.cells[0];
+    range.selectNodeContents(first);
+    const left = Math.min(...[...range.getClientRects()].filter((part) => part.width).map((part) => part.left));
+    if (Math.abs(left - edge) > 2) found.push(first.textContent.trim().split("\\n")[0]);
+  }
+  return found;
+}"""
+"""Cards whose title does not begin where their other lines do."""
+
+CHECKS = {"broken word": BROKEN, "outside of its cell": OUTSIDE, "indented in its card": CARDS}
+
 
 def _trouble(page: Page, width: int) -> list[str]:
     page.set_viewport_size({"width": width, "height": 900})
-    found = [*page.evaluate(COLUMNS), *(f"broken word: {word}" for word in page.evaluate(BROKEN))]
+    found: list[str] = page.evaluate(COLUMNS)
+    found += [f"{what}: {text}" for what, check in CHECKS.items() for text in page.evaluate(check)]
     wide = page.evaluate("document.documentElement.scrollWidth")
     return found if wide <= width else [*found, f"it is {wide} px wide"]
 

@@ -1,4 +1,4 @@
-"""Alerts: the rules with their state, what was told to whom and when, a test, and mutes."""
+"""Alerts: the rules with their state, what was sent to whom and when, a test, and mutes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from webui.routes import Route
 from webui.ui import Ui, visit, visit_or_none
 
 OUTCOMES = {
-    "told": ("succeeded", "Told"),
+    "told": ("succeeded", "Sent"),
     "pending": ("queued", "Pending"),
     "retrying": ("retrying", "Retrying"),
-    "failed": ("dead", "Not told"),
+    "failed": ("dead", "Not sent"),
     "muted": ("paused", "Muted"),
 }
 """Icon and word of what became of an alert."""
@@ -45,19 +45,19 @@ def show(
 
 
 def test(ui: Ui, name: str) -> Response:
-    """Send a test to whom a rule tells."""
+    """Send a test to the target of a rule."""
 
     def run() -> Flash:
         sent = ui.admin.test_alert(name, **actor_and_reason())
         link = ("Open its delivery", url_for(".job", id=sent.job_id)) if visit().may("job.view") else None
-        return Flash("ok", "Test queued.", f"{sent.target} is told by a worker of the application.", link)
+        return Flash("ok", "Test queued.", f"A worker of the application sends it to {sent.target}.", link)
 
     flash, status = run_command(run)
     return respond(ui, flash, status, "alerts", show)
 
 
 def mute(ui: Ui, name: str) -> Response:
-    """Let a rule tell nobody, until a time or an unmute; refused in place where the time makes no sense."""
+    """Send nothing for a rule, until a time or an unmute; refused in place where the time makes no sense."""
     try:
         end = until.chosen(ui, SPANS)
     except until.Refused as refused:
@@ -69,14 +69,14 @@ def mute(ui: Ui, name: str) -> Response:
     def run() -> Flash:
         ui.admin.mute_alert(name, end, **actor_and_reason())
         ends = "until it is unmuted" if end is None else f"until {PageContext(ui, visit_or_none()).times.full(end)}"
-        return Flash("info", f"{name} muted {ends}.", "What it finds is listed, and nobody is told.")
+        return Flash("info", f"{name} muted {ends}.", "What it finds is listed, but not sent to anybody.")
 
     flash, status = run_command(run)
     return respond(ui, flash, status, "alerts", show)
 
 
 def unmute(ui: Ui, name: str) -> Response:
-    """Let a rule tell again."""
+    """Send the alerts of a rule again."""
 
     def run() -> Flash:
         ui.admin.unmute_alert(name, **actor_and_reason())

@@ -11,6 +11,7 @@ from sloppyjobs.domain.batches import BatchStatus
 from sloppyjobs.views import BatchView, Page
 from webui import hidden_details, page_context
 from webui.command_response import actor_and_reason, respond, run_command
+from webui.labels import counted
 from webui.rendering import Flash, render
 from webui.routes import Route
 from webui.ui import Ui, visit
@@ -81,9 +82,10 @@ def show_one(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 
     batch = ui.admin.get_batch(id, scope=visit().scope)
     sees = hidden_details.sees_jobs()
     dead = Page(ui.admin.dead_in_batch(id, limit=DEAD, scope=visit().scope)) if sees and batch.dead else None
+    gone = dead is not None and not dead.items
     return render(
         ui, "batch.html", title=f"{batch.name}, batch", nav="batches", live=True, status=status, flashes=flashes,
-        batch=batch, page=dead, looks=LOOKS, parts=parts(batch), sees=sees,
+        batch=batch, page=dead, looks=LOOKS, parts=parts(batch), sees=sees, gone=gone,
     )  # fmt: skip
 
 
@@ -106,7 +108,7 @@ def act(ui: Ui, id: str, command: str) -> Response:
             return Flash("ok", f"{batch.name} sealed.", "It ends when all its jobs have.")
         if command == "cancel":
             batch = admin.cancel_batch(id, **by, scope=scope)
-            left = f"{batch.outstanding:,} jobs are left for the workers." if batch.outstanding else ""
+            left = f"Workers cancel the other {counted(batch.outstanding, 'job')}." if batch.outstanding else ""
             return Flash("info", f"{batch.name} cancelled.", left)
         batch = admin.retry_batch(id, **by, scope=scope)
         return Flash("ok", f"Dead jobs of {batch.name} retried.", "It is running again until they have ended.")

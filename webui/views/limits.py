@@ -7,7 +7,7 @@ from typing import Any
 from flask import Response, request
 
 from sloppyjobs import errors
-from sloppyjobs.domain.limit_words import at_once, limit_words, rate_of
+from sloppyjobs.domain.limit_words import limit_words, rate_of
 from sloppyjobs.views import FullPartition, JobView, LimitView
 from webui import fields, filters, page_context
 from webui.command_response import actor_and_reason, respond, run_command
@@ -31,7 +31,7 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: Fo
     first = {one.resource: one.next_since for one in reversed(full)}
     return render(
         ui, "limits.html", title="Limits", nav="limits", live=True, status=status, flashes=flashes, page=page,
-        waiting=f"{waiting:,}{'+' if more else ''}", state=_state, at_once=at_once, rate_of=rate_of, form=form,
+        waiting=f"{waiting:,}{'+' if more else ''}", state=_state, rate_of=rate_of, form=form,
         spans=SPANS, full=full[:FULL], first=first, why_full=_why_full,
     )  # fmt: skip
 
@@ -54,16 +54,16 @@ def _why_full(one: FullPartition) -> str:
     if one.concurrency is not None and one.held >= one.concurrency:
         return f"{one.held:,} of {one.concurrency:,} permits are held; one comes back when its job ends."
     if one.tokens == 0:
-        return "Its rate is used up; the line moves on with the time."
-    return "There is room: the line moves on within a second."
+        return "Its rate is used up; the next one starts when the rate allows it."
+    return "There is room: the next one starts within a second."
 
 
 def _state(limit: LimitView) -> str:
     if limit.vanished:
         return "no longer declared in code: it limits nothing"
     if limit.changed:
-        return "declared in code, changed here"
-    return "declared in code" if limit.declared else "set here"
+        return "declared in code, changed by an operator"
+    return "declared in code" if limit.declared else "set by an operator"
 
 
 def _per(limit: LimitView) -> str:
