@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from sloppyjobs import errors
+from sloppyjobs.domain import options
 from sloppyjobs.domain.limits import Limit, checked
 from sloppyjobs.queues import DeclaredQueues, QueueJobs
 from sloppyjobs.storage.ports import Store
@@ -71,6 +72,7 @@ class LimitedJobs(QueueJobs):
         """Where the jobs are kept."""
         raise NotImplementedError
 
+    @options.known_only("limit")
     def limit(
         self, name: str, *, concurrency: int | None = None, rate: int | None = None, per: Duration | None = None
     ) -> Limit:
@@ -83,6 +85,7 @@ class LimitedJobs(QueueJobs):
         """
         return self.storage.limits.register(checked(name, concurrency, rate, per)).limit
 
+    @options.known_only("declare_limit")
     def declare_limit(
         self, name: str, *, concurrency: int | None = None, rate: int | None = None, per: Duration | None = None
     ) -> None:

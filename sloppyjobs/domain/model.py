@@ -16,6 +16,7 @@ from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.retry import Retry
 from sloppyjobs.domain.sealed import MARK
 from sloppyjobs.domain.states import AttemptStatus, Decision, Status, WaitingFor
+from sloppyjobs.errors import InvalidOption
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -227,8 +228,11 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Claim:
-        """The claim that ``to_json`` wrote."""
-        return msgspec.json.decode(text, type=cls)
+        """The claim that ``to_json`` wrote; ``InvalidOption`` for any other text, which is not repeated."""
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except (msgspec.MsgspecError, TypeError, UnicodeError):
+            raise InvalidOption("text: is no claim, as to_json writes it", field="text") from None
 
 
 class Settlement(msgspec.Struct, frozen=True, gc=False):

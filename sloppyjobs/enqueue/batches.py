@@ -54,6 +54,7 @@ class BatchJobs(HasInternals):
     def _sealing(self) -> Sealing:
         raise NotImplementedError
 
+    @options.known_only("batch")
     def batch(
         self,
         name: str,
@@ -78,6 +79,7 @@ class BatchJobs(HasInternals):
         new = self._new_batch(name, callbacks, success_rate, metadata)
         return Batch(self, new.id, new.name, session, connection, new)
 
+    @options.known_only("open_batch")
     def open_batch(
         self,
         name: str,

@@ -175,6 +175,7 @@ class WorkflowJobs:
     _new_jobs: Callable[[], NewJobs]
     _insert_flow: Write
 
+    @options.known_only("workflow")
     def workflow(
         self,
         name: str,

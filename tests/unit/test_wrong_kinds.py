@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sloppyjobs import Result, Retry
+from sloppyjobs import Claim, Result, Retry
 from sloppyjobs.domain import options
 from sloppyjobs.errors import InvalidOption, JobsError, UnknownJob
 from sloppyjobs.jobs import Jobs
@@ -51,6 +51,11 @@ WRONG: dict[str, tuple[Callable[[Jobs], object], str]] = {
     "a comparison with a lone surrogate": (lambda _: Result("/rows", "==", "\ud800"), "value"),
     "a comparison of no parent": (lambda jobs: _in_workflow(jobs, when=Result("", "==", 1)), "when"),
     "an end of no parent": (lambda jobs: _in_workflow(jobs, on="failure"), "on"),
+    "an option that a batch does not have": (lambda jobs: jobs.open_batch("b", on_sucess=("work",)), "on_sucess"),  # type: ignore[call-arg]
+    "an option that a workflow does not have": (lambda jobs: jobs.workflow("f", meta={}), "meta"),  # type: ignore[call-arg]
+    "an option that a limit does not have": (lambda jobs: jobs.limit("api", concurency=1), "concurency"),  # type: ignore[call-arg]
+    "a text that is no claim": (lambda _: Claim.from_json("{}"), "text"),
+    "a number as a claim's text": (lambda _: Claim.from_json(5), "text"),  # type: ignore[arg-type]
     "a principal that is not asked": (lambda _: Jobs("sqlite://", principal="ada"), "principal"),  # type: ignore[arg-type]
     "a value without a text": (lambda jobs: jobs.enqueue("work", queue=Unprintable()), "queue"),  # type: ignore[arg-type]
 }
