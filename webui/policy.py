@@ -10,12 +10,13 @@ import hmac
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
 from flask import Response, request, session
 from flask.typing import ResponseReturnValue
 
+from sloppyjobs.errors import InvalidOption
 from webui import security
 from webui.throttle import LocalThrottle, Throttle, network
 
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 NOT_GUESSED = 32
 """Characters of a token that nobody guesses at any rate."""
 _LINKS, _LABEL = 8, 60
+_METHODS = ("actor", "can", "scope", "on_unauthenticated")
 _BROWSER = "_sloppyjobs_browser"
 """Where the session keeps the name of a browser that has signed in."""
 
@@ -93,6 +95,17 @@ class Policy(Protocol):
 
     def on_unauthenticated(self) -> ResponseReturnValue:
         """The answer where ``actor`` found nobody: a redirect to the host's login, or a challenge."""
+
+
+def checked(option: str, policy: object) -> Policy | None:
+    """The policy of this option; ``InvalidOption`` says what is missing, where every request would fail later."""
+    if isinstance(policy, type):
+        raise InvalidOption(f"{option}={policy.__name__} is a class: pass {policy.__name__}()", field=option)
+    missing = [name for name in _METHODS if not callable(getattr(policy, name, None))]
+    if policy is not None and missing:
+        lacks = " and no ".join(f"{name}()" for name in missing)
+        raise InvalidOption(f"{option}: {type(policy).__name__} has no {lacks}; see webui.Policy", field=option)
+    return cast("Policy | None", policy)
 
 
 class Link(NamedTuple):

@@ -15,7 +15,7 @@ from sloppyjobs.admin import Admin
 from sloppyjobs.views import Overview, Stats
 from webui import folders
 from webui.assets import Assets
-from webui.policy import Policy, Resource
+from webui.policy import Policy, Resource, checked
 from webui.routes import Route, changes
 from webui.template_loader import UnindentedLoader
 from webui.throttle import Throttle
@@ -168,8 +168,8 @@ class Ui:
         signs_out: bool = False,
     ) -> None:
         self.jobs = jobs
-        self.policy = policy
-        self.api_policy = api_policy
+        self.policy = checked("policy", policy)
+        self.api_policy = checked("api_policy", api_policy)
         self.name = name
         self._read_only = read_only
         self.signs_out = signs_out

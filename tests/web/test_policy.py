@@ -10,7 +10,7 @@ from flask import Flask
 from hosts import PREFIX, Client, RolePolicy, make_app
 
 import webui
-from sloppyjobs import Jobs
+from sloppyjobs import InvalidOption, Jobs
 from sloppyjobs.testing.conformance.admin_scenes import live_worker
 from webui.policy import ACTIONS
 from webui.routes import PUBLIC, SIGNED_IN
@@ -194,6 +194,23 @@ def test_the_ready_made_policies_are_policies() -> None:
         webui.BasicAuthPolicy("ops", "")
     with pytest.raises(ValueError, match="token"):
         webui.TokenPolicy({})
+
+
+class _Half:
+    def actor(self) -> None: ...
+    def can(self, *_: object) -> bool:
+        return True
+
+
+def test_what_is_no_policy_is_refused_at_once_and_not_by_every_request(jobs: Jobs) -> None:
+    for given, words in (
+        (_Half(), r"_Half has no scope\(\) and no on_unauthenticated\(\)"),
+        (RolePolicy, "is a class"),
+    ):
+        with pytest.raises(InvalidOption, match=words):
+            webui.create_blueprint(jobs, policy=given)  # type: ignore[arg-type]
+        with pytest.raises(InvalidOption, match="api_policy"):
+            webui.create_blueprint(jobs, api_policy=given)  # type: ignore[arg-type]
 
 
 def test_basic_auth_lets_the_right_password_in_and_throttles_wrong_ones(played: Jobs) -> None:
