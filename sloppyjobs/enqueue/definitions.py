@@ -183,6 +183,7 @@ class Definitions:
 
     def __init__(self) -> None:
         self._by_name: dict[str, Definition] = {}
+        self._handled: frozenset[str] = frozenset()
         self.upcasts = Upcasts()
         self.redactions: frozenset[tuple[str, str]] = frozenset()
         """The secret keys of every definition, each with the job's name."""
@@ -195,6 +196,8 @@ class Definitions:
         definition.upcasts = self.upcasts.of(definition.name)
         self._check_upcasts(definition)
         self._by_name[definition.name] = definition
+        if definition.handler is not None:
+            self._handled |= {definition.name}
         self.redactions |= {(definition.name, key) for key in definition.redact}
 
     def add_upcast(self, name: str, version: int, function: Upcast) -> None:
@@ -235,7 +238,7 @@ class Definitions:
 
     def handled(self) -> frozenset[str]:
         """The names that have a handler here."""
-        return frozenset(name for name, one in self._by_name.items() if one.handler is not None)
+        return self._handled
 
     def __iter__(self) -> Iterator[Definition]:
         return iter(list(self._by_name.values()))

@@ -88,3 +88,17 @@ if __name__ == "__main__":
     from crowd import main
 
     main(globals())
+
+
+def test_where_another_transaction_has_the_first_job_of_a_lane_the_next_ones_are_claimed(postgres_url: str) -> None:
+    jobs = Jobs(postgres_url)
+    for name in ("a", "b", "c"):
+        jobs.declare(name)
+    written = jobs.enqueue_many([(name, None) for _ in range(3) for name in ("a", "b", "c")])
+    table = jobs.storage.tables.jobs
+    with jobs.storage.engine.begin() as connection:
+        connection.execute(select(table.c.id).where(table.c.id == written[0].id).with_for_update())
+        claimed = jobs.claim("w1", limit=5)
+        # Of each lane as many as are among the first five.
+        assert [claim.id for claim in claimed] == [written[place].id for place in (1, 2, 3, 4, 6)]
+    assert [claim.id for claim in jobs.claim("w1", limit=9)] == [written[place].id for place in (0, 5, 7, 8)]

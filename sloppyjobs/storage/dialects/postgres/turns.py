@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from sqlalchemy.exc import DBAPIError
@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import settle_values, statements
-from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
+from sloppyjobs.storage.dialects.postgres.arrays import Texts, taking_arrays
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
 from sloppyjobs.storage.dialects.postgres.claim_answers import UnreadClaims, any_limited, met_limited
 from sloppyjobs.storage.dialects.postgres.settle_values import Split
@@ -249,8 +249,8 @@ class PostgresClaims(Claims):
         every = ALL_QUEUES in request.queues
         values = {
             "worker": request.worker_id,
-            "queues": None if every else sorted(request.queues),
-            "names": None if request.names is None else sorted(request.names),
+            "queues": None if every else _texts(frozenset(request.queues)),
+            "names": None if request.names is None else _texts(frozenset(request.names)),
             "most": request.limit,
             "lease": request.lease,
             "now": self.database.injected_now(),
@@ -283,6 +283,12 @@ class PostgresClaims(Claims):
         # On connections of our own making every instant is in UTC already.
         in_utc = found[0][_CLAIMED_AT].tzinfo is UTC
         return rows.claims(found, worker_id, rows.as_is if in_utc else self.database.from_driver)
+
+
+@lru_cache(maxsize=16)
+def _texts(words: frozenset[str]) -> Texts:
+    """The same for every claim of a worker, which may know a thousand names."""
+    return Texts(sorted(words))
 
 
 class PostgresPromotion(Promotion):
