@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from sloppyjobs.internals import internals
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.observe.hooks import F, Hooks, JobHook, Middleware
 from sloppyjobs.schedules.registry import Schedules
-from sloppyjobs.storage import from_url
+from sloppyjobs.storage import forget_connections_after_fork, from_url
 from sloppyjobs.storage.ports import CallerConnection, Store
 
 if TYPE_CHECKING:
@@ -52,6 +52,16 @@ class Binding:
             known = ", ".join(repr(key) for key in engines if key is not None) or "none"
             raise options.refuse("bind_key", self.bind_key, f"SQLALCHEMY_BINDS has no such key; known: {known}")
         return from_url(engines[self.bind_key], **self.options)
+
+    def forget_connections_after_fork(self) -> None:
+        """Let a forked child begin without the connections that its parent has opened already, by whatever means.
+
+        A server that loads the application before it forks would share them, and mix up transactions.
+        """
+        with self.app.app_context(), suppress(RuntimeError):  # a Flask-SQLAlchemy that is initialised after us
+            engine = None if self.db is None else self.db.engines.get(self.bind_key)
+            if engine is not None:
+                forget_connections_after_fork(engine)
 
     def chooses_engine(self, session: Any) -> bool:
         """Whether the session would go to another database of the application, unless it is told to go to ours."""

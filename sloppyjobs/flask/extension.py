@@ -63,6 +63,7 @@ class SloppyJobs(Jobs):
         register_where_migrations_may_run()
         bound = AppJobs(self, Binding(app, db, bind_key, storage))
         app.extensions[NAME] = bound
+        bound.binding.forget_connections_after_fork()
         self._applications += 1
         self._only_app = app if self._applications == 1 else None
         if "jobs" not in app.cli.commands:

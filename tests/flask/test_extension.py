@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from flask import Flask, current_app, has_app_context
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import Column, Integer, String, event
+from sqlalchemy import Column, Integer, String, event, text
 from sqlalchemy.orm import Session
 
 import webui
@@ -37,6 +38,18 @@ def test_defining_and_initialising_open_no_connection_and_start_no_thread(
     jobs.create_worker()
     assert (opened, threading.active_count()) == ([], before)
     assert not (tmp_path / "app.db").exists()
+
+
+def test_a_forked_child_does_not_share_what_the_application_opened_before(db: SQLAlchemy, make_app: Make) -> None:
+    app = make_app(init=False)
+    with app.app_context():
+        db.session.execute(text("SELECT 1"))  # as db.create_all() in a factory, before gunicorn --preload forks
+        db.session.remove()
+        assert db.engine.pool.checkedin() == 1  # type: ignore[attr-defined]
+        child = os.fork()
+        if not child:
+            os._exit(db.engine.pool.checkedin())  # type: ignore[attr-defined]
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_unbound_jobs_say_what_is_missing(jobs: SloppyJobs) -> None:
