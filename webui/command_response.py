@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import Response, g, request, url_for
 
@@ -12,6 +12,9 @@ from webui import refusals
 from webui.fields import REFUSED, Form
 from webui.rendering import Flash, flash_later, is_htmx, render
 from webui.ui import Ui, visit
+
+if TYPE_CHECKING:
+    from webui.until import UntilForm
 
 REASON_LENGTH = 2_000
 
@@ -49,7 +52,7 @@ def run_command(command: Callable[[], Flash]) -> tuple[Flash, int]:
         return Flash("warn", refusals.NOT_DONE, f"{error}."), 409
 
 
-def refuse(ui: Ui, why: str, form: Form, endpoint: str, show: Show, **values: Any) -> Response:
+def refuse(ui: Ui, why: str, form: Form | UntilForm, endpoint: str, show: Show, **values: Any) -> Response:
     """The page at ``endpoint`` with a form that cannot be carried out, in which everything stays as it was typed.
 
     Who may send the form but not see that page is told why, and no more.

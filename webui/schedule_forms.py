@@ -30,7 +30,8 @@ UNTOUCHED = {"kind": "cron", "timezone": "UTC", "misfire": "run-once", "catch_up
 """What stands in the form of a new schedule."""
 LABELS = {
     "name": "Name", "job": "Job", "kind": "Kind", "when": "When", "timezone": "Time zone", "payload": "Payload",
-    "queue": "Queue", "priority": "Priority", "misfire": "If fires were missed", "catch_up_limit": "Catch-up limit",
+    "queue": "Queue", "priority": "Priority", "misfire": "If fires were missed",
+    "catch_up_limit": "Fires to catch up on",
 }  # fmt: skip
 TIMING = ("kind", "when", "timezone")
 _ASKED = {

@@ -62,7 +62,12 @@ def test_a_limit_is_changed_in_place_and_nonsense_refused(admin: Client, played:
 def test_a_limit_is_made_and_deleted(admin: Client, played: Jobs) -> None:
     assert admin.post("/limits", {"name": "sms", "rate": "30", "per": "1"}).status_code == 303
     assert played.admin.get_limit("sms").rate == 30
+    assert "sms is limited: 30 per second." in admin.get("/limits").text
     assert admin.post("/limits", {"name": "", "rate": "30", "per": "1"}).status_code == 422
+    nothing = admin.post("/limits", {"name": "faxes", "concurrency": "", "rate": "", "per": "1"})
+    assert nothing.status_code == 422
+    assert "Write how many jobs may run at once, or a rate below." in nothing.text
+    assert "faxes" not in {limit.name for limit in played.admin.list_limits()}
     assert "Delete the limit" in admin.get("/limits/sms/delete").text
     assert admin.post("/limits/sms/delete").status_code == 303
     assert "sms" not in {limit.name for limit in played.admin.list_limits()}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from flask import Response, request, url_for
 
 from webui import page_context, until
-from webui.command_response import actor_and_reason, respond, run_command
-from webui.fields import REFUSED
+from webui.command_response import actor_and_reason, refuse, respond, run_command
 from webui.page_context import PageContext
 from webui.rendering import Flash, render
 from webui.routes import Route
@@ -61,10 +60,7 @@ def mute(ui: Ui, name: str) -> Response:
     try:
         end = until.chosen(ui, SPANS)
     except until.Refused as refused:
-        form = refused.form(name)
-        if visit().lacks(ui.routes["alerts"], {}) is not None:
-            return render(ui, "done.html", title=form.error, status=REFUSED, done=Flash("bad", form.error))
-        return ui.admin.snapshot(lambda: show(ui, status=REFUSED, form=form))
+        return refuse(ui, refused.error, refused.form(name), "alerts", show)
 
     def run() -> Flash:
         ui.admin.mute_alert(name, end, **actor_and_reason())

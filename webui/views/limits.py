@@ -10,7 +10,7 @@ from sloppyjobs import errors
 from sloppyjobs.domain.limit_words import limit_words, rate_of
 from sloppyjobs.views import FullPartition, JobView, LimitView
 from webui import fields, filters, page_context
-from webui.command_response import actor_and_reason, respond, run_command
+from webui.command_response import actor_and_reason, refuse, respond, run_command
 from webui.fields import EMPTY, REFUSED, Form
 from webui.rendering import Flash, render
 from webui.routes import Route
@@ -99,10 +99,12 @@ def create(ui: Ui) -> Response:
     values, wrong = _typed()
     if not name:
         wrong["name"] = "Write the resource that jobs name."
+    if not wrong and values["concurrency"] is None and values["rate"] is None:
+        wrong["concurrency"] = "Write how many jobs may run at once, or a rate below."
 
     def run() -> Flash:
-        ui.admin.set_limit(name, **values, create=True, **actor_and_reason())
-        return Flash("ok", f"{name} is limited.")
+        limit = ui.admin.set_limit(name, **values, create=True, **actor_and_reason())
+        return Flash("ok", f"{name} is limited: {limit_words(limit.concurrency, limit.rate, limit.per)}.")
 
     try:
         if not wrong:
@@ -133,11 +135,7 @@ def _typed() -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _refuse(ui: Ui, name: str, wrong: dict[str, str]) -> Response:
-    form = fields.refused(**wrong)
-    if visit().lacks(ui.routes["limit"], {"name": name}) is not None:
-        said = next(iter(wrong.values()))
-        return render(ui, "done.html", title=said, status=REFUSED, done=Flash("bad", said))
-    return ui.admin.snapshot(lambda: show_one(ui, name, status=REFUSED, form=form))
+    return refuse(ui, next(iter(wrong.values())), fields.refused(**wrong), "limit", show_one, name=name)
 
 
 def confirm_delete(ui: Ui, name: str) -> Response:

@@ -25,7 +25,9 @@ def change(ui: Ui, name: str) -> Response:
 
     def run() -> Flash:
         ui.admin.set_queue_ageing(name, every, most, **actor_and_reason())
-        more = "What has risen stays where it is." if every is None else "Workers raise them about once a minute."
+        more = (
+            "Jobs that have risen keep their priority." if every is None else "Workers raise them about once a minute."
+        )
         return Flash("ok", f"{name}: {queues.ageing_words(ui.admin.get_queue(name))}", more)
 
     try:

@@ -8,8 +8,8 @@ from sloppyjobs import errors
 from sloppyjobs.domain.ageing import rising
 from sloppyjobs.views import Page, QueueView
 from webui import charts, hidden_details, page_context, until
-from webui.command_response import actor_and_reason, respond, run_command
-from webui.fields import EMPTY, REFUSED, Form
+from webui.command_response import actor_and_reason, refuse, respond, run_command
+from webui.fields import EMPTY, Form
 from webui.page_context import PageContext
 from webui.rendering import Flash, render
 from webui.routes import Route
@@ -127,13 +127,9 @@ def _respond(ui: Ui, name: str, flash: Flash, status: int) -> Response:
 
 
 def _refuse(ui: Ui, name: str, refused: until.Refused) -> Response:
-    """The page that the form is on, with the form as it was sent; who cannot see that page is told why."""
-    form = refused.form(name)
-    if visit().lacks(ui.routes["queue"], {"name": name}) is not None:
-        return render(ui, "done.html", title=form.error, status=REFUSED, done=Flash("bad", form.error))
     if request.form.get("from") == "queue":
-        return ui.admin.snapshot(lambda: show_one(ui, name, status=REFUSED, form=form))
-    return ui.admin.snapshot(lambda: show(ui, status=REFUSED, form=form))
+        return refuse(ui, refused.error, refused.form(name), "queue", show_one, name=name)
+    return refuse(ui, refused.error, refused.form(name), "queues", show)
 
 
 ROUTES = (

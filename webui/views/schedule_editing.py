@@ -112,7 +112,7 @@ def change(ui: Ui, name: str) -> Response:
 
     def run() -> Flash:
         if not changed:
-            return Flash("info", "Nothing was changed.", "The form was as the schedule is.")
+            return Flash("info", "Nothing was changed.", "The schedule has these values already.")
         if "queue" in changed:
             schedule_forms.check_queue(ui, schedule.job_name, changed["queue"])
         ui.admin.edit_recurring(name, **changed, **actor_and_reason())
