@@ -1,6 +1,6 @@
 """With a fence dropped, an event skipped, two steps reversed …: the checker finds each of them in a real run.
 
-What is broken here is the library itself, on SQLite, where its statements are the common ones.
+What is broken here is the library itself, on SQLite.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from sloppyjobs.domain.states import Succeeded
 from sloppyjobs.schedules import occurrences
 from sloppyjobs.storage.dialects.sqlite import statements
 from sloppyjobs.storage.jobs import settle, settlement_sql
-from sloppyjobs.storage.jobs.settlement_sql import as_json
 from sloppyjobs.storage.ports.claims import ClaimRequest, Sweep
 from sloppyjobs.testing import drain
 from sloppyjobs.testing.history import Client, Log, check
@@ -118,10 +117,8 @@ def test_an_expired_lease_that_nobody_looks_for(
 def test_a_fence_that_is_dropped(
     timed_client: Client, timed_jobs: Jobs, log: Log, jobs_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Statements are compiled once for all databases of a process; this one must not be given to others.
-    monkeypatch.setattr(timed_jobs.storage.database, "_prepared", {})
     monkeypatch.setattr(settle, "_passes", lambda row, _settlement: row is not None)
-    monkeypatch.setattr(settlement_sql, "_held", lambda tables, given, same: same(tables.jobs.c.id, given.c.id))
+    monkeypatch.setattr(statements, "_HELD", "status IS NOT NULL")
     timed_client.enqueue("greet")
     (zombie,) = timed_jobs.claim("w1", lease=30)
     jobs_clock.advance(31)
@@ -164,8 +161,8 @@ def test_a_success_that_no_handler_has_reported(
 def test_an_attempt_that_gets_the_wrong_number(
     client: Client, jobs: Jobs, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened, recorded = statements._STATEMENTS
-    monkeypatch.setattr(statements, "_STATEMENTS", (opened.replace("attempt_count", "attempt_count + 1"), recorded))
+    opened, *others = statements._STATEMENTS
+    monkeypatch.setattr(statements, "_STATEMENTS", (opened.replace(":attempt", ":attempt + 1"), *others))
     client.enqueue("greet")
     jobs.claim("w1")
     assert "I4" in broken(jobs, log)
@@ -187,12 +184,9 @@ def test_an_event_in_the_middle_that_is_skipped(
 def test_an_event_at_the_end_that_is_skipped(
     client: Client, jobs: Jobs, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def without_event(self: settle.Settle, cursor: Any, settled: Any, now: Any) -> None:
-        values = {"given": as_json([settlement_sql.success(s) for s in settled]), "now": self.database.to_driver(now)}
-        settlement_sql.prepared(self.database, settlement_sql.succeed_jobs).run(cursor, values)
-        settlement_sql.prepared(self.database, settlement_sql.close_successes).run(cursor, values)
-
-    monkeypatch.setattr(settle.Settle, "write_successes", without_event)
+    *others, recorded = statements._STATEMENTS
+    assert "INSERT INTO {events}" in recorded
+    monkeypatch.setattr(statements, "_STATEMENTS", (*others, "SELECT 1"))
     client.enqueue("greet")
     drain(jobs)
     assert broken(jobs, log) == {"I6"}

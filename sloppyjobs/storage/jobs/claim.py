@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import Conflict, cursor_of
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.damaged_rows import read_claims, salvage_claims
+from sloppyjobs.storage.jobs.damaged_rows import read_claims
 from sloppyjobs.storage.jobs.lanes import Lane, Lanes, status_in
 from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.promote import Promotion
@@ -220,20 +220,20 @@ class Claims:
         worker_id, query = values["worker"], self.database.prepared("claimed rows", self._claimed_rows)
 
         def read() -> list[Claim]:
-            if seen:
-                found: Iterable[Any] = _taken_rows(ids, seen, values["now"], values["until"])
-            else:
-                rows_found = query.rows(cursor_of(connection), {"ids": self.dialect.list_param(ids)})
-                by_id = {row[0]: row for row in rows_found}
-                found = [by_id[id] for id in ids]
-            return rows.claims(found, worker_id, self.database.from_driver)
+            found = query.rows(cursor_of(connection), {"ids": self.dialect.list_param(ids)})
+            by_id = {row[0]: row for row in found}
+            return rows.claims([by_id[id] for id in ids], worker_id, self.database.from_driver)
 
-        try:
-            return read()
-        except Exception as error:
-            if not self.dialect.is_unreadable(error):
-                raise
-            return salvage_claims(self.dialect, connection, ids, worker_id, error)
+        if seen:
+            try:
+                found = _taken_rows(ids, seen, values["now"], values["until"])
+                return rows.claims(found, worker_id, self.database.from_driver)
+            except Exception as error:
+                # What is damaged may have been mended by the update, as the number of attempts is.
+                if not self.dialect.is_unreadable(error):
+                    raise
+
+        return read_claims(self.dialect, connection, ids, worker_id, read)
 
     def promote_due(self, connection: Connection) -> bool:  # noqa: ARG002
         """Queue what has become due, and say whether anything was. Nothing here: that is the sweep's."""

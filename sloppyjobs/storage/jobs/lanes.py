@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, literal_column, select
+from sqlalchemy import ColumnElement, Connection, FromClause, Select, bindparam, literal_column, null, select
 
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import Prepared, cursor_of
+from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.schema.tables import Tables
 
 Lane = tuple[str, str]
 """A queue and a name."""
+
+_NAME, _QUEUE, _FOLLOWUPS = map(rows.CLAIM_FIELDS.index, ("name", "queue", "followups"))
 
 
 class Head(NamedTuple):
@@ -53,7 +56,25 @@ class Lanes:
             for queue, name in lanes
             for head in heads.rows(cursor, {"of_queue": queue, "of_name": name, "now": moment, "most": most})
         ]
-        return [Head(id, is_limited(bits)) for *_, id, bits in _in_order(found)[:most]]
+        return [Head(id, is_limited(bits)) for *_, id, bits in in_order(found)[:most]]
+
+    def whole_heads(self, cursor: Any, lane: Lane, moment: Any, most: int) -> list[Head]:
+        """The first jobs of a lane with their rows, for where nobody can change these until they are taken.
+
+        A damaged row has to be read by itself, so by its id.
+        """
+        query = self.database.prepared("whole heads of lane", self._whole_heads_query)
+        try:
+            found: list[Any] = query.rows(
+                cursor, {"of_queue": lane[0], "of_name": lane[1], "now": moment, "most": most}
+            )
+            for row in found:
+                row[_QUEUE], row[_NAME] = lane
+            return [Head(row[0], is_limited(row[_FOLLOWUPS]), row) for row in found]
+        except Exception as error:
+            if not self.dialect.is_unreadable(error):
+                raise
+            return Lanes.heads_of(self, cursor, [lane], moment, most)
 
     def heads_statement(self) -> Prepared:
         """The statement that finds the first jobs of a lane, in the order of the claim."""
@@ -110,8 +131,19 @@ class Lanes:
             c.name == bindparam("of_name"),
             c.run_at <= bindparam("now"),
         )
-        query = query.order_by(c.priority.desc(), c.run_at, c.created_at, c.id).limit(bindparam("most"))
+        query = query.order_by(*claim_order(self.tables.jobs)).limit(bindparam("most"))
         return self.dialect.locked(query, skip=True)
+
+    def _whole_heads_query(self) -> Select[Any]:
+        """Without what is known: the lane, and what a claim writes."""
+        columns = zip(rows.CLAIM_FIELDS, rows.columns(self.tables.jobs, rows.CLAIM_FIELDS), strict=True)
+        known = ("queue", "name", "updated_at", "locked_until")
+        return self.heads(*(null().label(name) if name in known else column for name, column in columns))
+
+
+def claim_order(jobs: FromClause) -> tuple[ColumnElement[Any], ...]:
+    """The order in which queued jobs are claimed."""
+    return jobs.c.priority.desc(), jobs.c.run_at, jobs.c.created_at, jobs.c.id
 
 
 def status_in(tables: Tables, *statuses: str) -> ColumnElement[bool]:
@@ -126,8 +158,8 @@ def is_limited(bits: Any) -> bool:
     return isinstance(bits, int) and bool(bits & _PERMIT)
 
 
-def _in_order(heads: list[Any]) -> list[Any]:
-    """Heads of lanes, (-priority, run_at, created_at, id, followups), in the order of the claim."""
+def in_order(heads: list[Any]) -> list[Any]:
+    """Heads of lanes, (-priority, run_at, created_at, id, …), in the order of the claim."""
     try:
         return sorted(heads)
     except TypeError:

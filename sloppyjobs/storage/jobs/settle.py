@@ -201,6 +201,11 @@ class Settle:
         return query.where(self.database.dialect.any_of(c.job_id, "ids"))
 
 
+def is_plain(settlement: Settlement) -> bool:
+    """Whether a success changes nothing but the job itself, as its claim said."""
+    return settlement.decision.path == _SUCCEEDED and settlement.followups is None and settlement.lane is not None
+
+
 def _passes(row: HeldRow | None, settlement: Settlement) -> bool:
     return (
         row is not None

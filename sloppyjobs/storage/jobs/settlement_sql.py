@@ -88,7 +88,7 @@ _ERROR = tuple(_ERRORS)
 # Rows
 
 
-def as_json(rows: Sequence[Any]) -> str:
+def as_json(rows: Sequence[Any] | Mapping[str, Any]) -> str:
     """The rows as the single value that the statements take as ``given``."""
     return msgspec.json.encode(rows).decode()
 

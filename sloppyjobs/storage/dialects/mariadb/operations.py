@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, literal_column
+from sqlalchemy import ColumnElement, Connection, Select
 
 from sloppyjobs.domain.model import Job, NewJob, Settlement
 from sloppyjobs.domain.states import Status
@@ -18,13 +18,13 @@ from sloppyjobs.storage.dialects.mariadb import statements
 from sloppyjobs.storage.dialects.mariadb.prepared import with_json, with_list
 from sloppyjobs.storage.dialects.mariadb.turns import SideBySideTurns
 from sloppyjobs.storage.driver import all_changed, cursor_of
-from sloppyjobs.storage.jobs import rows, settle
+from sloppyjobs.storage.jobs import settle
 from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.insert import Insert
-from sloppyjobs.storage.jobs.lanes import Head, Lane, Lanes, is_limited
+from sloppyjobs.storage.jobs.lanes import Head, Lane, Lanes
 from sloppyjobs.storage.jobs.new_rows import NewRows
 from sloppyjobs.storage.jobs.permits import Permits
-from sloppyjobs.storage.jobs.settle import Settle
+from sloppyjobs.storage.jobs.settle import Settle, is_plain
 from sloppyjobs.storage.jobs.settlement_sql import as_json
 from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.operations import Operations
@@ -41,10 +41,6 @@ ALIKE = 4
 """Successes of one owner, number and result that are worth statements of their own."""
 MANY_ALIKE = 32
 """Such successes of plain jobs that are worth a transaction of their own."""
-
-SUCCEEDED = (Status.SUCCEEDED,)
-
-_NAME, _QUEUE, _FOLLOWUPS = map(rows.CLAIM_FIELDS.index, ("name", "queue", "followups"))
 
 
 class MariaDbInsert(Insert):
@@ -85,7 +81,7 @@ class MariaDbSettle(Settle):
 
     def settle(self, settlements: Sequence[Settlement]) -> set[str]:
         """Plain successes that are alike in a transaction of their own, which locks rows in id order; then the rest."""
-        alike = max(_groups(filter(_is_plain, settlements)).values(), key=len, default=[])
+        alike = max(_groups(filter(is_plain, settlements)).values(), key=len, default=[])
         if len(alike) < MANY_ALIKE:
             return super().settle(settlements)
         self.database.ensure_schema()
@@ -143,11 +139,6 @@ def _groups(settlements: Iterable[Settlement]) -> Mapping[Any, list[Settlement]]
     return groups
 
 
-def _is_plain(one: Settlement) -> bool:
-    """Whether a success changes nothing but the job itself, as its claim said."""
-    return one.decision.path == SUCCEEDED and one.followups is None and one.lane is not None
-
-
 class MariaDbLanes(Lanes):
     """Lanes whose heads are found, and locked, along the claim index whatever the statistics say."""
 
@@ -159,31 +150,11 @@ class MariaDbLanes(Lanes):
     def heads_of(self, cursor: Any, lanes: Sequence[Lane], moment: Any, most: int) -> list[Head]:
         """Of a single lane the rows are read as they are locked: InnoDB keeps others from them until we commit.
 
-        Of several lanes, or in search of jobs for which there is room, more would be read than is taken. A damaged row
-        has to be read by itself, so by its id.
+        Of several lanes, or in search of jobs for which there is room, more would be read than is taken.
         """
         if len(lanes) == 1 and most <= WHOLE_HEADS:
-            try:
-                return self._whole_heads(cursor, lanes[0], moment, most)
-            except Exception as error:
-                if not self.dialect.is_unreadable(error):
-                    raise
+            return self.whole_heads(cursor, lanes[0], moment, most)
         return super().heads_of(cursor, lanes, moment, most)
-
-    def _whole_heads(self, cursor: Any, lane: Lane, moment: Any, most: int) -> list[Head]:
-        query = self.database.prepared("whole heads of lane", self._whole_heads_query)
-        found: list[Any] = query.rows(cursor, {"of_queue": lane[0], "of_name": lane[1], "now": moment, "most": most})
-        for row in found:
-            row[_QUEUE], row[_NAME] = lane
-        return [Head(row[0], is_limited(row[_FOLLOWUPS]), row) for row in found]
-
-    def _whole_heads_query(self) -> Select[Any]:
-        """Without what is known: the lane, and what a claim writes."""
-        columns = zip(rows.CLAIM_FIELDS, rows.columns(self.tables.jobs, rows.CLAIM_FIELDS), strict=True)
-        known = ("queue", "name", "updated_at", "locked_until")
-        return self.heads(
-            *(literal_column("NULL").label(name) if name in known else column for name, column in columns)
-        )
 
 
 class MariaDbClaims(Claims):

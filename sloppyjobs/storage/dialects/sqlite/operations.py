@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -10,12 +11,19 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
-from sloppyjobs.domain.model import Job, NewJob
+from sloppyjobs.domain.model import Job, NewJob, Settlement
+from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.sqlite import statements
-from sloppyjobs.storage.driver import cursor_of
+from sloppyjobs.storage.dialects.sqlite.lanes import SqliteLanes
+from sloppyjobs.storage.driver import all_changed, cursor_of
 from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.insert import Insert
+from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.new_rows import NewRows
+from sloppyjobs.storage.jobs.permits import Permits
+from sloppyjobs.storage.jobs.settle import Settle, count_plain, is_plain
+from sloppyjobs.storage.jobs.settlement_sql import as_json
+from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.operations import Operations
 from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, Fence, TransactionTurns
 
@@ -38,8 +46,78 @@ class SqliteInsert(Insert):
         return made.jobs()
 
 
+class SqliteSettle(Settle):
+    """Successes of one worker and number of attempt are settled without a join; plain ones without reading their rows.
+
+    What differs between them travels as one JSON object, by the ids of the jobs.
+    """
+
+    @cached_property
+    def _sql(self) -> statements.Statements:
+        return statements.statements(self.database.tables)
+
+    def settle_in(self, connection: Connection, settlements: Sequence[Settlement]) -> set[str]:
+        """The update compares the fence. Where it changes fewer rows it is undone, and they are looked at first."""
+        plain = [one for one in settlements if is_plain(one)]
+        ids = {one.job_id for one in settlements}
+        if not plain or len(ids) < len(settlements) or not self._settle_plain(connection, plain):
+            return super().settle_in(connection, settlements)
+        if len(plain) == len(settlements):
+            return ids
+        others = super().settle_in(connection, [one for one in settlements if not is_plain(one)])
+        return others | {one.job_id for one in plain}
+
+    def _settle_plain(self, connection: Connection, plain: Sequence[Settlement]) -> bool:
+        """All of them, or none."""
+        cursor, now = cursor_of(connection), self.database.now(connection)
+        cursor.execute("SAVEPOINT plain")
+        for group in _by_attempt(plain):
+            if self._succeed(cursor, group, now, plain=True) < len(group):
+                cursor.execute("ROLLBACK TO SAVEPOINT plain")
+                return False
+        count_plain(self.database, cursor, plain, now)
+        return True
+
+    def write_successes(self, cursor: Any, settled: Sequence[Settlement], now: datetime) -> None:
+        """Three statements for each worker and number of attempt."""
+        for group in _by_attempt(settled):
+            all_changed(self._succeed(cursor, group, now, plain=False), len(group))
+
+    def _succeed(self, cursor: Any, group: Sequence[Settlement], now: datetime, *, plain: bool) -> int:
+        """Settle a group; how many jobs were changed. Nothing but jobs is written where some were not."""
+        values = {
+            "ids": as_json([one.job_id for one in group]),
+            "attempt": group[0].attempt,
+            "worker": group[0].worker_id,
+            "now": self.database.to_driver(now),
+        }
+        results = {one.job_id: one.decision.result for one in group}
+        any_result = any(result is not None for result in results.values())
+        if any_result:
+            values["results"] = as_json(results)
+        changed: int = cursor.execute(self._sql.succeed[any_result, plain], values).rowcount
+        if changed == len(group):
+            values["times"] = as_json({one.job_id: one.run_seconds for one in group})
+            cursor.execute(self._sql.close_attempts, values)
+            cursor.execute(self._sql.record_successes, values)
+        return changed
+
+
+def _by_attempt(settled: Sequence[Settlement]) -> Iterable[list[Settlement]]:
+    """In groups of one worker and number of attempt."""
+    groups: dict[tuple[str, int], list[Settlement]] = defaultdict(list)
+    for one in settled:
+        groups[one.worker_id, one.attempt].append(one)
+    return groups.values()
+
+
 class SqliteClaims(Claims):
-    """Attempts and events are inserted from the rows of the jobs themselves."""
+    """Whatever their number, jobs of one number of attempts are taken in two statements after the update."""
+
+    def __init__(
+        self, database: Database, _lanes: Lanes, settlement: Settle, unanswered: Unanswered, permits: Permits
+    ) -> None:
+        super().__init__(database, SqliteLanes(database), settlement, unanswered, permits)
 
     @cached_property
     def _sql(self) -> statements.Statements:
@@ -54,10 +132,14 @@ class SqliteClaims(Claims):
         return self.promotion.promote_in(connection, SWEEP_LIMIT) > 0
 
     def open_attempts(self, cursor: Any, worker_id: str, taken: Sequence[Fence], moment: Any) -> None:
-        """Two statements, whatever their number."""
-        values = {"ids": self.dialect.list_param([id for id, _ in taken]), "worker": worker_id, "now": moment}
-        cursor.execute(self._sql.open_attempts, values)
-        cursor.execute(self._sql.record_claims, values)
+        """Two statements for each number of attempts, which mostly is one."""
+        by_number: dict[int, list[str]] = defaultdict(list)
+        for id, number in taken:
+            by_number[number].append(id)
+        for number, ids in by_number.items():
+            values = {"ids": self.dialect.list_param(ids), "attempt": number, "worker": worker_id, "now": moment}
+            cursor.execute(self._sql.open_attempts, values)
+            cursor.execute(self._sql.record_claims, values)
 
 
-OPERATIONS = Operations(insert=SqliteInsert, claims=SqliteClaims)
+OPERATIONS = Operations(insert=SqliteInsert, settle=SqliteSettle, claims=SqliteClaims)

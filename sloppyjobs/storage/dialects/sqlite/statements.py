@@ -17,6 +17,10 @@ class Statements(NamedTuple):
 
     open_attempts: str
     record_claims: str
+    close_attempts: str
+    record_successes: str
+    succeed: Mapping[tuple[bool, bool], str]
+    """The update of jobs that went well: by whether any has a result, and whether they must be plain."""
     jobs: str
     """The name of the table of jobs."""
     events: str
@@ -30,7 +34,13 @@ def statements(tables: Tables) -> Statements:
         "attempts": format_table(tables.attempts),
         "events": format_table(tables.events),
     }
-    return Statements(*(text.format(**names) for text in (*_STATEMENTS, "{jobs}", "{events}")))
+    succeed = {
+        (results, plain): _succeed_jobs(names["jobs"], results=results, plain=plain)
+        for results in (False, True)
+        for plain in (False, True)
+    }
+    opened, claimed, closed, recorded = (text.format(**names) for text in _STATEMENTS)
+    return Statements(opened, claimed, closed, recorded, succeed, names["jobs"], names["events"])
 
 
 @lru_cache(maxsize=500)
@@ -51,14 +61,36 @@ def _insert_given(table: str, values: Mapping[str, str]) -> str:
     return f"INSERT INTO {table} ({', '.join(values)}) SELECT {', '.join(values.values())} FROM json_each(:new)"
 
 
+def _succeed_jobs(jobs: str, *, results: bool, plain: bool) -> str:
+    text = _SUCCEED_WITH_RESULTS if results else _SUCCEED
+    return text.format(jobs=jobs, held=_HELD + (" AND followups IS NULL" if plain else ""), values=_SUCCEEDED)
+
+
 _STATEMENTS = (
     """
 INSERT INTO {attempts} (job_id, attempt_number, worker_id, status, started_at)
-SELECT id, attempt_count, :worker, 'running', :now FROM {jobs} WHERE id IN (SELECT value FROM json_each(:ids))
+SELECT value, :attempt, :worker, 'running', :now FROM json_each(:ids)
 """,
     """
 INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
-SELECT id, 'claimed', 'queued', 'processing', attempt_count, :worker, :now
-FROM {jobs} WHERE id IN (SELECT value FROM json_each(:ids))
+SELECT value, 'claimed', 'queued', 'processing', :attempt, :worker, :now FROM json_each(:ids)
+""",
+    """
+UPDATE {attempts} SET status = 'succeeded', finished_at = :now, run_seconds = given.value
+FROM json_each(:times) AS given WHERE job_id = given.key AND attempt_number = :attempt
+""",
+    """
+INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
+SELECT value, 'succeeded', 'processing', 'succeeded', :attempt, :worker, :now FROM json_each(:ids)
 """,
 )
+
+_SUCCEEDED = """status = 'succeeded', updated_at = :now, finished_at = :now, locked_by = NULL, locked_until = NULL,
+  error_code = NULL, error_type = NULL, error_message = NULL, error_frame = NULL"""
+# An expression, not the column: the partial indexes must look unusable, for the way is by primary key.
+_HELD = "coalesce(status, '') = 'processing' AND locked_by = :worker AND attempt_count = :attempt"
+_SUCCEED = "UPDATE {jobs} SET {values}, result = NULL WHERE id IN (SELECT value FROM json_each(:ids)) AND {held}"
+_SUCCEED_WITH_RESULTS = """
+UPDATE {jobs} SET {values}, result = given.value
+FROM json_each(:results) AS given WHERE {jobs}.id = given.key AND {held}
+"""
