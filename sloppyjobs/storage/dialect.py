@@ -36,6 +36,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
+from sloppyjobs.domain.model import NewJob
 from sloppyjobs.storage.checks import Check
 from sloppyjobs.storage.driver import Prepared
 from sloppyjobs.storage.schema.style import COMMON_STYLE, TableStyle
@@ -71,6 +72,14 @@ class Dialect(ABC):
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
+
+    def kept_key(self, key: str) -> str:
+        """The key under which a row is kept and found again."""
+        return key
+
+    def as_kept(self, new: Sequence[NewJob]) -> Sequence[NewJob]:
+        """New jobs with their keys as they are kept."""
+        return new
 
     # Errors
 

@@ -272,6 +272,8 @@ class SqlStore:
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
+        if not self.dialect.trailing_spaces:
+            new = self.dialect.as_kept(new)
         # Jobs of one call mostly share their terms.
         different = {id(job.terms): job.terms for job in new}.values()
         if any(terms.linked for terms in different):

@@ -35,6 +35,7 @@ from sqlalchemy.schema import SchemaItem
 from sqlalchemy.sql.visitors import InternalTraversal
 from sqlalchemy.types import TypeEngine
 from sqlglot import exp
+from tsql_rules import broken_rules
 
 from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.clock import Clock
@@ -61,6 +62,7 @@ class Either(ColumnElement[Any]):
     """An expression with a form for SQLite and one for SQL Server."""
 
     inherit_cache = True
+    _is_implicitly_boolean = True
     _traverse_internals: ClassVar[Any] = [("executed", InternalTraversal.dp_clauseelement), _WRITTEN]
 
     def __init__(self, executed: ColumnElement[Any], written: ColumnElement[Any]) -> None:
@@ -220,8 +222,9 @@ def twin_store(url: URL, clock: Clock | None = None) -> SqlStore:
 
 
 _TRIED = re.compile(
-    r"(?P<before>.*?)(?P<condition>IF @@ROWCOUNT = 0 )?BEGIN TRY (?P<tried>.*) END TRY "
-    r"BEGIN CATCH IF ERROR_NUMBER\(\) NOT IN \(2601, 2627\) OR XACT_STATE\(\) = -1 THROW;(?P<caught>.*) END CATCH",
+    r"(?P<before>.*?)(?P<condition>IF @@ROWCOUNT = 0 BEGIN )?BEGIN TRY (?P<tried>.*) END TRY "
+    r"BEGIN CATCH IF ERROR_NUMBER\(\) NOT IN \(2601, 2627\) OR XACT_STATE\(\) = -1 THROW;(?P<caught>.*) END CATCH"
+    r"(?(condition) END)",
     re.DOTALL,
 )
 
@@ -257,13 +260,5 @@ def faults_of(text: str) -> tuple[str, ...]:
         else:
             if isinstance(parsed, exp.Command):
                 found.append(f"not understood: {statement}")
-            found += [
-                f"an order without a limit: {statement}" for one in parsed.find_all(exp.Subquery) if _ordered(one)
-            ]
+            found += [f"{rule}: {statement}" for rule in broken_rules(parsed)]
     return tuple(found)
-
-
-def _ordered(subquery: exp.Subquery) -> bool:
-    inner = subquery.this
-    limited = inner.args.get("limit") or inner.args.get("fetch") or inner.args.get("offset")
-    return bool(inner.args.get("order")) and not limited

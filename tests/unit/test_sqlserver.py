@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -192,6 +193,16 @@ def test_the_printed_tables_are_t_sql() -> None:
     assert "ALTER COLUMN" not in text
 
 
+def test_the_printed_tables_begin_with_the_settings_that_their_indexes_need() -> None:
+    before, _, rest = storage.offline("mssql").ddl().partition("\n\nGO\n\n")
+    for option in ("QUOTED_IDENTIFIER", "ANSI_NULLS", "XACT_ABORT"):
+        assert re.search(rf"^SET .*\b{option}\b.* ON;$", before, re.MULTILINE)
+    assert rest.startswith("BEGIN TRANSACTION;")
+    of_their_own = storage.sqlserver("mssql://", schema="jobs").ddl().split("\n\nGO\n\n")
+    assert of_their_own[0] == before
+    assert of_their_own[1].endswith("EXEC('CREATE SCHEMA [jobs]');")
+
+
 def test_the_predicates_of_indexes_are_ones_that_filtered_indexes_have() -> None:
     for index in (index for table in Tables(style=STYLE).metadata.sorted_tables for index in table.indexes):
         where = index.dialect_options["mssql"]["where"]
@@ -218,6 +229,30 @@ def test_what_is_sent_besides_is_t_sql(dialect: SqlServerDialect) -> None:
     assert [fault for text in texts for fault in faults_of(text)] == []
 
 
+@pytest.mark.parametrize(
+    ("statement", "rule"),
+    [
+        ("SELECT a FROM t WHERE a IN (SELECT b FROM u) = 1", "a condition as a value"),
+        ("UPDATE t SET a = b = c", "a condition as a value"),
+        ("SELECT a FROM t WHERE b", "a value as a condition"),
+        ("SELECT a FROM t WHERE a = 1 AND NOT b", "a value as a condition"),
+        ("SELECT a FROM t ORDER BY ?", "by a constant"),
+        ("SELECT coalesce(a, ?) FROM t GROUP BY coalesce(a, ?)", "groups by a parameter"),
+        ("SELECT a FROM (SELECT count(*) FROM t) AS x", "without a name"),
+        ("SELECT a FROM (SELECT a, b AS a FROM t) AS x", "with one name"),
+        ("SELECT a FROM (SELECT a FROM t ORDER BY a) AS x", "an order without a limit"),
+        ("SELECT sum(CASE WHEN EXISTS (SELECT 1 FROM u) THEN 1 END) FROM t", "an aggregate over a query"),
+        (
+            "SELECT a FROM t, (SELECT [id] FROM OPENJSON(?) WITH ([id] nvarchar(max) '$[0]')) AS given "
+            "WHERE t.id = given.id",
+            "no index is used",
+        ),
+    ],
+)
+def test_what_other_servers_take_and_sql_server_does_not_is_found(statement: str, rule: str) -> None:
+    assert any(rule in found for found in faults_of(statement))
+
+
 def test_rows_are_locked_by_hints(dialect: SqlServerDialect) -> None:
     jobs = dialect.tables.jobs
     written = str(dialect.locked(select(jobs.c.id).order_by(jobs.c.id).limit(5), skip=True).compile(dialect=T_SQL))
@@ -235,4 +270,5 @@ def test_the_lock_of_migrations_belongs_to_the_transaction(dialect: SqlServerDia
     dialect.lock_migrations(SimpleNamespace(execute=execute))  # type: ignore[arg-type]
     [(text, values)] = asked
     assert "@LockOwner = 'Transaction'" in text
+    assert text.index("FROM sys.schemas") < text.index("sp_getapplock"), "a table is read first, which begins one"
     assert values == {"resource": "sloppy_job_schema", "timeout": -1}

@@ -242,7 +242,10 @@ class Permits:
 
     def _held_permits(self) -> Select[Any]:
         c, given = self.tables.permits.c, self.line.given_partitions()
-        same = and_(self.dialect.same_key(c.resource, given.c.resource), c.partition_key == given.c.partition_key)
+        same = and_(
+            self.dialect.same_key(c.resource, given.c.resource),
+            self.dialect.same_key(c.partition_key, given.c.partition_key),
+        )
         columns = (c.resource, c.partition_key, c.slot, c.job_id)
         return select(*columns).select_from(given.join(self.tables.permits, same))
 

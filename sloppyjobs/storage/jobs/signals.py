@@ -52,7 +52,8 @@ class Signals:
         return self.database.read(lambda c: self._job_with_key(c, business_key), connection)
 
     def _job_with_key(self, connection: Connection, business_key: str) -> str:
-        holder = self.keys.holders(connection, [business_key]).get(business_key)
+        kept = self.database.dialect.kept_key(business_key)
+        holder = self.keys.holders(connection, [kept]).get(kept)
         if holder is not None and holder.status is not None and holder.status not in FINISHED:
             return holder.job_id
         c = self.tables.jobs.c

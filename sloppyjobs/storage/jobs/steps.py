@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, and_, case, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, case, func, insert, literal, select, update
 
 from sloppyjobs.domain.states import Status
 from sloppyjobs.domain.steps import MOST, Answer, Kept, StepKind, StepState, told
@@ -122,7 +122,8 @@ class Steps:
         if found.place == 0:
             values["place"] = place
         if answer.state is not StepState.WAITING:
-            values |= {"wake_at": None, "finished_at": func.coalesce(steps.c.finished_at, now)}
+            moment = literal(now, steps.c.finished_at.type)
+            values |= {"wake_at": None, "finished_at": func.coalesce(steps.c.finished_at, moment)}
         connection.execute(update(steps).where(_is(steps, fence[0], kind, name)).values(values))
         if answer.state is StepState.WAITING:
             self._pass_over(connection, fence)

@@ -53,7 +53,7 @@ class Workflows(WorkflowReads):
             row = {"status": OPEN_ROW, "created_at": now, **msgspec.structs.asdict(workflow)}
             connection.execute(insert(self.tables.workflows).values(row))
 
-        return self.inserts.insert_jobs(new, connection, whole=write_row)
+        return self.inserts.insert_jobs(self.database.dialect.as_kept(new), connection, whole=write_row)
 
     # Commands
 

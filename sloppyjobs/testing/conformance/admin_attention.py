@@ -196,8 +196,9 @@ def test_running_jobs_past_their_lease_are_counted(jobs: Jobs, clock: FakeClock)
 def test_running_jobs_past_their_timeout_are_counted(jobs: Jobs, clock: FakeClock) -> None:
     scene.queued(jobs, timeout=30)
     scene.queued(jobs, timeout=3000)
+    scene.queued(jobs, timeout=timedelta(days=365 * 100))
     scene.queued(jobs)
-    for claim in jobs.claim("worker_1", limit=3):
+    for claim in jobs.claim("worker_1", limit=4):
         jobs.extend(claim, 3600)
     started = clock.now()
     clock.advance(89)

@@ -52,6 +52,18 @@ def test_business_keys_are_told_apart_exactly(jobs: Jobs) -> None:
     assert len({jobs.enqueue("sync", business_key=key).id for key in keys}) == len(keys)
 
 
+def test_business_keys_that_differ_in_spaces_at_the_end_are_two_or_one(jobs: Jobs) -> None:
+    jobs.declare("sync")
+    first = jobs.enqueue("sync", business_key="order ")
+    second = jobs.enqueue("sync", business_key="order")
+    kept = len(told_apart(jobs, ["order", "order "]))
+    assert len({first.id, second.id}) == count(jobs) == kept
+    third = jobs.enqueue("sync", business_key="order  ", on_conflict="replace")
+    assert third.supersedes == (None if kept == 2 else first.id)
+    fourth, fifth = jobs.enqueue_many([("sync", 1, {"business_key": key}) for key in ("other", "other ")])
+    assert (fourth.id == fifth.id) is (kept == 1)
+
+
 def test_a_taken_business_key_can_be_an_error(jobs: Jobs) -> None:
     jobs.declare("sync")
     first = jobs.enqueue("sync", business_key=KEY)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import cast
 
+from sloppyjobs import errors
 from sloppyjobs.domain.model import Job
-from sloppyjobs.enqueue.option_types import Item
+from sloppyjobs.enqueue.option_types import EnqueueOptions, Item
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.testing.conformance.records import count, told_apart, transitions
 
@@ -26,6 +28,34 @@ def test_keys_are_told_apart_exactly(jobs: Jobs) -> None:
     keys = ["order", "Order", "order ", " order", "órder", "o\u0301rder", "🎉", "🎊", "x" * 254, "x" * 255]
     keys = told_apart(jobs, keys)
     assert len({jobs.enqueue("charge", idempotency_key=key).id for key in keys}) == len(keys)
+
+
+def test_keys_that_differ_in_spaces_at_the_end_are_two_or_one(jobs: Jobs) -> None:
+    jobs.declare("charge")
+    first = jobs.enqueue("charge", idempotency_key="order")
+    second = jobs.enqueue("charge", idempotency_key="order  ")
+    kept = len(told_apart(jobs, ["order", "order  "]))
+    assert len({first.id, second.id}) == count(jobs) == kept
+    keys = ("new ", "new", "order ")
+    many = jobs.enqueue_many([("charge", {}, {"idempotency_key": key}) for key in keys])
+    again = jobs.enqueue_many([("charge", {}, {"idempotency_key": key}) for key in keys])
+    assert [job.id for job in again] == [job.id for job in many]
+    assert len({job.id for job in (first, second, *many)}) == count(jobs) == (5 if kept == 2 else 2)
+
+
+def test_the_longest_keys_are_kept_or_refused(jobs: Jobs) -> None:
+    jobs.declare("charge")
+    for option in ("idempotency_key", "correlation_id", "principal"):
+        for character in ("é", "語", "🎉"):
+            before = count(jobs)
+            try:
+                [job] = jobs.enqueue_many([("charge", None, cast("EnqueueOptions", {option: character * 255}))])
+            except errors.InvalidOption as refused:
+                assert option in str(refused)
+                assert count(jobs) == before
+                continue
+            assert getattr(jobs.get(job.id), option) == character * 255
+    assert count(jobs) >= 6
 
 
 def test_a_key_belongs_to_all_names_and_queues(jobs: Jobs) -> None:

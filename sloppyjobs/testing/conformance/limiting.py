@@ -12,7 +12,7 @@ from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.retry import NO_RETRY, Retry
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.records import attempts, transitions
+from sloppyjobs.testing.conformance.records import attempts, told_apart, transitions
 
 
 @pytest.fixture
@@ -86,6 +86,18 @@ def test_each_partition_has_its_own_permits(limited: Jobs) -> None:
         enqueue_limited(limited, 2, partition=tenant)
     enqueue_limited(limited, 2)
     assert sorted(str(claim.job.partition_key) for claim in claim_all(limited)) == ["None", "a", "b", "c"]
+
+
+def test_partitions_that_differ_in_spaces_at_the_end_are_two_or_one(limited: Jobs) -> None:
+    for tenant in ("a", "a ", "a", "a "):
+        enqueue_limited(limited, 1, partition=tenant)
+    taken = told_apart(limited, ["a", "a "])
+    held: list[str] = []
+    for _ in range(4 // len(taken)):
+        claims = claim_all(limited)
+        assert sorted(str(claim.job.partition_key) for claim in claims) == taken
+        held += [claim.id for claim in claims if limited.complete(claim)]
+    assert len(set(held)) == 4
 
 
 def test_a_long_line_of_one_partition_does_not_keep_others(limited: Jobs) -> None:

@@ -10,7 +10,7 @@ import pytest
 from sloppyjobs import errors
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.testing.conformance.records import count
+from sloppyjobs.testing.conformance.records import count, told_apart
 
 
 def _listed(jobs: Jobs, tag: str, **options: Any) -> list[str]:
@@ -23,6 +23,14 @@ def test_a_job_has_its_tags(jobs: Jobs) -> None:
     assert (job.tags, plain.tags) == (("billing", "eu"), ())
     assert (jobs.get(job.id).tags, jobs.admin.get_job(job.id).tags) == (("billing", "eu"), ("billing", "eu"))
     assert {claim.id: claim.job.tags for claim in jobs.claim("w", limit=2)} == {job.id: job.tags, plain.id: ()}
+
+
+def test_tags_that_differ_in_spaces_at_the_end_are_two_or_one(jobs: Jobs) -> None:
+    jobs.declare("invoice")
+    job = jobs.enqueue("invoice", tags=("eu", "eu "))
+    assert list(job.tags) == told_apart(jobs, ["eu", "eu "])
+    assert jobs.get(job.id).tags == job.tags
+    assert _listed(jobs, "eu") == _listed(jobs, "eu ") == [job.id]
 
 
 def test_jobs_are_listed_by_a_tag(jobs: Jobs, clock: FakeClock) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
+# A driver that leaves the beginning of transactions to the server has none before the first statement that reads a
+# table: a call of a procedure does not begin one, and the lock would have no owner.
 TAKE = text(
-    "DECLARE @taken int; EXEC @taken = sp_getapplock @Resource = :resource, @LockMode = 'Exclusive', "
+    "DECLARE @taken int; SELECT @taken = COUNT(*) FROM sys.schemas WHERE schema_id = 1; "
+    "EXEC @taken = sp_getapplock @Resource = :resource, @LockMode = 'Exclusive', "
     "@LockOwner = 'Transaction', @LockTimeout = :timeout; SELECT @taken"
 )
 

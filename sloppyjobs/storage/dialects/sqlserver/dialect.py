@@ -28,9 +28,19 @@ from sqlalchemy.sql.visitors import iterate
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs import errors
+from sloppyjobs.domain.model import NewJob
 from sloppyjobs.storage.checks import Check
 from sloppyjobs.storage.dialect import Dialect
-from sloppyjobs.storage.dialects.sqlserver import applocks, drivers, faults, json_values, null_values, sessions, upserts
+from sloppyjobs.storage.dialects.sqlserver import (
+    applocks,
+    drivers,
+    faults,
+    json_values,
+    kept_keys,
+    null_values,
+    sessions,
+    upserts,
+)
 from sloppyjobs.storage.dialects.sqlserver.schema import STYLE, TYPES, to_text
 from sloppyjobs.storage.driver import Conflict, Prepared, cursor_of
 from sloppyjobs.storage.schema.instants import Instant
@@ -47,12 +57,14 @@ class SqlServerDialect(Dialect):
     name = "mssql"
     now_sql = "CAST(sysutcdatetime() AS datetime2(6))"
     trailing_spaces = False
+    preparation = f"{sessions.SCRIPT}\n\nGO\n\n"
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables)
         if tables.schema:
             name = tables.schema.replace("]", "]]").replace("'", "''")
-            self.preparation = f"IF SCHEMA_ID('{name}') IS NULL EXEC('CREATE SCHEMA [{name}]');\n\n"
+            self._creation = f"IF SCHEMA_ID('{name}') IS NULL EXEC('CREATE SCHEMA [{name}]');"
+            self.preparation = f"{sessions.SCRIPT}\n\nGO\n\n{self._creation}\n\nGO\n\n"
 
     # Errors
 
@@ -115,6 +127,14 @@ class SqlServerDialect(Dialect):
         """``OPENJSON``."""
         return json_values.rows_of(name, columns)
 
+    def kept_key(self, key: str) -> str:
+        """Without spaces at its end, which no comparison sees."""
+        return kept_keys.without_spaces(key)
+
+    def as_kept(self, new: Sequence[NewJob]) -> Sequence[NewJob]:
+        """The keys without spaces at their ends, so that what is found is what was asked for."""
+        return kept_keys.as_kept(new)
+
     # Statements
 
     def insert_if_absent(self, table: Table, names: Sequence[str]) -> Any:
@@ -160,7 +180,7 @@ class SqlServerDialect(Dialect):
         if self.tables.schema is not None:
             with engine.begin() as connection:
                 self.lock_migrations(connection)
-                connection.exec_driver_sql(self.preparation)
+                connection.exec_driver_sql(self._creation)
 
     @contextmanager
     def writing(self, engine: Engine, *, ours: bool) -> Iterator[Connection]:

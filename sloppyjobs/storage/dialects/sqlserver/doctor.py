@@ -16,19 +16,24 @@ if TYPE_CHECKING:
 
 LEAST_VERSION = 15
 """SQL Server 2019."""
+LEAST_LEVEL, LEVEL = 130, 150
+"""Of the database's compatibility: the least that has what statements use, and that of SQL Server 2019."""
 RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _LEVELS = {1: "read uncommitted", 2: "read committed", 3: "repeatable read", 4: "serializable", 5: "snapshot"}
 
 
 def _server(_storage: SqlStore, connection: Connection) -> Iterator[Finding]:
-    said, version, babelfish = connection.exec_driver_sql(
-        "SELECT @@VERSION, CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(64)), "
-        "CAST(SERVERPROPERTY('BabelfishVersion') AS nvarchar(64))"
+    said, version, level, babelfish = connection.exec_driver_sql(
+        "SELECT @@VERSION, CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(64)), compatibility_level, "
+        "CAST(SERVERPROPERTY('BabelfishVersion') AS nvarchar(64)) FROM sys.databases WHERE name = DB_NAME()"
     ).one()
     detail = said.splitlines()[0].strip()
     if babelfish is not None:
         hint = "it speaks the language of SQL Server and ignores lock hints; jobs are safe, claims wait for each other"
         yield Finding("server", WARN, f"Babelfish for PostgreSQL {babelfish}", hint)
+    elif level < LEAST_LEVEL:
+        hint = f"ALTER DATABASE CURRENT SET COMPATIBILITY_LEVEL = {LEVEL}: below {LEAST_LEVEL} there is no OPENJSON"
+        yield Finding("server", FAIL, f"{detail}; the database is at compatibility level {level}", hint)
     elif int(str(version).split(".", maxsplit=1)[0]) >= LEAST_VERSION:
         yield Finding("server", OK, detail)
     else:

@@ -22,6 +22,9 @@ TRANSIENT = frozenset(
         3960,  # a snapshot met a newer row
         596,  # the session was killed
         6005,  # a shutdown is in progress
+        921,  # the database is not there yet after a start
+        922,
+        952,
         976,  # the availability group is changing its primary
         983,
         40197,  # the rest is Azure's: it moves databases, and limits what they do at once
@@ -44,6 +47,11 @@ AWAY = frozenset(
         8645,
         1204,  # no more locks
         17142,  # the service is paused
+        17809,  # no more connections
+        18401,  # the server is being upgraded
+        926,  # the database is suspect, being restored or offline
+        927,
+        942,
         40615,  # the firewall refuses this client
     }
 )
@@ -67,6 +75,9 @@ _MESSAGES = (
     (re.compile(r"database is read-only|read-only transaction", re.IGNORECASE), 3906),
     (re.compile(r"Cannot open database|database \S+ does not exist", re.IGNORECASE), 4060),
     (re.compile(r"Login failed", re.IGNORECASE), 18456),
+    (re.compile(r"is being recovered|has not been recovered yet", re.IGNORECASE), 922),
+    (re.compile(r"middle of a restore", re.IGNORECASE), 927),
+    (re.compile(r"because it is offline", re.IGNORECASE), 942),
 )
 
 

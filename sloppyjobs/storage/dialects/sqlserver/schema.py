@@ -83,9 +83,10 @@ class SqlServerTypes(ColumnTypes):
         return min(max(found, EARLIEST), LATEST)
 
     def later(self, instant: str, seconds: str) -> str:
-        """Whole seconds, then the rest: ``DATEADD`` takes an integer of 32 bits."""
-        whole = f"DATEADD(second, CAST(FLOOR({seconds}) AS int), {instant})"
-        return f"DATEADD(microsecond, CAST(({seconds} - FLOOR({seconds})) * 1000000 AS int), {whole})"
+        """Whole minutes, then the rest: ``DATEADD`` takes an integer of 32 bits, which are 68 years of seconds."""
+        minutes = f"FLOOR({seconds} / 60)"
+        whole = f"DATEADD(minute, CAST({minutes} AS int), {instant})"
+        return f"DATEADD(microsecond, CAST(({seconds} - 60 * {minutes}) * 1000000 AS int), {whole})"
 
 
 class SqlServerStyle(TableStyle):

@@ -15,6 +15,11 @@ ISOLATION = "READ COMMITTED"
 # Without XACT_ABORT a refused row ends its statement and not the transaction. Messages are in English for the driver
 # that has no numbers of errors.
 SETTINGS = f"SET TRANSACTION ISOLATION LEVEL {ISOLATION}; SET XACT_ABORT OFF; SET LANGUAGE us_english"
+# Of a script: what filtered indexes need and not every client sets, ``sqlcmd`` for one; an error undoes everything.
+SCRIPT = (
+    "SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, ARITHABORT, CONCAT_NULL_YIELDS_NULL, QUOTED_IDENTIFIER ON;\n"
+    "SET XACT_ABORT ON;"
+)
 XACT_ABORT = 16384
 """Its bit of ``@@OPTIONS``."""
 

@@ -59,7 +59,8 @@ def _upsert(element: Upsert, compiler: Any, **kw: Any) -> str:
         # Once more, because each of its parameters has a place of its own.
         compiler.visit_update(element, **kw),
     )
-    return f"{change}; IF @@ROWCOUNT = 0 BEGIN TRY {add} END TRY BEGIN CATCH {_UNLESS_DUPLICATE} {again} END CATCH"
+    attempt = f"BEGIN TRY {add} END TRY BEGIN CATCH {_UNLESS_DUPLICATE} {again} END CATCH"
+    return f"{change}; IF @@ROWCOUNT = 0 BEGIN {attempt} END"
 
 
 class PreparedBatch(PreparedWithoutNulls):
