@@ -1,4 +1,4 @@
-"""``alerts``: the rules, what was told to whom, a test, and mutes."""
+"""``alerts``: the rules, what was sent to whom, a test, and mutes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from rich.console import Console
 
 from sloppyjobs.cli import output
 from sloppyjobs.cli.paging import more
-from sloppyjobs.cli.params import Moment, as_json, at, paged, signed
+from sloppyjobs.cli.params import as_json, at, ending, paged, signed
 from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.views import AlertRuleView, AlertView, Page
 
 _STYLES = {"told": "green", "pending": "blue", "retrying": "yellow", "failed": "bold red", "muted": "dim"}
+_WORDS = {"told": "sent", "failed": "not sent"}
 
 
 @click.group(invoke_without_command=True)
 @as_json
 @click.pass_context
 def alerts(ctx: click.Context, as_json: bool) -> None:
-    """List the rules for alerts, see what was told to whom, send a test, mute and unmute them."""
+    """List the rules for alerts, see what was sent to whom, send a test, mute and unmute them."""
     if ctx.invoked_subcommand is None:
         target: Target = ctx.obj
         rules = target.admin.list_alert_rules()
@@ -30,7 +31,7 @@ def alerts(ctx: click.Context, as_json: bool) -> None:
 def _render_rules(out: Console, rules: tuple[AlertRuleView, ...], now: datetime) -> None:
     if output.nothing(out, rules, "rules for alerts"):
         return
-    made = output.table("RULE", "WHEN", "WINDOW", "TELLS", "LAST", "STATE", whole=("RULE",), cut=("TELLS",))
+    made = output.table("RULE", "WHEN", "WINDOW", "SENT TO", "LAST", "STATE", whole=("RULE",), cut=("SENT TO",))
     for rule in rules:
         state = "[bold red]open[/]" if rule.open else "[green]quiet[/]"
         state = f"[yellow]{_muted(rule, now)}[/]" if rule.muted else state
@@ -55,7 +56,7 @@ def _muted(rule: AlertRuleView, now: datetime) -> str:
 @as_json
 @pass_target
 def list_(target: Target, rule: str | None, page_size: int, cursor: str | None, as_json: bool) -> None:
-    """List what was told to whom and when, latest first."""
+    """List what was sent to whom and when, latest first."""
     page = target.admin.list_alerts(rule, cursor=cursor, page_size=page_size)
     output.emit(page, as_json, lambda out: _render(out, page, target.now()))
     more(page, as_json)
@@ -71,7 +72,7 @@ def _render(out: Console, page: Page[AlertView], now: datetime) -> None:
         made.add_row(
             output.ago(one.created_at, now),
             output.plain(one.rule),
-            f"[{_STYLES[one.status]}]{one.status}[/]",
+            f"[{_STYLES[one.status]}]{_WORDS.get(one.status, one.status)}[/]",
             str(one.tries),
             output.plain(one.target),
             output.plain(one.text if one.error is None else f"{one.text} ({one.error})"),
@@ -93,12 +94,7 @@ def test(target: Target, rule: str, actor: str | None, reason: str | None, as_js
 
 @alerts.command()
 @click.argument("rule")
-@click.option(
-    "--until",
-    type=Moment(future=True),
-    metavar="INSTANT",
-    help="When it ends by itself: an instant, or 2h for two hours from now.",
-)
+@ending
 @signed
 @as_json
 @pass_target
@@ -110,7 +106,7 @@ def mute(
     reason: str | None,
     as_json: bool,
 ) -> None:
-    """Mute a rule: nobody is told, and what it finds is still listed."""
+    """Mute a rule: what it finds is listed, but not sent to anybody."""
     found = target.admin.mute_alert(rule, at(until, target.now), actor=actor, reason=reason)
     said = f"rule {output.plain(found.name)} is {_muted(found, target.now())}"
     output.emit(found, as_json, lambda out: out.print(said))
@@ -122,6 +118,6 @@ def mute(
 @as_json
 @pass_target
 def unmute(target: Target, rule: str, actor: str | None, reason: str | None, as_json: bool) -> None:
-    """Unmute a rule, so that it tells again."""
+    """Unmute a rule, so that its alerts are sent again."""
     found = target.admin.unmute_alert(rule, actor=actor, reason=reason)
-    output.emit(found, as_json, lambda out: out.print(f"rule {output.plain(found.name)} tells again"))
+    output.emit(found, as_json, lambda out: out.print(f"alerts of rule {output.plain(found.name)} are sent again"))

@@ -19,7 +19,7 @@ _COLOURS = {"open": "cyan", "running": "blue", "succeeded": "green", "failed": "
 def _render(out: Console, page: Page[BatchView], now: datetime) -> None:
     if output.nothing(out, page.items, "batches"):
         return
-    numbers = ("DONE", "OF", "DEAD", "PER S")
+    numbers = ("DONE", "DEAD", "PER S")
     whole = ("ID", "STATUS", "END")
     made = output.table("ID", "STATUS", "NAME", *numbers, "END", right=numbers, whole=whole, cut=("NAME",))
     for batch in page:
@@ -27,8 +27,7 @@ def _render(out: Console, page: Page[BatchView], now: datetime) -> None:
             batch.id,
             _status(batch),
             output.plain(batch.name),
-            f"{batch.total - batch.outstanding:,}",
-            f"{batch.total:,}",
+            f"{batch.total - batch.outstanding:,}/{batch.total:,}",
             f"[bold red]{batch.dead:,}[/]" if batch.dead else "0",
             "" if batch.rate is None else f"{batch.rate:,.1f}",
             output.ago(batch.finished_at or batch.eta, now),

@@ -44,7 +44,7 @@ def demo(target: Target, count: int, rate: float | None, duration: float | None,
     """Fill a database with sample jobs, and keep them coming.
 
     The jobs are those of a small shop: succeeded, retrying, dead of several causes, scheduled, paused, cancelled,
-    queued, running; and four schedules. Their secrets are pretended.
+    queued, running; and four schedules. Their secrets are made up.
     """
     if target.app is not None:
         raise click.UsageError("demo brings an application of its own: name a database with --database")

@@ -10,7 +10,6 @@ import click
 import msgspec
 from rich.console import Console
 
-from sloppyjobs import ids
 from sloppyjobs.cli import output
 from sloppyjobs.cli.paging import more
 from sloppyjobs.cli.params import as_json, filtered, paged, settled
@@ -93,13 +92,13 @@ def render_jobs(out: Console, jobs: tuple[JobRow, ...], now: datetime, first: bo
     made = output.table(
         "ID", "STATUS", "NAME", "QUEUE", "AGE", "TRIES", "NOTE", whole=("ID", "STATUS", "AGE", "TRIES"), cut=_CUT
     )
-    narrow = out.width < output.WIDE
-    if narrow:
+    shown = output.id_for(out)
+    if out.width < output.WIDE:
         for column, (least, most) in zip(made.columns, _NARROW, strict=True):
             column.min_width, column.max_width = least, most
     for job in jobs:
         made.add_row(
-            ids.shortened(job.id) if narrow else job.id,
+            shown(job.id),
             output.word(job.status),
             output.plain(job.name),
             output.plain(job.queue),

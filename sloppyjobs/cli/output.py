@@ -18,6 +18,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from sloppyjobs import ids
+
 PIPE_WIDTH = 2_000
 _LEAST = 8
 """Characters of a text that is cut."""
@@ -99,6 +101,11 @@ def table(*headings: str, whole: Iterable[str] = (), right: Iterable[str] = (), 
             justify="right" if heading in numbers else "left",
         )
     return made
+
+
+def id_for(out: Console) -> Callable[[str], str]:
+    """How an id is written: whole, or on a narrow terminal without its middle, as the find box shows it."""
+    return ids.shortened if out.width < WIDE else str
 
 
 def draw(out: Console, made: Table, spare: Iterable[str] = ()) -> None:

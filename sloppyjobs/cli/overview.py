@@ -100,13 +100,17 @@ def dead(target: Target, limit: int, as_json: bool) -> None:
 def _render_groups(out: Console, groups: tuple[DeadGroup, ...], now: datetime) -> None:
     if output.nothing(out, groups, "dead jobs"):
         return
-    made = output.table("DEAD", "CAUSE", "LAST", "EXAMPLE", whole=("EXAMPLE",), right=("DEAD",))
+    made = output.table("DEAD", "CAUSE", "LAST", "EXAMPLE", whole=("LAST", "EXAMPLE"), right=("DEAD",))
+    shown = output.id_for(out)
     for group in groups:
         cause = f"{output.plain(group.name)}: {output.plain(group.error_type or group.error_code or 'unknown')}"
         place = f"\n[dim]{output.plain(group.error_frame)}[/]" if group.error_frame else ""
         message = f"\n{output.plain(group.error_message, 100)}" if group.error_message else ""
         made.add_row(
-            str(group.count), f"[bold]{cause}[/]{message}{place}", output.ago(group.last_seen, now), group.example_id
+            str(group.count),
+            f"[bold]{cause}[/]{message}{place}",
+            output.ago(group.last_seen, now),
+            shown(group.example_id),
         )
     out.print(made)
 
@@ -115,11 +119,19 @@ def _render_workers(out: Console, page: Page[WorkerView], now: datetime) -> None
     if output.nothing(out, page.items, as_typed("workers; start one with `sloppyjobs --app module:jobs worker`")):
         return
     made = output.table(
-        "WORKER", "STATE", "HOST", "QUEUES", "JOBS", "HEARD", whole=("WORKER", "STATE"), right=("JOBS",)
+        "WORKER",
+        "STATE",
+        "HOST",
+        "QUEUES",
+        "JOBS",
+        "HEARTBEAT",
+        whole=("WORKER", "STATE", "HEARTBEAT"),
+        right=("JOBS",),
     )
+    shown = output.id_for(out)
     for one in page:
         made.add_row(
-            output.plain(one.id),
+            output.plain(shown(one.id)),
             output.word(one.liveness) + (f"\n[yellow]{one.trouble}[/]" if one.trouble else ""),
             f"{output.plain(one.hostname)}:{one.pid}",
             output.plain(", ".join(one.queues)),

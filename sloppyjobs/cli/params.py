@@ -123,6 +123,13 @@ def os_user() -> str | None:
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
+ending = click.option(
+    "--until",
+    type=Moment(future=True),
+    metavar="INSTANT",
+    help="When it ends by itself: an instant, or 30m for thirty minutes from now.",
+)
+
 
 def signed(command: F) -> F:
     """Who commands, and why; for the audit trail."""

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from sloppyjobs.cli import output
 from sloppyjobs.cli.paging import listing_group
-from sloppyjobs.cli.params import Moment, Span, as_json, at, signed
+from sloppyjobs.cli.params import Span, as_json, at, ending, signed
 from sloppyjobs.cli.target import Target, pass_target
 from sloppyjobs.domain.ageing import rising
 from sloppyjobs.views import Page, QueueView
@@ -58,12 +58,7 @@ queues = listing_group(
 
 @queues.command()
 @click.argument("name")
-@click.option(
-    "--until",
-    type=Moment(future=True),
-    metavar="INSTANT",
-    help="When the pause ends by itself: an instant, or 30m for thirty minutes from now.",
-)
+@ending
 @click.option("--create", is_flag=True, help="Pause a queue that nobody has used yet.")
 @signed
 @as_json

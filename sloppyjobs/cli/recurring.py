@@ -29,7 +29,7 @@ def _render(out: Console, page: Page[Recurring], now: datetime) -> None:
             output.plain(one.name),
             output.plain(one.job_name),
             _when(one),
-            output.ago(one.next_run_at, now),
+            "[dim]-[/]" if one.paused else output.ago(one.next_run_at, now),
             output.ago(one.last_run_at, now) or "[dim]never[/]",
             _state(one),
         )

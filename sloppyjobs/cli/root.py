@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, Entry] = {
     "workers": Entry(_SEE, "overview", "workers", "List worker processes."),
     "locks": Entry(_SEE, "overview", "locks", "List named locks."),
     "audit": Entry(_SEE, "overview", "audit", "List who commanded what."),
-    "alerts": Entry(_SEE, "alerts", "alerts", "List the rules for alerts, what was told, and send a test."),
+    "alerts": Entry(_SEE, "alerts", "alerts", "List the rules for alerts, what was sent, and send a test."),
     "archive": Entry(_SEE, "archive", "archive", "Search archived jobs, show them, restore them as new ones."),
     "retry": Entry(_STEER, "commands", "retry", "Queue dead jobs again, with fresh attempts."),
     "cancel": Entry(_STEER, "commands", "cancel", "Cancel jobs that have not finished."),

@@ -23,8 +23,8 @@ STYLES = {"running": "processing", "blocked": "dead"}
 _FILTERS: tuple[tuple[str, Any, str], ...] = (
     ("name", str, "A workflow's name."),
     ("correlation-id", str, "The workflow's correlation id."),
-    ("created-from", Moment(), "Written at or after; an instant, or 2h for two hours ago."),
-    ("created-to", Moment(), "Written before."),
+    ("created-from", Moment(), "Enqueued at or after; an instant, or 2h for two hours ago."),
+    ("created-to", Moment(), "Enqueued before."),
 )
 
 

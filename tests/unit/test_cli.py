@@ -431,7 +431,7 @@ def test_alerts_are_listed_and_tested(jobs: Jobs, clock: FakeClock, run: Run, as
     worker.run_once()
     assert "A dead job in post" in run("alerts").stdout
     assert [(one["name"], one["declared"]) for one in ask("alerts")["items"]] == [("dead-post", True)]
-    assert "told" in run("alerts", "list").stdout
+    assert "sent" in run("alerts", "list").stdout
     assert len(ask("alerts", "list", "--rule", "dead-post")["items"]) == 1
     clock.advance(1)
     assert "is queued" in run("alerts", "test", "dead-post", "--reason", "new channel").stdout
@@ -452,7 +452,7 @@ def test_alerts_are_muted_and_unmuted(jobs: Jobs, clock: FakeClock, run: Run, as
     assert [one["status"] for one in ask("alerts", "list")["items"]] == ["muted"]
     assert "muted" in run("alerts").stdout
     assert "muted, ends in 2" in run("alerts", "mute", "dead-post", "--until", "2h").stdout
-    assert "dead-post tells again" in run("alerts", "unmute", "dead-post").stdout
+    assert "alerts of rule dead-post are sent again" in run("alerts", "unmute", "dead-post").stdout
     assert "no alert is called" in run("alerts", "mute", "other", code=1).stderr
 
 

@@ -35,3 +35,8 @@ def test_a_wide_table_shows_everything(width: int) -> None:
     headings, line = drawn(width)
     assert headings.split() == ["ID", "STATUS", "NAME", "DONE", "NOTE"]
     assert line.endswith("noted")
+
+
+@pytest.mark.parametrize(("width", "shown"), [(80, "job_01m7pxj1…qv2a"), (120, "job_01m7pxj1vne00948hcpzfrqv2a")])
+def test_an_id_loses_its_middle_where_it_would_take_the_room_of_words(width: int, shown: str) -> None:
+    assert output.id_for(Console(file=io.StringIO(), width=width))("job_01m7pxj1vne00948hcpzfrqv2a") == shown
