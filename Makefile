@@ -59,7 +59,7 @@ types: $(STAMP) ## mypy, strict
 	$(BIN)/mypy
 
 unit: $(STAMP) browser mariadb ## the tests, on SQLite, on a real PostgreSQL and on a real MariaDB
-	$(BIN)/pytest -n 4 $(PYTEST_OPTIONS)
+	SLOPPYJOBS_TEST_DRIVERS=pg8000 $(BIN)/pytest -n 4 $(PYTEST_OPTIONS)
 
 browser: # what the browser tests need, where it is missing
 	sh tests/web/ensure_browser.sh
@@ -81,13 +81,13 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest-constraints.txt constraints.tx
 	touch $@
 
 test-oldest: $(OLDEST)/.installed ## what depends on other libraries, with the oldest versions of them that are supported
-	$(OLDEST)/bin/python -m pytest -n $(OLDEST_PROCESSES) $(PYTEST_OPTIONS) -p no:cacheprovider \
+	SLOPPYJOBS_TEST_DRIVERS=psycopg2 $(OLDEST)/bin/python -m pytest -n $(OLDEST_PROCESSES) $(PYTEST_OPTIONS) -p no:cacheprovider \
 		tests/unit tests/flask tests/drivers tests/conformance tests/examples/test_blog.py \
 		--ignore tests/unit/test_layers.py --ignore tests/unit/test_redact.py --ignore tests/unit/test_redact_time.py \
 		--ignore tests/conformance/test_plain.py --ignore tests/conformance/test_unlocked.py \
 		--ignore tests/conformance/test_memory.py --ignore tests/conformance/test_sqlserver_statements.py \
 		--ignore tests/conformance/test_encrypted.py \
-		-k "not pg8000 and not mariadb"
+		-k "not mariadb"
 
 frontend: ## htmx for the pages and axe for their tests, from npm
 	npm ci --ignore-scripts --no-audit --no-fund

@@ -1,7 +1,12 @@
-"""The public conformance suite over PostgreSQL by the drivers that take the plain path."""
+"""The public conformance suite over PostgreSQL by the drivers that take the plain path.
+
+They take the same path. So ``make test`` runs the suite once by each: with the newest libraries by pg8000, with the
+oldest by psycopg2, the one that most applications have had for longest. ``tests/drivers`` runs by both with both.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -13,8 +18,11 @@ from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.testing.conformance import *  # noqa: F403
 
+DRIVERS = os.environ.get("SLOPPYJOBS_TEST_DRIVERS", "psycopg2 pg8000").split()
+"""Those by which the suite runs."""
 
-@pytest.fixture(params=["psycopg2", "pg8000"])
+
+@pytest.fixture(params=DRIVERS)
 def make_storage(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[Callable[..., SqlStore]]:
     """Makes storages over the database, empty as it is, on engines of an application."""
     made: list[SqlStore] = []
