@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import warm_start
 
-from sloppyjobs import InvalidOption, Job, Jobs, Retry, Snooze, Worker
+from sloppyjobs import HandlerFailed, InvalidOption, Job, Jobs, Retry, Snooze, Worker
 from sloppyjobs.domain.states import Status
 from sloppyjobs.testing import drain
 
@@ -203,6 +203,21 @@ def be_killed(ctx: Any, payload: Any) -> None:
 def spin(ctx: Any, payload: Any) -> None:
     while True:
         pass
+
+
+def leave(ctx: Any, payload: Any) -> None:
+    os._exit(7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("handler", "how"), [(be_killed, "was killed by SIGKILL"), (leave, "exited with code 7")])
+def test_a_process_that_ended_before_its_handler_says_how(jobs: Jobs, start: Start, handler: Any, how: str) -> None:
+    jobs.define("end", handler, isolation="process", retry=Retry(max_attempts=1))
+    job = jobs.enqueue("end")
+    start(concurrency=1)
+    dead = jobs.wait(job.id, timeout=60)
+    assert f"the process of the handler {how}" in (dead.error_message or "")
+    assert (dead.error_code, dead.error_type) == (HandlerFailed.code, "sloppyjobs.errors.HandlerFailed")
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -199,9 +200,24 @@ def _outcome(task: Task, future: Any) -> Outcome:
         return executor.interpret_exception(task, errors.JobAborted(f"the process was ended: {task.signal.reason}"))
     error = future.exception()
     if error is not None:
-        return executor.interpret_exception(task, error)
+        return executor.interpret_exception(task, _as_ended(error))
     outcome: Outcome = future.result()
     return outcome
+
+
+def _as_ended(error: BaseException) -> BaseException:
+    """The error of a process that ended before its handler did says how it ended."""
+    from pebble import ProcessExpired  # noqa: PLC0415 - only for those who ask for it
+
+    if not isinstance(error, ProcessExpired):
+        return error
+    code = error.exitcode
+    try:
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+    except (TypeError, ValueError):
+        how = "ended"
+    advice = "; the system kills so when memory runs out" if code == -signal.SIGKILL else ""
+    return errors.HandlerFailed(f"the process of the handler {how}, before the handler ended{advice}")
 
 
 def _log(task: Task, fields: Mapping[str, Any], written: bool) -> None:
