@@ -3,8 +3,8 @@
 A route and the permission that it needs are declared together: there is no way to add one without the other.
 
 A queue or a schedule may be called ``a/b``, ``..`` or ``?``: none of it may change the path. A slash, a backslash and a
-name of dots alone would be read as path structure by browsers and servers even when they are percent-encoded, so they
-are written ``~2F`` and the like; everything else is left to ``url_for``.
+name of dots alone would be read as path structure by browsers and servers even when they are percent-encoded, and a
+route does not match the end of a line, so they are written ``~2F`` and the like; everything else is left to ``url_for``.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def changes(action: str) -> bool:
     return action not in (PUBLIC, SIGNED_IN) and not action.endswith(".view")
 
 
-_UNSAFE = re.compile(r"[~/\\]")
+_UNSAFE = re.compile(r"[~/\\\x00-\x1f]")
 _ESCAPED = re.compile(r"~([0-9A-F]{2})")
 _NAMED = ("id", "name")
 

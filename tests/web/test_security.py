@@ -13,7 +13,7 @@ import webui
 from sloppyjobs import Jobs
 
 HOSTILE = "<script>alert(1)</script>'\"&{{7*7}}"
-NAMES = ("a/b", "..", ".", "a.b", "quote'\"", "emoji 🦄", "a?b#c", "100%", "~2F", "/lead", "trail/", "a//b", "\\back",
+NAMES = ("a/b", "a\nb", "..", ".", "a.b", "quote'\"", "emoji 🦄", "a?b#c", "100%", "~2F", "/lead", "trail/", "a//b", "\\back",
          "right\u202eleft", "a/pause", "  spaced ", HOSTILE)  # fmt: skip
 
 
