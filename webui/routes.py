@@ -4,7 +4,7 @@ A route and the permission that it needs are declared together: there is no way 
 
 A queue or a schedule may be called ``a/b``, ``..`` or ``?``: none of it may change the path. A slash, a backslash and a
 name of dots alone would be read as path structure by browsers and servers even when they are percent-encoded, and a
-route does not match the end of a line, so they are written ``~2F`` and the like; everything else is left to ``url_for``.
+route does not match the end of a line: all of these are written ``~2F`` and the like. The rest is left to ``url_for``.
 """
 
 from __future__ import annotations

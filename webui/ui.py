@@ -191,6 +191,11 @@ class Ui:
                 throttle.share(lambda: self.admin)
 
     @property
+    def knows_jobs(self) -> bool:
+        """Whether this process has definitions of the application."""
+        return any(True for _ in getattr(self.jobs, "definitions", ()))
+
+    @property
     def admin(self) -> Admin:
         """The admin service, found anew in every request."""
         return self.jobs.admin

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import scene
 from flask import Flask
-from hosts import PREFIX, Client
+from hosts import PREFIX, Client, make_app
 from sqlalchemy import select
 
 from sloppyjobs import Jobs, errors
@@ -42,6 +42,15 @@ def _form(jobs: Jobs, client: Client, address: str = ADDRESS) -> dict[str, str]:
 
 
 # Pages
+
+
+def test_pages_without_the_applications_jobs_say_how_they_get_them(played: Jobs) -> None:
+    app = make_app(Jobs(played.storage))
+    page = _text(Client(app.test_client()).get("/new-schedule").text)
+    assert "knows none of the application’s jobs" in page
+    assert "SLOPPYJOBS_APP" in page
+    sent = app.test_client().post(f"{API}/recurring", json={"name": "s", "job_name": "x", "every": 9}, headers=BEARER)
+    assert (sent.status_code, "SLOPPYJOBS_APP" in sent.text) == (400, True)
 
 
 def test_a_schedule_is_made_and_is_in_the_list_and_in_the_trail(admin: Client, played: Jobs) -> None:

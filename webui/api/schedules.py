@@ -40,6 +40,8 @@ def create(ui: Ui) -> Response:
         made = ui.admin.create_recurring(name, job_name, payload, **settings, **_by(given))
     except errors.UnknownJob:
         words = "must be a job that is defined here"
+        if not ui.knows_jobs:
+            words += "; this process knows none, start it with SLOPPYJOBS_APP=module:jobs"
         raise errors.InvalidOption(f"job_name {words}", field="job_name", reason=words) from None
     ui.snapshots.clear()
     return answer(hidden_details.schedule(made))

@@ -44,7 +44,7 @@ def _page(ui: Ui, schedule: Recurring | None, title: str, form: Form, status: in
         ui, "schedule-edit.html", title=title, nav="recurring", status=status, schedule=schedule, form=form,
         untouched=untouched, seen="" if schedule is None else schedule_forms.digest(schedule),
         kinds=schedule_forms.KINDS, misfires=schedule_forms.MISFIRES, labels=schedule_forms.LABELS,
-        preview=schedule_forms.preview(typed, schedule), zone=typed.get("timezone", ""),
+        preview=schedule_forms.preview(typed, schedule), zone=typed.get("timezone", ""), knows_jobs=ui.knows_jobs,
         known=jobs.known(ui) if hidden_details.sees_jobs() else {"names": [], "queues": []},
     )  # fmt: skip
 
