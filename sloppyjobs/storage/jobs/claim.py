@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import Conflict, cursor_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_claims
-from sloppyjobs.storage.jobs.lanes import Lane, Lanes, status_in
+from sloppyjobs.storage.jobs.lanes import Head, Lane, Lanes, status_in
 from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
@@ -60,7 +60,7 @@ class Taken(NamedTuple):
 SeenRows = Mapping[str, list[Any]]
 """Rows of ``CLAIM_FIELDS`` by the ids of their jobs."""
 
-_ATTEMPT, _UPDATED, _LEASE = map(rows.CLAIM_FIELDS.index, ("attempt_count", "updated_at", "locked_until"))
+ATTEMPT, _UPDATED, _LEASE = map(rows.CLAIM_FIELDS.index, ("attempt_count", "updated_at", "locked_until"))
 
 
 class Claims:
@@ -127,7 +127,7 @@ class Claims:
         depth: int = 0,
     ) -> tuple[set[str], Taken]:
         """One transaction; ``depth`` is how many queued jobs it looks at, if not as many as are asked for."""
-        lanes = self.database.read(lambda c: self._lanes_for(c, asked)) if asked else []
+        lanes = self.lanes_before(asked) if asked else []
         promote = asked is not None and asked.promote
         if not (lanes or settlements or lost or promote):
             return set(), Taken([])
@@ -138,10 +138,10 @@ class Claims:
             found = lanes
             due = (settlements or promote) and asked is not None and self.promote_due(connection)
             if asked and (due or any(map(_queued_again, settlements))):
-                found = self._lanes_for(connection, asked)
+                found = self.lanes_for(connection, asked)
             if before or not asked or not found:
                 return accepted, Taken(before)
-            return accepted, self._claim(connection, asked, found, depth or asked.limit)
+            return accepted, self.claim_lanes(connection, asked, found, depth or asked.limit)
 
         return self.settlement.settling(settlements, work, asked)
 
@@ -170,11 +170,15 @@ class Claims:
         worker_id, ids = request.worker_id, [row.id for row in ours]
         return read_claims(self.dialect, connection, ids, worker_id, lambda: rows.claims(ours, worker_id))
 
-    def _lanes_for(self, connection: Connection, request: ClaimRequest) -> list[Lane]:
-        queues = None if ALL_QUEUES in request.queues else request.queues
-        return self.lanes.open_lanes(connection, queues, request.names)
+    def lanes_before(self, request: ClaimRequest) -> list[Lane]:
+        """The lanes in which there may be something, before a transaction is begun for it."""
+        return self.database.read(lambda connection: self.lanes_for(connection, request))
 
-    def _claim(self, connection: Connection, request: ClaimRequest, lanes: Sequence[Lane], depth: int) -> Taken:
+    def lanes_for(self, connection: Connection, request: ClaimRequest) -> list[Lane]:
+        """The lanes that hold what is asked for."""
+        return self.lanes.open_lanes(connection, queues_of(request), request.names)
+
+    def claim_lanes(self, connection: Connection, request: ClaimRequest, lanes: Sequence[Lane], depth: int) -> Taken:
         """Take the heads of these lanes that may start; the others are parked."""
         now = self.database.now(connection)
         cursor, moment = cursor_of(connection), self.database.to_driver(now)
@@ -196,24 +200,34 @@ class Claims:
         values = {"ids": self.dialect.list_param(chosen), "worker": request.worker_id, "now": moment, "until": until}
         # Only the update decides: where rows are not locked when they are read, others may take them meanwhile.
         if self.take(cursor, values) != len(chosen):
-            unopened = {
-                row[0] for row in self.database.prepared("unopened jobs", self._unopened_jobs).rows(cursor, values)
-            }
-            if not limited <= unopened:
-                raise Conflict("others have taken a job that has a permit now")
-            chosen = [id for id in chosen if id in unopened]
+            chosen = self.left_to_us(cursor, chosen, limited, values)
             if not chosen:
                 return Taken([], again=True)
-        seen = {head.id: head.row for head in heads if head.row is not None}
-        claims = self._taken(connection, chosen, seen, values)
-        self.open_attempts(cursor, request.worker_id, [(claim.id, claim.attempt) for claim in claims], moment)
+        claims = self.open_claims(connection, chosen, seen_rows(heads), values)
         return Taken(claims, again=parked > 0, parked=parked > 0)
+
+    def left_to_us(self, cursor: Any, chosen: Sequence[str], limited: Set[str], values: Mapping[str, Any]) -> list[str]:
+        """Those of the jobs that this transaction has taken, where others were faster with some."""
+        query = self.database.prepared("unopened jobs", self._unopened_jobs)
+        unopened = {row[0] for row in query.rows(cursor, values)}
+        if not limited <= unopened:
+            raise Conflict("others have taken a job that has a permit now")
+        return [id for id in chosen if id in unopened]
+
+    def open_claims(
+        self, connection: Connection, taken: Sequence[str], seen: SeenRows, values: Mapping[str, Any]
+    ) -> list[Claim]:
+        """Open the attempts of jobs that were taken; their claims."""
+        claims = self.claims_of(connection, taken, seen, values)
+        opened = [(claim.id, claim.attempt) for claim in claims]
+        self.open_attempts(cursor_of(connection), values["worker"], opened, values["now"])
+        return claims
 
     def take(self, cursor: Any, values: Mapping[str, Any]) -> int:
         """Take those of the jobs that are still queued; the number of them."""
         return self.database.prepared("take jobs", self._take_jobs).run(cursor, values)
 
-    def _taken(
+    def claims_of(
         self, connection: Connection, ids: Sequence[str], seen: SeenRows, values: Mapping[str, Any]
     ) -> list[Claim]:
         """The claims of jobs that have just become ours, in this order."""
@@ -304,6 +318,16 @@ class Claims:
         )
 
 
+def queues_of(request: ClaimRequest) -> Collection[str] | None:
+    """The queues that are asked for, None for all."""
+    return None if ALL_QUEUES in request.queues else request.queues
+
+
+def seen_rows(heads: Iterable[Head]) -> SeenRows:
+    """The rows that were read with the jobs."""
+    return {head.id: head.row for head in heads if head.row is not None}
+
+
 def _queued_again(settlement: Settlement) -> bool:
     return settlement.decision.path[-1] is Status.QUEUED
 
@@ -312,6 +336,6 @@ def _taken_rows(ids: Sequence[str], seen: SeenRows, now: Any, until: Any) -> Ite
     """The rows of queued jobs as they stand when they have been taken."""
     for id in ids:
         row = seen[id].copy()
-        row[_ATTEMPT] += 1
+        row[ATTEMPT] += 1
         row[_UPDATED], row[_LEASE] = now, until
         yield row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, bindparam, literal_column, null, select
@@ -37,6 +37,8 @@ class Lanes:
         self.dialect = database.dialect
         self.tables = database.tables
         self._queued = status_in(database.tables, "queued")
+        self.moment: ColumnElement[Any] = bindparam("now")
+        """When jobs must be due to be found."""
 
     def open_lanes(
         self, connection: Connection, queues: Collection[str] | None, names: Collection[str] | None
@@ -46,6 +48,10 @@ class Lanes:
         paused = self._paused_queues(connection)
         wanted = self._queues_with_jobs(cursor) if queues is None else queues
         lanes = [(queue, name) for queue in wanted for name in self._names_with_jobs(cursor, queue)]
+        return self.claimable(lanes, paused, names)
+
+    def claimable(self, lanes: Sequence[Lane], paused: Set[str], names: Collection[str] | None) -> list[Lane]:
+        """Those that are neither paused nor of other names."""
         return [(queue, name) for queue, name in lanes if queue not in paused and (names is None or name in names)]
 
     def heads_of(self, cursor: Any, lanes: Sequence[Lane], moment: Any, most: int) -> list[Head]:
@@ -63,14 +69,12 @@ class Lanes:
 
         A damaged row has to be read by itself, so by its id.
         """
-        query = self.database.prepared("whole heads of lane", self._whole_heads_query)
+        query = self.database.prepared("whole heads of lane", self.whole_heads_query)
         try:
             found: list[Any] = query.rows(
                 cursor, {"of_queue": lane[0], "of_name": lane[1], "now": moment, "most": most}
             )
-            for row in found:
-                row[_QUEUE], row[_NAME] = lane
-            return [Head(row[0], is_limited(row[_FOLLOWUPS]), row) for row in found]
+            return with_rows(lane, found)
         except Exception as error:
             if not self.dialect.is_unreadable(error):
                 raise
@@ -96,6 +100,10 @@ class Lanes:
 
     def _paused_queues(self, connection: Connection) -> set[str]:
         paused = self.database.prepared("paused queues", self._paused).rows(cursor_of(connection), {})
+        return self.still_paused(connection, paused)
+
+    def still_paused(self, connection: Connection, paused: Sequence[Sequence[Any]]) -> set[str]:
+        """Of queues, and until when they are paused, those that are; the clock is asked only where there are any."""
         if not paused:
             return set()
         now = self.database.now(connection)
@@ -129,16 +137,23 @@ class Lanes:
             self._queued,
             c.queue == bindparam("of_queue"),
             c.name == bindparam("of_name"),
-            c.run_at <= bindparam("now"),
+            c.run_at <= self.moment,
         )
         query = query.order_by(*claim_order(self.tables.jobs)).limit(bindparam("most"))
         return self.dialect.locked(query, skip=True)
 
-    def _whole_heads_query(self) -> Select[Any]:
+    def whole_heads_query(self) -> Select[Any]:
         """Without what is known: the lane, and what a claim writes."""
         columns = zip(rows.CLAIM_FIELDS, rows.columns(self.tables.jobs, rows.CLAIM_FIELDS), strict=True)
         known = ("queue", "name", "updated_at", "locked_until")
         return self.heads(*(null().label(name) if name in known else column for name, column in columns))
+
+
+def with_rows(lane: Lane, found: Sequence[list[Any]]) -> list[Head]:
+    """The heads of a lane, of rows by ``whole_heads_query``."""
+    for row in found:
+        row[_QUEUE], row[_NAME] = lane
+    return [Head(row[0], is_limited(row[_FOLLOWUPS]), row) for row in found]
 
 
 def claim_order(jobs: FromClause) -> tuple[ColumnElement[Any], ...]:

@@ -238,7 +238,12 @@ def count_settled(
 
 def count_plain(database: Database, cursor: Any, accepted: Sequence[Settlement], now: datetime) -> None:
     """Count accepted settlements whose claims said to which queue and name they belong."""
-    _add(database, cursor, now, tally((*s.lane, s) for s in accepted if s.lane is not None))
+    _add(database, cursor, now, tally_plain(accepted))
+
+
+def tally_plain(accepted: Iterable[Settlement]) -> list[dict[str, Any]]:
+    """What ``count_plain`` counts."""
+    return tally((*s.lane, s) for s in accepted if s.lane is not None)
 
 
 def count_cancelled(database: Database, cursor: Any, lanes: Counter[tuple[str, str]], now: datetime) -> None:

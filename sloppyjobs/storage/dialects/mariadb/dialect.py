@@ -48,6 +48,8 @@ class MariaDbDialect(Dialect):
 
     name = "mysql"
     now_sql = "utc_timestamp(6)"
+    takes_blocks = False
+    """Whether the server takes blocks of statements; known once it was asked what it is."""
 
     def __init__(self, tables: Tables, *, answer_timeout: float | None = None) -> None:
         super().__init__(tables)
@@ -63,7 +65,9 @@ class MariaDbDialect(Dialect):
 
     def refuse_server(self, connection: Connection) -> None:
         """An old version, tables without transactions, or a mode in which values are cut."""
-        server.refuse(server.ask(connection, self.tables))
+        found = server.ask(connection, self.tables)
+        server.refuse(found)
+        self.takes_blocks = found.takes_blocks
 
     @contextmanager
     def writing(self, engine: Engine, *, ours: bool) -> Iterator[Connection]:  # noqa: ARG002

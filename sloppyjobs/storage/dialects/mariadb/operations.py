@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select
+from sqlalchemy import Connection
 
 from sloppyjobs.domain.model import Job, NewJob, Settlement
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.dialects.mariadb import statements
+from sloppyjobs.storage.dialects.mariadb import blocks, statements
+from sloppyjobs.storage.dialects.mariadb.blocks import takes_blocks
+from sloppyjobs.storage.dialects.mariadb.lanes import WHOLE_HEADS, MariaDbLanes
 from sloppyjobs.storage.dialects.mariadb.prepared import with_json, with_list
 from sloppyjobs.storage.dialects.mariadb.turns import SideBySideTurns
 from sloppyjobs.storage.driver import all_changed, cursor_of
 from sloppyjobs.storage.jobs import settle
-from sloppyjobs.storage.jobs.claim import Claims
+from sloppyjobs.storage.jobs.claim import ATTEMPT, Claims, Taken, queues_of, seen_rows
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.lanes import Head, Lane, Lanes
 from sloppyjobs.storage.jobs.new_rows import NewRows
@@ -28,14 +30,11 @@ from sloppyjobs.storage.jobs.settle import Settle, is_plain
 from sloppyjobs.storage.jobs.settlement_sql import as_json
 from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.operations import Operations
-from sloppyjobs.storage.ports.claims import Fence, Turns
+from sloppyjobs.storage.ports.claims import ClaimRequest, Fence, Turns
 
 LONGEST = 2_000_000
 """Characters of payloads in one statement. Written as JSON and then as SQL a character takes up to eight bytes, and a
 server's default for a statement is 16 MiB."""
-
-WHOLE_HEADS = 1000
-"""Jobs of a lane that are read whole when they are locked."""
 
 ALIKE = 4
 """Successes of one owner, number and result that are worth statements of their own."""
@@ -100,6 +99,8 @@ class MariaDbSettle(Settle):
         ids = {one.job_id for one in alike}
         if rerun or len(ids) < len(alike):
             return self.settle_in(connection, alike)
+        if takes_blocks(self.database):
+            return ids if self._settled_by_block(cursor_of(connection), alike) else self.settle_in(connection, alike)
         cursor, now = cursor_of(connection), self.database.now(connection)
         cursor.execute("SAVEPOINT plain")
         if self._succeed(cursor, self._plain_sql, alike, now) < len(alike):
@@ -107,6 +108,27 @@ class MariaDbSettle(Settle):
             return self.settle_in(connection, alike)
         settle.count_plain(self.database, cursor, alike, now)
         return ids
+
+    def _settled_by_block(self, cursor: Any, alike: Sequence[Settlement]) -> bool:
+        """The same in one round trip; whether it was done."""
+        one, ids = alike[0], [one.job_id for one in alike]
+        now = self.database.injected_now()
+        values = {
+            "now": None if now is None else self.database.to_driver(now),
+            "owner": one.worker_id,
+            "attempt": one.attempt,
+            "result": one.decision.result,
+            "meant": len(ids),
+        }
+        block = blocks.fill(
+            blocks.settle_and_count(self.database.tables),
+            values,
+            lists={"ids": ids},
+            times=[(one.job_id, one.run_seconds) for one in alike],
+            counts=blocks.counter_rows(settle.tally_plain(alike)),
+        )
+        changed: int = blocks.execute(cursor, block, values)[0][0][0]
+        return changed == len(ids)
 
     def write_successes(self, cursor: Any, settled: Sequence[Settlement], now: datetime) -> None:
         """Three statements for each group of one owner, number of attempt and result."""
@@ -139,31 +161,14 @@ def _groups(settlements: Iterable[Settlement]) -> Mapping[Any, list[Settlement]]
     return groups
 
 
-class MariaDbLanes(Lanes):
-    """Lanes whose heads are found, and locked, along the claim index whatever the statistics say."""
-
-    def heads(self, *columns: ColumnElement[Any]) -> Select[Any]:
-        """With a hint."""
-        jobs = self.tables.jobs
-        return super().heads(*columns).with_hint(jobs, f"FORCE INDEX (ix_{jobs.name}_claim)")
-
-    def heads_of(self, cursor: Any, lanes: Sequence[Lane], moment: Any, most: int) -> list[Head]:
-        """Of a single lane the rows are read as they are locked: InnoDB keeps others from them until we commit.
-
-        Of several lanes, or in search of jobs for which there is room, more would be read than is taken.
-        """
-        if len(lanes) == 1 and most <= WHOLE_HEADS:
-            return self.whole_heads(cursor, lanes[0], moment, most)
-        return super().heads_of(cursor, lanes, moment, most)
-
-
 class MariaDbClaims(Claims):
     """Jobs are taken by primary key, and attempts and events inserted from the rows of the jobs themselves."""
 
     def __init__(
         self, database: Database, _lanes: Lanes, settlement: Settle, unanswered: Unanswered, permits: Permits
     ) -> None:
-        super().__init__(database, MariaDbLanes(database), settlement, unanswered, permits)
+        self.heads = MariaDbLanes(database)
+        super().__init__(database, self.heads, settlement, unanswered, permits)
 
     def turns(self) -> Turns:
         """Side by side."""
@@ -172,6 +177,48 @@ class MariaDbClaims(Claims):
     @cached_property
     def _sql(self) -> statements.ClaimStatements:
         return statements.claim_statements(self.tables)
+
+    def lanes_before(self, request: ClaimRequest) -> list[Lane]:
+        """The lane that was the only one the last time, if there was one: the claim itself looks for others."""
+        lane = self.heads.expected(queues_of(request), request.names) if takes_blocks(self.database) else None
+        return super().lanes_before(request) if lane is None else [lane]
+
+    def claim_lanes(self, connection: Connection, request: ClaimRequest, lanes: Sequence[Lane], depth: int) -> Taken:
+        """Two round trips for a lane of plain jobs, where the server can: what is first in it, and all that follows."""
+        if len(lanes) != 1 or depth > WHOLE_HEADS or not takes_blocks(self.database):
+            return super().claim_lanes(connection, request, lanes, depth)
+        cursor, now = cursor_of(connection), self.database.injected_now()
+        moment = None if now is None else self.database.to_driver(now)
+        if lanes[0] == self.heads.expected(queues_of(request), request.names):
+            heads = self.heads.of_only(cursor, lanes[0], queues_of(request), moment, depth)
+        else:
+            heads = self.heads.heads_of(cursor, lanes, moment, depth)
+        if heads is None:
+            return super().claim_lanes(connection, request, self.lanes_for(connection, request), depth)
+        chosen = heads[: request.limit]
+        numbers = {None if head.row is None else head.row[ATTEMPT] for head in chosen}
+        if len(numbers) == 1 and None not in numbers and not any(head.limited for head in heads):
+            return self._take_alike(connection, request, chosen, moment)
+        return super().claim_lanes(connection, request, lanes, depth) if heads else Taken([])
+
+    def _take_alike(self, connection: Connection, request: ClaimRequest, heads: Sequence[Head], moment: Any) -> Taken:
+        """Take jobs whose rows were read and have as many attempts each, and open the next ones."""
+        cursor, chosen, seen = cursor_of(connection), [head.id for head in heads], seen_rows(heads)
+        values = {
+            "now": moment,
+            "lease": timedelta(seconds=request.lease) // timedelta(microseconds=1),
+            "worker": request.worker_id,
+            "attempt": seen[chosen[0]][ATTEMPT] + 1,
+            "meant": len(chosen),
+        }
+        block = blocks.fill(blocks.take_and_open(self.tables), values, lists={"ids": chosen}, keys=chosen)
+        (((moment, until, changed),),) = blocks.execute(cursor, block, values)
+        taken = {"ids": chosen, "worker": request.worker_id, "now": moment, "until": until}
+        if changed == len(chosen):
+            return Taken(self.claims_of(connection, chosen, seen, taken))
+        chosen = self.left_to_us(cursor, chosen, frozenset(), taken)
+        claims = self.open_claims(connection, chosen, seen, taken) if chosen else []
+        return Taken(claims, again=not claims)
 
     def take(self, cursor: Any, values: Mapping[str, Any]) -> int:
         """By primary key."""

@@ -80,6 +80,10 @@ MANY_OPTIONAL = 8
 """Columns without a value in most rows that are worth to be left out of these."""
 
 
+OTHERWISE = "otherwise"
+"""What a block answers that has not come to its query; no JSON."""
+
+
 class JsonRows(WithLists):
     """A query whose rows come as one JSON array each: PyMySQL, in Python, takes long for every single value.
 
@@ -103,7 +107,18 @@ class JsonRows(WithLists):
         self._plain = WithLists(statement, engine)
 
     def rows(self, cursor: Any, values: Mapping[str, Any]) -> list[Any]:
-        found = [row[0] for row in super().rows(cursor, values)]
+        return self._decoded(cursor, values, super().rows(cursor, values))
+
+    def rows_in_block(self, cursor: Any, block: str, values: Mapping[str, Any]) -> list[Any] | None:
+        """The rows, where the query is in a block; None where that has answered ``OTHERWISE``."""
+        cursor.execute(block, {**self._fixed, **values})
+        answer = list(cursor.fetchall())
+        while cursor.nextset():
+            pass
+        return None if answer == [(OTHERWISE,)] else self._decoded(cursor, values, answer)
+
+    def _decoded(self, cursor: Any, values: Mapping[str, Any], answer: Sequence[Sequence[Any]]) -> list[Any]:
+        found = [row[0] for row in answer]
         if None in found:
             # A text that a function makes has a limit, which that of a column has not.
             return [list(row) for row in self._plain.rows(cursor, values)]

@@ -47,6 +47,11 @@ class Server(NamedTuple):
         """Whether it refuses values that do not fit, instead of cutting them."""
         return not _STRICT.isdisjoint(self.sql_mode)
 
+    @property
+    def takes_blocks(self) -> bool:
+        """Whether it takes blocks of statements, written as ours are: in Oracle's mode they are written otherwise."""
+        return self.is_mariadb and "ORACLE" not in self.sql_mode
+
 
 def ask(connection: Connection, tables: Tables) -> Server:
     """What this connection's server says."""

@@ -84,9 +84,9 @@ SELECT id, 'succeeded', 'processing', 'succeeded', %(attempt)s, %(owner)s, %(now
 def _names(tables: Tables) -> dict[str, str]:
     """The tables, and the ids of jobs as rows, alone or with the seconds that their handlers ran."""
     return {
-        "jobs": _name(tables.jobs),
-        "attempts": _name(tables.attempts),
-        "events": _name(tables.events),
+        "jobs": name_of(tables.jobs),
+        "attempts": name_of(tables.attempts),
+        "events": name_of(tables.events),
         "keys": json_keys("%(keys)s", "given"),
         "times": json_table("%(times)s", {"id": Text(), "seconds": Float()}, "given"),
     }
@@ -121,9 +121,9 @@ def _inserts(tables: Tables, given: Mapping[str, str]) -> tuple[tuple[str, str],
 
 def _insert(table: Table, values: Mapping[str, str]) -> tuple[str, str]:
     columns = ", ".join(f"`{name}`" for name in values)
-    return f"INSERT INTO {_name(table)} ({columns})", ", ".join(values.values())
+    return f"INSERT INTO {name_of(table)} ({columns})", ", ".join(values.values())
 
 
-def _name(table: Table) -> str:
+def name_of(table: Table) -> str:
     name: Any = mysql.dialect().identifier_preparer.format_table(table)
     return str(name)

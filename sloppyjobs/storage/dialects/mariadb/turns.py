@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from threading import Event
 from typing import Any, Generic, TypeVar
 
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.storage.ports.claims import ClaimRequest
 
 T = TypeVar("T")
+
+START_SECONDS = 0.01
+"""For how long to wait for a thread to start, which a busy machine may not let it."""
 
 
 class _Call(Generic[T]):
@@ -30,7 +34,15 @@ class _Call(Generic[T]):
 
     def _sent(self) -> Future[T]:
         # In the caller's context, which says how long to wait for the database.
-        return self._threads.submit(copy_context().run, self._work, *self._arguments)
+        started = Event()
+        future = self._threads.submit(copy_context().run, self._begin, started)
+        # The thread has the interpreter until its statement is sent: what the caller does next would keep it waiting.
+        started.wait(START_SECONDS)
+        return future
+
+    def _begin(self, started: Event) -> T:
+        started.set()
+        return self._work(*self._arguments)
 
 
 class SideBySideTurns:
