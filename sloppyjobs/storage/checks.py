@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
@@ -13,6 +13,8 @@ from sloppyjobs.storage.schema import version as schema_version
 if TYPE_CHECKING:
     from sloppyjobs.storage.store import SqlStore
 
+RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
+
 Check = Callable[["SqlStore", Connection], Iterator[Finding]]
 
 
@@ -21,6 +23,15 @@ def claim_plan(good: bool, detail: str) -> Finding:
     if good:
         return Finding("claim plan", OK, detail)
     return Finding("claim plan", FAIL, detail, "see that the indexes are there, and run ANALYZE")
+
+
+def rights(missing: Sequence[str], who: str) -> Finding:
+    """Whether the tables can be read and written, by what is missing."""
+    if not missing:
+        return Finding("rights", OK, "reads and writes every table")
+    shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+    hint = f"GRANT {', '.join(RIGHTS)} on the tables of sloppyjobs to {who}"
+    return Finding("rights", FAIL, f"missing: {shown}", hint)
 
 
 def row_locks(storage: SqlStore, connection: Connection) -> Iterator[Finding]:

@@ -151,6 +151,23 @@ def test_tables_in_another_engine_are_refused(new_mariadb_url: str) -> None:
     jobs.storage.close()
 
 
+def test_missing_rights_are_named(new_mariadb_url: str) -> None:
+    url = make_url(new_mariadb_url)
+    user = f"reader_{url.database}"[:32]
+    with create_engine(url).begin() as connection:
+        connection.execute(text(f"CREATE USER {user}@'%' IDENTIFIED BY 'secret'"))
+        connection.execute(text(f"GRANT SELECT ON {url.database}.* TO {user}@'%'"))
+        connection.execute(text(f"GRANT INSERT ON {url.database}.sloppy_jobs TO {user}@'%'"))
+    made = storage.from_url(url.set(username=user, password="secret"))
+    [found] = [one for one in made.doctor.diagnose() if one.check == "rights"]
+    assert (found.status, "INSERT on sloppy_job_logs" in found.detail) == (FAIL, False)
+    assert found.detail.startswith("missing: INSERT on sloppy_job_alert_rules, UPDATE on sloppy_job_alert_rules")
+    assert "GRANT SELECT, INSERT, UPDATE, DELETE" in str(found.hint)
+    made.close()
+    with create_engine(url).begin() as connection:
+        connection.execute(text(f"DROP USER {user}@'%'"))
+
+
 def test_the_servers_default_engine_does_not_matter(empty_mariadb_url: str) -> None:
     engine = create_engine(empty_mariadb_url)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, event
 
 from sloppyjobs import storage
 from sloppyjobs.cli import main
@@ -68,9 +68,34 @@ def test_a_healthy_database_passes_every_check(jobs: Jobs) -> None:
     common = {"schema", "clock", "indexes", "claim plan", "queues", "handlers", "workers", "schedules"}
     own = {"journal", "durability", "busy time-out", "file"}
     if jobs.storage.dialect.name == "postgresql":
-        own = {"driver", "server", "connections", "isolation", "autovacuum"}
+        own = {"driver", "server", "connections", "isolation", "autovacuum", "rights"}
     assert checks.keys() == common | own
     assert "ix_sloppy_jobs_claim" in checks["claim plan"][1]
+
+
+def test_a_visit_is_the_first_thing_that_a_process_does(database_url: str) -> None:
+    result = CliRunner().invoke(main, ["--database", database_url, "doctor", "--json"])
+    checks = {one["check"]: one for one in json.loads(result.stdout)["checks"]}
+    assert (checks["claim plan"]["status"], result.exit_code) == ("ok", 0), checks["claim plan"]
+
+
+def test_missing_rights_are_named(postgres_url: str) -> None:
+    engine = create_engine(postgres_url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP ROLE IF EXISTS sloppy_reader")
+        connection.exec_driver_sql("CREATE ROLE sloppy_reader")
+        connection.exec_driver_sql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO sloppy_reader")
+    engine.dispose()
+    event.listen(
+        engine, "connect", lambda driver, _record: driver.execute("SET ROLE sloppy_reader").connection.commit()
+    )
+    [found] = [one for one in storage.from_url(engine).doctor.diagnose() if one.check == "rights"]
+    assert (found.status, found.detail[:32]) == ("FAIL", "missing: INSERT on sloppy_job_al")
+    assert "GRANT SELECT, INSERT, UPDATE, DELETE" in str(found.hint)
+    engine.dispose()
+    with create_engine(postgres_url).begin() as connection:
+        connection.exec_driver_sql("DROP OWNED BY sloppy_reader")
+        connection.exec_driver_sql("DROP ROLE sloppy_reader")
 
 
 def test_people_get_a_hint_for_what_is_wrong(jobs: Jobs) -> None:

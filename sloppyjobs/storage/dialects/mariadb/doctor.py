@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, text
+from sqlalchemy.exc import DBAPIError
 
-from sloppyjobs.storage.checks import Check, claim_plan
+from sloppyjobs.storage.checks import RIGHTS, Check, claim_plan, rights
 from sloppyjobs.storage.dialects.mariadb import server
+from sloppyjobs.storage.dialects.mariadb.error_codes import code_of, is_of_client
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.ports.findings import FAIL, OK, WARN, Finding
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 LEAST_PACKET = 16 * 2**20
 _BINARY = {"utf8mb4_nopad_bin", "utf8mb4_0900_bin"}
+_DENIED = {1142, 1143}
+"""Refusals of a table, and of a column."""
 _KEYS = ("id", "name", "queue", "idempotency_key")
 """Columns of jobs whose values must be told apart to the last byte."""
 
@@ -94,6 +98,30 @@ def _writable(_storage: SqlStore, connection: Connection) -> Iterator[Finding]:
         yield Finding("read only", OK, "this server can be written to")
 
 
+def _rights(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
+    """Statements that touch no row: servers tell of rights in several places, and by several names."""
+    quote = storage.engine.dialect.identifier_preparer.quote
+    missing = []
+    for table in storage.tables.metadata.sorted_tables:
+        name, column = quote(table.name), quote(next(iter(table.primary_key.columns)).name)
+        tried = (
+            f"SELECT 1 FROM {name} WHERE 1 = 0",
+            f"INSERT INTO {name} ({column}) SELECT NULL FROM DUAL WHERE 1 = 0",
+            f"UPDATE {name} SET {column} = {column} WHERE 1 = 0",
+            f"DELETE FROM {name} WHERE 1 = 0",
+        )
+        for right, statement in zip(RIGHTS, tried, strict=True):
+            try:
+                connection.exec_driver_sql(statement)
+            except DBAPIError as error:
+                if is_of_client(code_of(error)):
+                    raise
+                # Of a row that is not complete the server speaks after it has seen to the rights.
+                missing += [f"{right} on {table.name}"] if code_of(error) in _DENIED else []
+    connection.rollback()
+    yield rights(missing, "this user")
+
+
 def _packet(_storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     size = int(_variable(connection, "max_allowed_packet"))
     detail = f"max_allowed_packet is {size / 2**20:g} MiB"
@@ -121,6 +149,7 @@ CHECKS: dict[str, Check] = {
     "collation": _collation,
     "row locks": _row_locks,
     "read only": _writable,
+    "rights": _rights,
     "packets": _packet,
     "claim plan": _claim_plan,
 }

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, text
 
-from sloppyjobs.storage.checks import Check, claim_plan
+from sloppyjobs.storage.checks import RIGHTS, Check, claim_plan, rights
 from sloppyjobs.storage.dialects.postgres import connections
+from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
 from sloppyjobs.storage.dialects.postgres.drivers import FAST
 from sloppyjobs.storage.dialects.postgres.statements import PLAN_BY_INDEX
 from sloppyjobs.storage.dialects.postgres.turns import PostgresClaims
@@ -90,6 +91,19 @@ def _autovacuum(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
         yield Finding("autovacuum", WARN, "the table of jobs has the server's defaults", hint)
 
 
+def _rights(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
+    preparer = connection.dialect.identifier_preparer
+    query = text("SELECT has_table_privilege(:name, :wanted)")
+    tables = [(table.name, preparer.format_table(table)) for table in storage.tables.metadata.sorted_tables]
+    missing = [
+        f"{right} on {name}"
+        for name, written in tables
+        for right in RIGHTS
+        if not connection.execute(query, {"name": written, "wanted": right}).scalar_one()
+    ]
+    yield rights(missing, "this role")
+
+
 def _claim_statement(storage: SqlStore, connection: Connection) -> tuple[str, Any]:
     if isinstance(storage.claims, PostgresClaims):
         call = storage.claims.claim_call(ClaimRequest("doctor", ("default",), ("any",)))
@@ -102,7 +116,10 @@ def _claim_statement(storage: SqlStore, connection: Connection) -> tuple[str, An
 
 def _claim_plan(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
     statement, values = _claim_statement(storage, connection)
+    # A cursor of its own: one that was used before may know more than that of a fresh process.
     cursor = cursor_of(connection)
+    if isinstance(storage.claims, PostgresClaims):
+        cursor = taking_arrays(cursor)
     cursor.execute(PLAN_BY_INDEX)
     cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", values)
     plan = cursor.fetchone()[0]
@@ -126,5 +143,6 @@ CHECKS: dict[str, Check] = {
     "connections": _connections,
     "isolation": _isolation,
     "autovacuum": _autovacuum,
+    "rights": _rights,
     "claim plan": _claim_plan,
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, text
 
-from sloppyjobs.storage.checks import Check, row_locks
+from sloppyjobs.storage.checks import RIGHTS, Check, rights, row_locks
 from sloppyjobs.storage.dialects.sqlserver.schema import COLLATION
 from sloppyjobs.storage.ports.findings import FAIL, OK, WARN, Finding
 
@@ -18,7 +18,6 @@ LEAST_VERSION = 15
 """SQL Server 2019."""
 LEAST_LEVEL, LEVEL = 130, 150
 """Of the database's compatibility: the least that has what statements use, and that of SQL Server 2019."""
-RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE")
 _LEVELS = {1: "read uncommitted", 2: "read committed", 3: "repeatable read", 4: "serializable", 5: "snapshot"}
 
 
@@ -89,12 +88,7 @@ def _rights(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
         for right in RIGHTS
         if _asked(connection, query, preparer.format_table(table), right) == 0
     ]
-    if missing:
-        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        hint = "GRANT SELECT, INSERT, UPDATE, DELETE on the tables of sloppyjobs to this login's user"
-        yield Finding("rights", FAIL, f"missing: {shown}", hint)
-    else:
-        yield Finding("rights", OK, "reads and writes every table")
+    yield rights(missing, "this login's user")
 
 
 def _asked(connection: Connection, query: Any, name: str, right: str) -> int | None:
