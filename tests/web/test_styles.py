@@ -40,6 +40,19 @@ def test_no_style_is_for_a_class_that_nothing_uses() -> None:
     assert unused == set()
 
 
+def test_every_icon_is_used() -> None:
+    icons = re.findall(r'<symbol id="([\w-]+)"', (ROOT / "static" / "icons.svg").read_text())
+    assert len(icons) > 40
+    assert set(icons) - _words() == set()
+
+
+def test_every_macro_of_a_template_is_called() -> None:
+    templates = "\n".join(file.read_text() for file in ROOT.glob("templates/**/*.html"))
+    macros = set(re.findall(r"{%-? macro (\w+)", templates))
+    assert len(macros) > 40
+    assert {name for name in macros if len(re.findall(rf"\b{name}\b", templates)) < 2} == set()
+
+
 def test_every_rule_is_in_a_layer_and_nested_in_the_class_of_the_pages() -> None:
     for sheet in sorted(ROOT.glob("static/css/*.css")):
         outside = re.sub(r"@layer [\w.]+ \{\n  \.sj \{.*?\n  \}\n\}", "", sheet.read_text(), flags=re.DOTALL)

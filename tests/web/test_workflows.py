@@ -65,6 +65,19 @@ def test_the_page_of_a_workflow_says_what_holds_it_up_and_hides_secrets(
     assert f"/jobs/{blocker.job_id}/retry" in admin.get(f"/jobs/{waiting.id}").text
 
 
+def test_a_workflow_of_which_nothing_runs_says_why(admin: Client, played: Jobs) -> None:
+    with played.workflow("lonely") as flow:
+        first = flow.add("export-orders", {}, queue="nobody-works-here")
+        flow.add("export-orders", {}, after=first)
+    words = " ".join(re.sub(r"<[^>]+>", " ", admin.get(f"/workflows/{flow.id}").text).split())
+    assert "No job of it is running. 1 queued, 1 waiting." in words
+    assert "export-orders is queued. No live worker for its queue 'nobody-works-here'" in words.replace("&#39;", "'")
+    played.claim("w", queues=("nobody-works-here",), names=frozenset({"export-orders"}))
+    words = " ".join(re.sub(r"<[^>]+>", " ", admin.get(f"/workflows/{flow.id}").text).split())
+    assert "It goes on by itself. 1 processing, 1 waiting." in words
+    assert "is queued. No live worker" not in words
+
+
 def test_a_graph_is_zoomed_by_links_and_draws_alike_jobs_as_one(admin: Client, played: Jobs, blocked: str) -> None:
     width = re.compile(r'class="graph"\s+viewBox="0 0 (\d+) \d+"\s+width="(\d+)"')
     for zoom, times in (("", 1), ("?zoom=50", 0.5), ("?zoom=150", 1.5), ("?zoom=9999", 1)):

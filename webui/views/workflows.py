@@ -11,8 +11,8 @@ from flask import Response, request
 from sloppyjobs import errors
 from sloppyjobs.domain.states import Status
 from sloppyjobs.domain.workflows import WorkflowStatus
-from sloppyjobs.views import Page, WorkflowView
-from webui import filters, page_context, workflow_graph
+from sloppyjobs.views import Explanation, Page, WorkflowJobView, WorkflowView
+from webui import filters, page_context, times, workflow_graph
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.rendering import Flash, render
 from webui.routes import Route
@@ -22,6 +22,8 @@ RANGES = {"1": "Last hour", "24": "Last 24 hours", "168": "Last 7 days"}
 """Hours."""
 LOOKS: Mapping[str, str] = {"running": "processing", "blocked": "dead"}
 """The status of jobs that a status of workflows looks like."""
+STARTABLE = (Status.QUEUED, Status.RETRYING, Status.PAUSED, Status.SCHEDULED, Status.WAITING)
+"""Which job of a workflow is asked why it does not run: one of the first of these that there is."""
 FIELDS = ("status", "name", "correlation_id", "range")
 COMMANDS = ("cancel", "retry")
 DONE = {"cancel": "cancelled", "retry": "retried"}
@@ -111,8 +113,20 @@ def show_one(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 
         ui, "workflow.html", title=found.name, nav="workflows", live=True, status=status, flashes=flashes,
         flow=found, graph=graph, drawing=drawing, zoom=_zoom(), zooms=workflow_graph.ZOOMS, apart=apart, jobs=jobs,
         blockers=ui.admin.workflow_blockers(id, scope=scope), looks=LOOKS, segments=segments, in_words=in_words,
-        commands=_commands(found), box=workflow_graph,
+        commands=_commands(found), box=workflow_graph, held_up=_held_up(ui, found),
     )  # fmt: skip
+
+
+def _held_up(ui: Ui, found: WorkflowView) -> tuple[WorkflowJobView, Explanation] | None:
+    """Where nothing of it runs: a job that could, and why it does not. What is dead is told as a blocker."""
+    if found.ended or found.status == WorkflowStatus.BLOCKED or found.counts.get(Status.PROCESSING):
+        return None
+    scope, write = visit().scope, times.sentence_writer(page_context.PageContext(ui, visit()).times)
+    for status in filter(found.counts.get, STARTABLE):
+        for job in ui.admin.workflow_jobs(found.id, status, page_size=1, scope=scope):
+            if job.id is not None:
+                return job, ui.admin.explain(job.id, write=write, scope=scope)
+    return None
 
 
 def _zoom() -> int:
