@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import unescape
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import scene
 from flask import Flask
 from hosts import PREFIX, Client, make_app
 
@@ -68,6 +70,28 @@ def test_the_only_thing_of_a_name_is_opened(admin: Client, text: str, led: str) 
     assert found(admin, text) == led
 
 
+def test_workflows_batches_limits_and_pages_are_found(admin: Client, played: Jobs) -> None:
+    flow = scene.workflow(played)
+    batch = played.admin.list_batches()[0]
+    for text in (flow, "rehouse-refr"):
+        assert found(admin, text) == f"/workflows/{flow}"
+    for text in (batch.id, batch.name):
+        assert found(admin, text) == f"/batches/{batch.id}"
+    assert found(admin, "ments-ap") == "/limits/payments-api"
+    assert found(admin, "encrypt") == "/encryption"
+    assert "flow_nobody" in page(admin, "flow_nobody")
+    assert "batch_nobody" in page(admin, "batch_nobody")
+
+
+def test_a_viewer_of_one_queue_finds_no_workflow_or_batch_of_others(
+    as_role: Callable[[str | None], Client], played: Jobs
+) -> None:
+    flow, batch = scene.workflow(played), played.admin.list_batches()[0]
+    scoped = as_role("emails")
+    for text in (flow, batch.id):
+        assert "Nothing found" in page(scoped, text)
+
+
 def test_a_cause_is_found_by_a_part_of_its_error(admin: Client, played: Jobs) -> None:
     (group,) = (one for one in played.admin.dead_groups() if one.name == "send-email")
     assert found(admin, "mtpTimeo") == f"/dead/{group.cause}"
@@ -102,7 +126,7 @@ def test_several_things_are_shown_by_kind(admin: Client) -> None:
 def test_nothing_says_what_was_looked_for(admin: Client) -> None:
     text = page(admin, "no-such-<thing>")
     assert "Nothing found" in text and "No match for “no-such-<thing>”" in text
-    assert "job ids, exact keys, job types, errors of dead jobs, queues, schedules and workers" in text
+    assert "job ids, exact keys, job types, errors of dead jobs, queues, schedules, workers" in text
 
 
 def test_nothing_typed_leads_to_the_list(admin: Client) -> None:

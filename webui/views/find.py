@@ -1,4 +1,4 @@
-"""The find box: a part of an id, a name, a queue, an error, a schedule, a worker or a page; an exact key.
+"""The find box: a part of an id, a name, a queue, an error, a schedule, a workflow, a page and more; an exact key.
 
 One hit is opened at once; several are shown by kind. Of each kind only what the viewer may open is looked for.
 """
@@ -6,12 +6,15 @@ One hit is opened at once; several are shown by kind. Of each kind only what the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from flask import redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
+from sloppyjobs import errors
 from sloppyjobs.admin.search import Part
+from sloppyjobs.domain.limit_words import limit_words
 from sloppyjobs.views import DeadGroup, JobRow
 from webui.rendering import render
 from webui.routes import Route
@@ -20,7 +23,9 @@ from webui.ui import Ui, visit
 SHOWN = 20
 """Hits of one kind that are shown."""
 LOOKED_AT = 500
-"""Schedules, workers and causes of death that are looked at."""
+"""Schedules, workers, limits and causes of death that are looked at."""
+LATEST = 50
+"""Workflows and batches that are looked at: as many as a page of them has. Older ones are found by their id."""
 LONGEST = 300
 """Characters that are looked for."""
 KEYS = {
@@ -44,6 +49,22 @@ PAGES = {
     "alerts": "Alerts",
     "archive": "Archive",
     "audit": "Audit",
+    "encryption": "Encryption",
+    "schedule_new": "New schedule",
+}
+ICONS = {"encryption": "locks", "schedule_new": "plus"}
+"""Of pages that have no icon of their own."""
+SHORTEST = 3
+"""Letters from which on the beginning of a page's title finds it."""
+
+
+_KINDS = {
+    "queues": "queues",
+    "recurring": "schedules",
+    "workers": "workers",
+    "workflows": f"the latest {LATEST} workflows",
+    "batches": f"the latest {LATEST} batches",
+    "limits": "limits",
 }
 
 
@@ -113,8 +134,13 @@ def _groups(ui: Ui, text: str) -> Iterator[Group]:
         yield Group("schedules", "Schedules", _schedules(ui, part))
     if _opens(ui, "workers"):
         yield Group("workers", "Workers", _workers(ui, part))
-    pages = [(endpoint, title) for endpoint, title in PAGES.items() if title.casefold() == text.casefold()]
-    yield Group("pages", "Pages", [Hit(url_for(f".{one}"), title, icon=one) for one, title in pages if _opens(ui, one)])
+    if _opens(ui, "workflows"):
+        yield Group("workflows", "Workflows", _workflows(ui, text, part))
+    if _opens(ui, "batches"):
+        yield Group("batches", "Batches", _batches(ui, text, part))
+    if _opens(ui, "limits"):
+        yield Group("limits", "Limits", _limits(ui, part))
+    yield Group("pages", "Pages", [_page(one) for one in _pages(text) if _opens(ui, one)])
 
 
 def _opens(ui: Ui, endpoint: str) -> bool:
@@ -168,12 +194,55 @@ def _worker(ui: Ui, id: str) -> str:
     return url_for(".worker", id=id) if "worker" in ui.routes else url_for(".workers")
 
 
+def _workflows(ui: Ui, text: str, part: Part) -> list[Hit]:
+    page = list(ui.admin.list_workflows(page_size=LATEST, scope=visit().scope))
+    found = [one for one in page if part.of(one.name) or part.of(one.id)]
+    if not found and text.startswith("flow_"):
+        with suppress(errors.UnknownWorkflow):
+            found = [ui.admin.get_workflow(text, scope=visit().scope)]
+    return [
+        Hit(url_for(".workflow", id=one.id), one.name, f"{one.id}, {one.status}", "workflows")
+        for one in found[: SHOWN + 1]
+    ]
+
+
+def _batches(ui: Ui, text: str, part: Part) -> list[Hit]:
+    page = list(ui.admin.list_batches(page_size=LATEST, scope=visit().scope))
+    found = [one for one in page if part.of(one.name) or part.of(one.id)]
+    if not found and text.startswith("batch_"):
+        with suppress(errors.UnknownBatch):
+            found = [ui.admin.get_batch(text, scope=visit().scope)]
+    return [
+        Hit(url_for(".batch", id=one.id), one.name, f"{one.id}, {one.status}", "batches") for one in found[: SHOWN + 1]
+    ]
+
+
+def _limits(ui: Ui, part: Part) -> list[Hit]:
+    found = [one for one in ui.admin.list_limits(page_size=LOOKED_AT) if part.of(one.name)]
+    return [
+        Hit(url_for(".limit", name=one.name), one.name, limit_words(one.concurrency, one.rate, one.per), "limits")
+        for one in found[: SHOWN + 1]
+    ]
+
+
+def _pages(text: str) -> list[str]:
+    """Pages of this title, or whose title begins so."""
+    given = text.casefold()
+    titles = ((endpoint, title.casefold()) for endpoint, title in PAGES.items())
+    return [
+        endpoint for endpoint, title in titles if title == given or (len(given) >= SHORTEST and title.startswith(given))
+    ]
+
+
+def _page(endpoint: str) -> Hit:
+    return Hit(url_for(f".{endpoint}"), PAGES[endpoint], icon=ICONS.get(endpoint, endpoint))
+
+
 def _looked(ui: Ui) -> str:
     """What was looked through, in words."""
     kinds = ["job ids", "exact keys", "job types"]
     kinds += ["errors of dead jobs"] if _opens(ui, "dead") else []
-    kinds += [page for page in ("queues", "schedules", "workers")
-              if _opens(ui, {"schedules": "recurring"}.get(page, page))]  # fmt: skip
+    kinds += [words for page, words in _KINDS.items() if _opens(ui, page)]
     return f"{', '.join(kinds[:-1])} and {kinds[-1]}"
 
 
