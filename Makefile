@@ -39,7 +39,8 @@ INTERRUPTIBLE := $(PYTHON) -c 'import os, signal, sys; signal.signal(signal.SIGI
 
 # All at once, so that no core is idle while something is installed, or while one of them waits or comes to its end. By
 # the shell: of make's own jobs, the tests were once seen to wait for all of the others.
-test: $(STAMP) ## everything that must pass: lint, types, layers, tests with the newest and oldest set
+test: ## everything that must pass: lint, types, layers, tests with the newest and oldest set
+	@$(MAKE) --no-print-directory --jobs 3 $(STAMP) $(OLDEST)/.installed mariadb
 	@$(INTERRUPTIBLE) $(MAKE) --no-print-directory beside-unit & beside=$$!; \
 	$(MAKE) --no-print-directory unit; unit=$$?; wait $$beside && exit $$unit
 

@@ -59,7 +59,7 @@ class WorkflowReads:
         table = self.tables.workflows
         found: list[Row[Any]] = []
         for chunk in _chunks(ids):
-            query = select(table, self.state.effective().label("stands")).where(table.c.id.in_(chunk))
+            query = select(table, self.state.effective.label("stands")).where(table.c.id.in_(chunk))
             found += connection.execute(query).all()
         open_ones = [row.id for row in found if row.status == OPEN_ROW]
         counts = self.counts(connection, open_ones)
@@ -133,7 +133,7 @@ class WorkflowReads:
         if wanted.queues is not None:
             filters.append((as_number(self.state.visible(wanted.queues)), lambda given: given == 1))
         words = [status.value for status in statuses]
-        stands: Filter = (self.state.effective(), lambda given: given.in_(words))
+        stands: Filter = (self.state.effective, lambda given: given.in_(words))
         ended = [status for status in statuses if status in ENDED]
         if given and ended:
             narrowed = (*created, *(column == value for column, value in given))

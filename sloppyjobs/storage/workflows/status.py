@@ -5,6 +5,7 @@ What it means is said by ``WorkflowStatus``. A workflow of which no member can m
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, case, exists, literal, or_, select
@@ -26,11 +27,13 @@ class WorkflowState:
         self._tables = tables
         self._member = tables.jobs.alias("member")
 
+    @cached_property
     def effective(self) -> ColumnElement[Any]:
         """How it stands."""
         status = self._tables.workflows.c.status
-        return case((status != OPEN_ROW, status), else_=self.derived())
+        return case((status != OPEN_ROW, status), else_=self.derived)
 
+    @cached_property
     def derived(self) -> ColumnElement[Any]:
         """What its members say."""
         member, words = self._member.c, WorkflowStatus

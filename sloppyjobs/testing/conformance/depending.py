@@ -19,13 +19,20 @@ from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.records import count, transitions
 
 
-@pytest.fixture(params=["settle", "turn"])
-def work(jobs: Jobs, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Jobs:
-    """Jobs with a name that everybody uses here; their attempts end by themselves, or in a worker's turn."""
+@pytest.fixture
+def unsettled(jobs: Jobs) -> Jobs:
+    """Jobs with a name that everybody uses here, for tests in which no attempt ends."""
     jobs.declare("work", retry=NO_RETRY)
-    if request.param == "turn":
-        monkeypatch.setattr(jobs.storage, "settle", lambda settlements: jobs.storage.turn(settlements, None)[0])
     return jobs
+
+
+@pytest.fixture(params=["settle", "turn"])
+def work(unsettled: Jobs, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    """The same; their attempts end by themselves, or in a worker's turn."""
+    store = unsettled.storage
+    if request.param == "turn":
+        monkeypatch.setattr(store, "settle", lambda settlements: store.turn(settlements, None)[0])
+    return unsettled
 
 
 def _claim(jobs: Jobs, job: Job) -> Claim:
@@ -159,11 +166,11 @@ def test_the_result_of_a_parent_decides(work: Jobs, test: Result, becomes: str) 
     assert _statuses(work, [child, late]) == [becomes, becomes]
 
 
-def test_cancelling_goes_down_the_whole_chain(work: Jobs) -> None:
-    made = work.chain([("work", n) for n in range(300)])
-    assert _statuses(work, made[:3]) == ["queued", "waiting", "waiting"]
-    work.admin.cancel(made[0].id)
-    assert set(_statuses(work, made)) == {"cancelled"}
+def test_cancelling_goes_down_the_whole_chain(unsettled: Jobs) -> None:
+    made = unsettled.chain([("work", n) for n in range(300)])
+    assert _statuses(unsettled, made[:3]) == ["queued", "waiting", "waiting"]
+    unsettled.admin.cancel(made[0].id)
+    assert set(_statuses(unsettled, made)) == {"cancelled"}
 
 
 def test_a_chain_runs_one_after_the_other(work: Jobs) -> None:
@@ -261,12 +268,12 @@ def test_a_waiting_job_can_be_cancelled_and_deleted_with_all_that_it_left(work: 
     assert count(work) == 1
 
 
-def test_a_business_key_is_kept_while_its_job_waits(work: Jobs) -> None:
-    parent = work.enqueue("work")
-    child = work.enqueue("work", depends_on=parent, business_key="ada")
-    assert work.enqueue("work", business_key="ada").id == child.id
-    work.admin.cancel(parent.id)
-    assert not work.enqueue("work", business_key="ada").existing
+def test_a_business_key_is_kept_while_its_job_waits(unsettled: Jobs) -> None:
+    parent = unsettled.enqueue("work")
+    child = unsettled.enqueue("work", depends_on=parent, business_key="ada")
+    assert unsettled.enqueue("work", business_key="ada").id == child.id
+    unsettled.admin.cancel(parent.id)
+    assert not unsettled.enqueue("work", business_key="ada").existing
 
 
 def test_what_waits_is_listed_and_explained(work: Jobs) -> None:
@@ -299,16 +306,16 @@ def test_handlers_see_the_results_of_their_parents(jobs: Jobs) -> None:
     assert (dict(by_size[0]), by_size[0].get("extract")) == ({}, None)
 
 
-def test_a_job_that_is_replaced_in_the_call_that_adds_its_child_ends_for_the_child_too(work: Jobs) -> None:
-    parent = work.enqueue("work", business_key="k")
-    made = work.enqueue_many(
+def test_a_job_that_is_replaced_in_the_call_that_adds_its_child_ends_for_the_child_too(unsettled: Jobs) -> None:
+    parent = unsettled.enqueue("work", business_key="k")
+    made = unsettled.enqueue_many(
         [
             ("work", 1, {"depends_on": [After(parent, on="always")]}),
             ("work", 2, {"depends_on": [parent]}),
             ("work", 3, {"business_key": "k", "on_conflict": "replace"}),
         ]
     )
-    assert _statuses(work, [parent, *made]) == ["cancelled", "queued", "cancelled", "queued"]
+    assert _statuses(unsettled, [parent, *made]) == ["cancelled", "queued", "cancelled", "queued"]
 
 
 SENSELESS: dict[str, tuple[Any, type[errors.JobsError], str]] = {
@@ -328,15 +335,15 @@ SENSELESS: dict[str, tuple[Any, type[errors.JobsError], str]] = {
 
 
 @pytest.mark.parametrize("what", SENSELESS)
-def test_a_dependency_that_makes_no_sense_is_refused(work: Jobs, what: str) -> None:
+def test_a_dependency_that_makes_no_sense_is_refused(unsettled: Jobs, what: str) -> None:
     given, error, words = SENSELESS[what]
     for call in (
-        lambda: work.enqueue("work", depends_on=given),
-        lambda: work.enqueue_many([("work", 1), ("work", 2, {"depends_on": given})]),
+        lambda: unsettled.enqueue("work", depends_on=given),
+        lambda: unsettled.enqueue_many([("work", 1), ("work", 2, {"depends_on": given})]),
     ):
         with pytest.raises(error, match=words):
             call()
-    assert count(work) == 0
+    assert count(unsettled) == 0
 
 
 def test_a_comparison_that_makes_no_sense_is_refused() -> None:
@@ -345,7 +352,7 @@ def test_a_comparison_that_makes_no_sense_is_refused() -> None:
             Result(path, compare, value)  # type: ignore[arg-type]
 
 
-def test_nothing_is_an_empty_dependency(work: Jobs) -> None:
-    assert work.enqueue("work", depends_on=[]).status == "queued"
+def test_nothing_is_an_empty_dependency(unsettled: Jobs) -> None:
+    assert unsettled.enqueue("work", depends_on=[]).status == "queued"
     with pytest.raises(errors.InvalidOption, match="depends_on"):
-        work.enqueue("work", depends_on_any=True)
+        unsettled.enqueue("work", depends_on_any=True)
