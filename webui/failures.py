@@ -78,7 +78,7 @@ def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per 
             text = "No job has died of it in the last 90 days, or it is in a queue that you do not see."
             return Explained(404, error.code, "404: no such cause", text, "search")
         case errors.UnknownJob():
-            text = "It may have been removed by the retention, or you are not allowed to see its queue."
+            text = "It may have been removed for its age, or you may not see its queue."
             return Explained(404, error.code, "404: no such job", text, "search")
         case errors.DuplicateJob():
             return Explained(409, error.code, refusals.NOT_DONE, _sentence(error))
@@ -176,7 +176,7 @@ def _denied(error: Denied) -> Explained:
     if error.read_only:
         text = f"This admin is read-only: nobody can use {error.action} here."
         return Explained(403, "READ_ONLY", "403: read-only", text, "locks")
-    text = f"This needs the permission {error.action}, and {error.actor} does not have it. Ask whoever manages access."
+    text = f"You ({error.actor}) lack the permission {error.action}. Ask whoever manages access."
     return Explained(403, "FORBIDDEN", "403: you may not do that", text, "locks")
 
 

@@ -208,3 +208,11 @@ def test_the_api_carries_the_preview_and_the_duration(admin: Client) -> None:
     assert row["duration"] >= 0
     assert row["started_at"]
     assert scene.SECRET not in answer.text
+
+
+def test_a_job_without_a_payload_shows_none_in_a_list(admin: Client, played: Jobs) -> None:
+    bare, full = played.enqueue("export-orders"), played.enqueue("export-orders", {"order": 7})
+    text = admin.get("/jobs?name=export-orders").text
+    rows = {id: text.partition(f'id="row-{id}"')[2].partition("</th>")[0] for id in (bare.id, full.id)}
+    assert "<bdi" not in rows[bare.id]
+    assert "order" in rows[full.id].partition("<bdi")[2]
