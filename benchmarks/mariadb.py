@@ -104,7 +104,8 @@ def once(place: Any, action: str, filled: int, params: dict[str, Any]) -> dict[s
 def run(postgres: str, mariadb: str, jobs: int, rounds: int) -> list[Report]:
     """Drain, single enqueue and bulk enqueue on both."""
     report = Report(
-        "mariadb: one process, beside PostgreSQL", ("kind", "database", "jobs/s", "lowest-highest", "x PostgreSQL")
+        "mariadb: one process, beside PostgreSQL",
+        ("kind", "database", "jobs/s", "lowest-highest", "x PostgreSQL", "client CPU us/job", "server CPU us/job"),
     )
     report.note(databases.describe(postgres))
     report.note(_describe(mariadb))
@@ -126,7 +127,15 @@ def run(postgres: str, mariadb: str, jobs: int, rounds: int) -> list[Report]:
 def _tabulate(report: Report, title: str, results: Results) -> None:
     rates = {name: middle(found, "per_second") for name, found in results.items()}
     for name, found in results.items():
-        report.add(title, name, rates[name], spread(found, "per_second"), ratio(rates[name], rates.get(POSTGRES)))
+        report.add(
+            title,
+            name,
+            rates[name],
+            spread(found, "per_second"),
+            ratio(rates[name], rates.get(POSTGRES)),
+            middle(found, "cpu_us_per_job"),
+            middle(found, "server_us_per_job"),
+        )
 
 
 def _describe(url: str) -> str:

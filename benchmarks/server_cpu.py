@@ -1,31 +1,34 @@
-"""CPU seconds of a PostgreSQL server that runs on this machine."""
+"""CPU seconds of a PostgreSQL or MariaDB server that runs on this machine."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 
 import psutil
 import psycopg
+from sqlalchemy import create_engine, text
 
 
 class ServerCpu:
-    """The processes of the server behind a URL; none where it is no PostgreSQL, or runs on another machine."""
+    """The processes of the server behind a URL; none where it is SQLite, or runs on another machine."""
 
     def __init__(self, url: str) -> None:
-        self._postmaster = _postmaster(url) if url.startswith("postgresql") else None
+        find = next((find for name, find in _SERVERS.items() if url.startswith(name)), None)
+        self._server = None if find is None else find(url)
 
     def seconds(self) -> float | None:
         """What the server has used since it was started, also by processes that have ended."""
-        if self._postmaster is None:
+        if self._server is None:
             return None
         while True:
-            children = self._postmaster.children()
-            own = self._postmaster.cpu_times()
+            children = self._server.children()
+            own = self._server.cpu_times()
             used = own.user + own.system + own.children_user + own.children_system
             with suppress(psutil.NoSuchProcess):
                 used += sum(times.user + times.system for times in (child.cpu_times() for child in children))
                 # One that ends meanwhile is counted nowhere, or twice.
-                if children == self._postmaster.children():
+                if children == self._server.children():
                     return used
 
     def microseconds_since(self, before: float | None, jobs: int) -> float | None:
@@ -43,3 +46,18 @@ def _postmaster(url: str) -> psutil.Process | None:
         except psutil.NoSuchProcess:
             return None
         return parent if "postgres" in backend.name() else None
+
+
+def _mariadbd(url: str) -> psutil.Process | None:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        data, pid_file = connection.execute(text("SELECT @@datadir, @@pid_file")).one()
+    engine.dispose()
+    try:
+        found = psutil.Process(int((Path(data) / pid_file).read_text()))
+    except (OSError, ValueError, psutil.NoSuchProcess):
+        return None
+    return found if found.name() in ("mariadbd", "mysqld") else None
+
+
+_SERVERS = {"postgresql": _postmaster, "mysql": _mariadbd, "mariadb": _mariadbd}

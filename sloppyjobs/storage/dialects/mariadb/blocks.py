@@ -60,6 +60,25 @@ _MINUTE = "TIMESTAMPADD(MICROSECOND, -1000000 * SECOND(this_moment) - MICROSECON
 
 
 @lru_cache(maxsize=16)
+def insert_one(tables: Tables) -> str:
+    """Insert a job that is due now, its first event, and its queue if that is new; answers with the moment."""
+    job, event = statements.insert_one(tables)
+    for name in ("created_at", "updated_at", "run_at"):
+        job, event = (one.replace(f"%({name})s", "this_moment") for one in (job, event))
+    queues = statements.name_of(tables.queues)
+    return f"""
+BEGIN NOT ATOMIC
+{_MOMENT}
+IF (SELECT 1 FROM {queues} WHERE name = %(queue)s) IS NULL THEN
+INSERT IGNORE INTO {queues} (name, created_at) VALUES (%(queue)s, this_moment);
+END IF;
+{job};
+{event};
+SELECT this_moment;
+END"""
+
+
+@lru_cache(maxsize=16)
 def take_and_open(tables: Tables) -> str:
     """Take jobs, and open their attempts if all of them were taken; answers with the moment, the lease and how many."""
     take, attempts, events = (_in_block(one) for one in statements.claim_statements(tables))

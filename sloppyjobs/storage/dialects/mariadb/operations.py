@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection
 
-from sloppyjobs.domain.model import Job, NewJob, Settlement
+from sloppyjobs.domain.model import Job, NewJob, Settlement, Terms
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.mariadb import blocks, statements
@@ -24,7 +25,7 @@ from sloppyjobs.storage.jobs import settle
 from sloppyjobs.storage.jobs.claim import ATTEMPT, Claims, Taken, queues_of, seen_rows
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.lanes import Head, Lane, Lanes
-from sloppyjobs.storage.jobs.new_rows import NewRows
+from sloppyjobs.storage.jobs.new_rows import NewRows, due_at_once
 from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.settle import Settle, is_plain
 from sloppyjobs.storage.jobs.settlement_sql import as_json
@@ -42,8 +43,33 @@ MANY_ALIKE = 32
 """Such successes of plain jobs that are worth a transaction of their own."""
 
 
+_UNKNOWN = datetime(2000, 1, 1, tzinfo=UTC)
+"""Stands for a moment that the server knows."""
+
+
 class MariaDbInsert(Insert):
     """Columns in which jobs differ travel as JSON, the others once."""
+
+    def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
+        """A plain job in one round trip and a commit, where the server can."""
+        if connection is None and len(new) == 1 and _is_plain_new(new[0].terms):
+            self.database.ensure_schema()
+            if takes_blocks(self.database):
+                runs = count()
+                return self.database.write(
+                    lambda c: self.insert_all(c, new, rerun=True) if next(runs) else self._insert_by_block(c, new)
+                )
+        return super().insert_jobs(new, connection)
+
+    def _insert_by_block(self, connection: Connection, new: Sequence[NewJob]) -> list[Job]:
+        """A job by the server's clock, unless a test has another."""
+        now, step = self.database.injected_now(), self.database.step
+        shared, own = NewRows(new, now or _UNKNOWN, step).values(self.database.to_driver)
+        values = shared | {name: given[0] for name, given in own.items()}
+        values["now"] = None if now is None else self.database.to_driver(now)
+        ((row,),) = blocks.execute(cursor_of(connection), blocks.insert_one(self.tables), values)
+        self.dialect.announce(connection)
+        return NewRows(new, self.database.by_clock(row[0]), step).jobs()
 
     def insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """All of them in two statements, unless they are too long for that."""
@@ -65,6 +91,12 @@ class MariaDbInsert(Insert):
         if Status.QUEUED in made.statuses:
             self.dialect.announce(connection)
         return made.jobs()
+
+
+def _is_plain_new(terms: Terms) -> bool:
+    """Whether a new job is due at once, and nothing but its row and its event is written for it."""
+    more = (terms.idempotency_key, terms.expires, terms.tags, terms.batch_id)
+    return due_at_once(terms) and all(value is None for value in more)
 
 
 class MariaDbSettle(Settle):
