@@ -220,6 +220,12 @@ class Dialect(ABC):
     def announce(self, connection: Connection) -> None:  # noqa: B027
         """Wake the workers when this transaction commits; their polling is enough where this does nothing."""
 
+    def take_turns(self, connection: Connection, keys: Sequence[str]) -> None:  # noqa: B027
+        """Wait until nobody else who called this has one of these keys, until the end of the transaction.
+
+        Where this does nothing, a deadlock is found at once and the transaction is run again.
+        """
+
     @abstractmethod
     def identity(self, connection: Connection) -> tuple[Any, ...]:
         """What tells the database of this connection from every other."""

@@ -157,10 +157,16 @@ class LinkedInsert:
         pending = {job.terms.business_key: job for job in new if job.terms.business_key is not None}
         kept: dict[str, str] = {}
         replaced: dict[str, JobState] = {}
+        queued = False
         for _ in range(INSERT_TRIES):
             if not pending:
                 return kept, replaced
             held = self.keys.holders(connection, sorted(pending))
+            if not queued and len(pending) > 1 and any(pending[key].terms.on_conflict == "replace" for key in held):
+                # The rows of those who hold the keys say no order: each of them may be another one by then.
+                self.dialect.take_turns(connection, sorted(pending))
+                queued = True
+                continue
             absent = [job for key, job in pending.items() if key not in held]
             if absent and not self.keys.reserve(connection, absent, now):
                 # Somebody was faster with one of them, and has committed by now.

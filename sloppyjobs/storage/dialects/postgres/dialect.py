@@ -51,6 +51,8 @@ _TRANSIENT = {"25P03", "40001", "40P01", "55P03", "57P01", "57P02", "57P03"} | {
     "08004",
     "08006",
 }
+_TURNS = 5_701_960_271
+"""Tells our advisory locks from those of the application."""
 _AWAY = {"08", "28", "3D", "53", "57", "58"}
 """Classes of SQLSTATEs: connection, authorization, no such database, resources, intervention, system error."""
 
@@ -213,6 +215,13 @@ class PostgresDialect(Dialect):
         """NOTIFY, delivered with the commit."""
         if self.notify:
             connection.execute(sql.pg_notify(self.channel, "").select())
+
+    def take_turns(self, connection: Connection, keys: Sequence[str]) -> None:
+        """By advisory locks, in the order of the keys: the server looks for a deadlock only after a second."""
+        key = sql.unnest(bindparam("keys", type_=ARRAY(Text))).column_valued("key")
+        given = select(key.label("key")).order_by(key).subquery("given")
+        turn = sql.pg_advisory_xact_lock(sql.hashtextextended(given.c.key, _TURNS))
+        connection.execute(select(turn).select_from(given), {"keys": list(keys)})
 
     def identity(self, connection: Connection) -> tuple[Any, ...]:
         """The name of the database, and the number of its cluster for those who may know it."""

@@ -100,7 +100,7 @@ def statements(tables: Tables, channel: str | None) -> Statements:
     names["notify"] = "NULL" if channel is None else f"pg_notify({quoted}, '')"
     announce = "NULL" if channel is None else f"CASE WHEN status = 'queued' THEN pg_notify({quoted}, queue) END"
     announce_many = "SELECT 1" if channel is None else f"SELECT pg_notify({quoted}, '')"
-    left_open = {name: f"{{{name}}}" for name in ("columns", "values", "own", "status", "own_status")}
+    left_open = {name: f"{{{name}}}" for name in ("columns", "values", "own", "order", "status", "own_status")}
     return Statements(
         insert_one=_INSERT_ONE.format(seen=_SEEN.format(**names), known="true", announce=announce, **names),
         insert_in_known=_INSERT_ONE.format(seen="", known=_KNOWN.format(**names), announce=announce, **names),
@@ -139,6 +139,8 @@ def insert_many(statement: str, own: tuple[str, ...], shared: tuple[str, ...]) -
         columns=", ".join(given),
         values=", ".join(given.values()),
         own="".join(lists.values()),
+        # Two calls that take the same keys wait for each other in one direction.
+        order=" ORDER BY idempotency_key" if "idempotency_key" in lists else "",
         status=given["status"],
         own_status=lists.get("status", ""),
     )
@@ -205,7 +207,7 @@ _INSERT_MANY = """
 WITH job AS (
   INSERT INTO {jobs} ({columns}) SELECT {values}
   FROM (SELECT unnest(%(id)s::text[]) AS id, unnest(%(payload)s::text[]) AS payload,
-               unnest(%(now)s::timestamptz[]) AS now{own}) new
+               unnest(%(now)s::timestamptz[]) AS now{own}) new{order}
 ),
 event AS (
   INSERT INTO {events} (job_id, event_type, to_status, created_at) SELECT id, 'created', {status}, now
