@@ -201,9 +201,14 @@ class Settle:
         return query.where(self.database.dialect.any_of(c.job_id, "ids"))
 
 
+def is_success(settlement: Settlement) -> bool:
+    """Whether it went well, and its claim has said what is to be known of the job."""
+    return settlement.decision.path == _SUCCEEDED and settlement.lane is not None
+
+
 def is_plain(settlement: Settlement) -> bool:
     """Whether a success changes nothing but the job itself, as its claim said."""
-    return settlement.decision.path == _SUCCEEDED and settlement.followups is None and settlement.lane is not None
+    return settlement.followups is None and is_success(settlement)
 
 
 def _passes(row: HeldRow | None, settlement: Settlement) -> bool:

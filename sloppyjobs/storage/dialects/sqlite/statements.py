@@ -20,7 +20,7 @@ class Statements(NamedTuple):
     close_attempts: str
     record_successes: str
     succeed: Mapping[tuple[bool, bool], str]
-    """The update of jobs that went well: by whether any has a result, and whether they must be plain."""
+    """The update of jobs that went well: by whether any has a result, and whether nobody has read their rows."""
     jobs: str
     """The name of the table of jobs."""
     events: str
@@ -35,9 +35,9 @@ def statements(tables: Tables) -> Statements:
         "events": format_table(tables.events),
     }
     succeed = {
-        (results, plain): _succeed_jobs(names["jobs"], results=results, plain=plain)
+        (results, unread): _succeed_jobs(names["jobs"], results=results, unread=unread)
         for results in (False, True)
-        for plain in (False, True)
+        for unread in (False, True)
     }
     opened, claimed, closed, recorded = (text.format(**names) for text in _STATEMENTS)
     return Statements(opened, claimed, closed, recorded, succeed, names["jobs"], names["events"])
@@ -61,9 +61,9 @@ def _insert_given(table: str, values: Mapping[str, str]) -> str:
     return f"INSERT INTO {table} ({', '.join(values)}) SELECT {', '.join(values.values())} FROM json_each(:new)"
 
 
-def _succeed_jobs(jobs: str, *, results: bool, plain: bool) -> str:
+def _succeed_jobs(jobs: str, *, results: bool, unread: bool) -> str:
     text = _SUCCEED_WITH_RESULTS if results else _SUCCEED
-    return text.format(jobs=jobs, held=_HELD + (" AND followups IS NULL" if plain else ""), values=_SUCCEEDED)
+    return text.format(jobs=jobs, held=_HELD + (" AND followups IS :followups" if unread else ""), values=_SUCCEEDED)
 
 
 _STATEMENTS = (
