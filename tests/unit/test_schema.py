@@ -215,6 +215,26 @@ def test_edges_and_members_of_version_22_are_kept(empty: SqlStore, monkeypatch: 
                 assert "WITHOUT ROWID" in made.scalar_one()
 
 
+def test_the_members_of_workflows_of_version_23_are_indexed_anew_on_sqlite(
+    empty: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def indexed() -> list[str | None]:
+        found = {index["name"]: index["column_names"] for index in inspect(empty.engine).get_indexes("sloppy_jobs")}
+        return found["ix_sloppy_jobs_workflow"]
+
+    monkeypatch.setattr(migrate, "VERSION", 23)
+    monkeypatch.setattr(migrate, "HEAD", "0023")
+    assert empty.init() == 23
+    before = indexed()
+    monkeypatch.undo()
+    assert empty.init() == VERSION
+    assert differences(empty) == []
+    if empty.dialect.name == "sqlite":
+        assert (before, indexed()) == (["workflow_id", "status", "id"], ["workflow_id", "id"])
+    else:
+        assert indexed() == before
+
+
 def test_what_is_applied_by_hand_is_what_init_makes(empty: SqlStore) -> None:
     apply_by_hand(empty)
     assert differences(empty) == []

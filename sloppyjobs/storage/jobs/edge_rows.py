@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, func, literal_column, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, func, literal_column, or_, select, update
 
 from sloppyjobs.domain.dependencies import EdgeState
 from sloppyjobs.domain.followups import Followup
@@ -31,6 +31,7 @@ _OPEN: ColumnElement[int] = literal_column(str(int(EdgeState.OPEN)))
 _WAITING: ColumnElement[str] = literal_column("'waiting'")
 _TARGETS = {False: Status.QUEUED, True: Status.SCHEDULED}
 _JOBS = WaitingFor.JOBS.value
+_OPEN_STATE, _MET_STATE, _FAILED_STATE = map(int, EdgeState)
 _NO_MORE = ~int(Followup.DEPENDANTS | Followup.PARENTS | Followup.ANY_PARENT)
 
 
@@ -51,6 +52,15 @@ class WaitingChild(NamedTuple):
     bits: int
     later: bool
     """Whether it is not due yet."""
+
+
+class Awaiting(NamedTuple):
+    """A child of parents that have succeeded."""
+
+    child: WaitingChild | None
+    """None where it does not wait for others any more."""
+    numbers: Mapping[int, int]
+    """How many of its edges are in which state when theirs are met."""
 
 
 class EdgeRows:
@@ -87,8 +97,25 @@ class EdgeRows:
         return [
             WaitingChild(id, attempts, bits_of(bits), bool(later))
             for id, status, reason, attempts, bits, later in query.rows(cursor_of(connection), values)
-            # Before schema version 13 there was nothing else to wait for.
-            if status == "waiting" and (reason is None or reason == _JOBS)
+            if _waits(status, reason)
+        ]
+
+    def awaiting(self, connection: Connection, parents: Sequence[str], now: datetime) -> list[Awaiting] | None:
+        """The children whose edges to these parents, which have succeeded, are open; all by one look.
+
+        None where an edge asks for more than success. Only for databases with one writer: nothing is locked.
+        """
+        query = self.database.prepared("awaiting children", self._awaiting_children)
+        values = {"ids": self.dialect.list_param(parents), "now": self.database.to_driver(now)}
+        found = query.rows(cursor_of(connection), values)
+        if any(row[0] for row in found):
+            return None
+        return [
+            Awaiting(
+                WaitingChild(id, attempts, bits_of(bits), bool(later)) if _waits(status, reason) else None,
+                {_OPEN_STATE: still_open - met, _MET_STATE: met, _FAILED_STATE: failed},
+            )
+            for _, met, still_open, failed, id, status, reason, attempts, bits, later in found
         ]
 
     def numbers(self, connection: Connection, children: Sequence[str]) -> dict[str, dict[int, int]]:
@@ -144,14 +171,47 @@ class EdgeRows:
 
     def _waiting_children(self) -> Select[Any]:
         c = self.tables.jobs.c
+        query = select(*self._child_columns()).where(self.dialect.any_of(c.id, "ids"))
+        return self.dialect.locked(query.order_by(c.id))
+
+    def _child_columns(self) -> tuple[ColumnElement[Any], ...]:
+        c = self.tables.jobs.c
         later = case((c.run_at > bindparam("now", type_=Instant()), literal_column("1")), else_=literal_column("0"))
-        query = select(c.id, c.status, c.waiting_for, c.attempt_count, c.followups, later)
-        return self.dialect.locked(query.where(self.dialect.any_of(c.id, "ids")).order_by(c.id))
+        return c.id, c.status, c.waiting_for, c.attempt_count, c.followups, later
+
+    def _awaiting_children(self) -> Select[Any]:
+        """The edges of the parents by child, beside all edges of the child."""
+        jobs, edges, ours = self.tables.jobs, self.tables.dependencies, self.tables.dependencies.alias("ours")
+        asks = or_(ours.c.needs == literal_column("'failure'"), ours.c.result_test.is_not(None))
+        by_child = (
+            select(ours.c.child_id, func.max(_number(asks)).label("asks"), func.count().label("met"))
+            .where(self.dialect.any_of(ours.c.parent_id, "ids"), ours.c.state == _OPEN)
+            .group_by(ours.c.child_id)
+            .subquery("by_child")
+        )
+        is_open, has_failed = edges.c.state == _OPEN, edges.c.state == literal_column(str(_FAILED_STATE))
+        counted = (
+            select(*by_child.c, func.sum(_number(is_open)).label("open"), func.sum(_number(has_failed)).label("failed"))
+            .where(edges.c.child_id == by_child.c.child_id)
+            .group_by(by_child.c.child_id)
+            .subquery("counted")
+        )
+        query = select(counted.c.asks, counted.c.met, counted.c.open, counted.c.failed, *self._child_columns())
+        return query.where(jobs.c.id == counted.c.child_id)
 
     def _edges_by_state(self) -> Select[Any]:
         c = self.tables.dependencies.c
         query = select(c.child_id, c.state, func.count()).where(self.dialect.any_of(c.child_id, "ids"))
         return query.group_by(c.child_id, c.state)
+
+
+def _waits(status: Any, reason: Any) -> bool:
+    # Before schema version 13 there was nothing else to wait for.
+    return bool(status == "waiting" and (reason is None or reason == _JOBS))
+
+
+def _number(condition: ColumnElement[bool]) -> ColumnElement[Any]:
+    return case((condition, literal_column("1")), else_=literal_column("0"))
 
 
 def chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -43,7 +43,7 @@ def jobs(prefix: str, metadata: MetaData, style: TableStyle) -> None:
         ("correlation", ("correlation_id", "created_at", "id"), "correlation_id IS NOT NULL"),
         ("batch", ("batch_id", "id"), style.ended_members or "batch_id IS NOT NULL"),
         ("business_key", ("business_key", "created_at", "id"), "business_key IS NOT NULL"),
-        ("workflow", ("workflow_id", "status", "id"), "workflow_id IS NOT NULL"),
+        ("workflow", style.members_of_workflow, "workflow_id IS NOT NULL"),
         ("dead", ("error_type", "error_frame", "name", "created_at", "id"), style.status_in("dead")),
     ):
         partial_index(jobs, style, f"ix_{prefix}jobs_{suffix}", columns, where)

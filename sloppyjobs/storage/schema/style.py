@@ -109,6 +109,8 @@ class TableStyle:
     """Whether one index serves as the key of events and for reading a job's history."""
     listed_status: ClassVar[str] = "status"
     """The status in the predicates of the indexes of lists; queries that mean one of these repeat its predicate."""
+    members_of_workflow: ClassVar[tuple[str, ...]] = ("workflow_id", "status", "id")
+    """The columns of the index of the members of workflows."""
     leases_listed: ClassVar[bool] = False
     """Whether the index of lists serves to find leases that have ended, too."""
     table_settings: ClassVar[Mapping[str, str]] = {}

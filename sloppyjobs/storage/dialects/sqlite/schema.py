@@ -44,6 +44,8 @@ class SqliteStyle(PartialIndexes):
 
     keyword = "sqlite_where"
     by_key_options: ClassVar = {"sqlite_with_rowid": False}
+    # An index is written to only where one of its columns changes.
+    members_of_workflow = ("workflow_id", "id")
 
 
 TYPES = SqliteTypes()
