@@ -46,26 +46,6 @@ def test_migrations_and_a_clean_install_give_the_same_tables(sqlserver: SqlServe
     assert read(migrated.engine, INDEXES) == read(created.engine, INDEXES)
 
 
-def test_an_earlier_version_is_upgraded_with_its_jobs(empty_sqlserver_url: str) -> None:
-    store = storage.from_url(empty_sqlserver_url)
-    store.init()
-    jobs = Jobs(store)
-    jobs.declare("greet")
-    job = jobs.enqueue("greet")
-    with store.engine.begin() as connection:
-        for statement in (
-            "DROP TABLE sloppy_job_dependencies",
-            "DROP TABLE sloppy_job_tags",
-            "ALTER TABLE sloppy_jobs DROP COLUMN tags",
-            "ALTER TABLE sloppy_job_archive DROP COLUMN tags",
-            "UPDATE sloppy_job_schema SET version_num = '0010'",
-        ):
-            connection.exec_driver_sql(statement)
-    assert store.schema_version() == 10
-    assert store.init() == VERSION
-    assert jobs.get(job.id).status == "queued"
-
-
 def test_rows_of_every_version_are_there_after_the_upgrades(
     sqlserver: SqlServer, empty_sqlserver_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
