@@ -178,3 +178,22 @@ def test_a_signal_that_has_read_a_running_job_wakes_it_when_it_was_suspended_mea
         assert sending.result(WAIT)
     assert jobs.get(claim.id).status == "queued"
     check_every_history(jobs)
+
+
+def test_the_lease_of_a_job_that_ends_meanwhile_is_not_renewed(make_unlocked: Callable[..., SqlStore]) -> None:
+    jobs, other = Jobs(make_unlocked()), make_unlocked()
+    jobs.declare("work")
+    jobs.enqueue("work")
+    [claim] = jobs.claim("w1")
+    plain, ended = other.database.to_driver, threading.Event()
+
+    def meanwhile(instant: Any) -> Any:
+        if not ended.is_set():
+            ended.set()
+            assert jobs.complete(claim)
+        return plain(instant)
+
+    other.database.to_driver = meanwhile  # type: ignore[method-assign]
+    other.leases.renew("w1", [(claim.id, claim.attempt)], 60)
+    assert ended.is_set()
+    check_every_history(jobs)

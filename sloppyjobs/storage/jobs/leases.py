@@ -46,7 +46,8 @@ class Leases:
             jobs = self.database.tables.jobs
             values = {"progress_percent": percent, "progress_message": message, "progress_fields": fields}
             for row in held:
-                connection.execute(update(jobs).where(jobs.c.id == row.id).values(values))
+                mine = (jobs.c.id == row.id, jobs.c.locked_by == worker_id, jobs.c.attempt_count == row.attempt)
+                connection.execute(update(jobs).where(*mine).values(values))
             return bool(held)
 
         return self.database.write(work)
@@ -58,10 +59,13 @@ class Leases:
         ours = self.held_rows.of_worker(connection, worker_id, held, lock=True)
         moment = self.database.to_driver(until)
         self.database.prepared("renew lease", self._renew_lease).many(
-            cursor_of(connection), [{"job": row.id, "until": moment} for row in ours]
+            cursor_of(connection),
+            [{"job": row.id, "worker": worker_id, "attempt": row.attempt, "until": moment} for row in ours],
         )
         return {(row.id, row.attempt): until for row in ours}
 
     def _renew_lease(self) -> Any:
         jobs = self.database.tables.jobs
-        return update(jobs).where(jobs.c.id == bindparam("job")).values(locked_until=bindparam("until"))
+        # The fence once more: where rows are read without locks, the job may have ended since.
+        held = (jobs.c.locked_by == bindparam("worker"), jobs.c.attempt_count == bindparam("attempt"))
+        return update(jobs).where(jobs.c.id == bindparam("job"), *held).values(locked_until=bindparam("until"))
