@@ -273,10 +273,10 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
     ) -> Job:
         """Write a job in the place of one that is not running and has not ended, which is cancelled.
 
-        What ``options`` do not say is as in the replaced job: queue, priority, run time, timeout, business key,
-        correlation id, metadata, principal. With ``delay`` each call puts the work off anew. ``superseded_by`` of the
-        old job and ``supersedes`` of the new one name the other. A job that waits for others needs ``depends_on``, or
-        ``()``. Raises ``InvalidTransition`` where the old job runs or has ended, and whatever ``enqueue`` raises.
+        What ``options`` do not say is as in the replaced job: queue, priority, run time, timeout, attempts, business
+        key, correlation id, metadata, principal. With ``delay`` each call puts the work off anew. ``superseded_by`` of
+        the old job and ``supersedes`` of the new one name the other. A job that waits for others needs ``depends_on``,
+        or ``()``. Raises ``InvalidTransition`` where the old job runs or has ended, and whatever ``enqueue`` raises.
         """
         old = self.get(id_of(job_id))
         given = {**inherited_options(old, options), **options}

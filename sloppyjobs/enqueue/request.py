@@ -171,6 +171,9 @@ def inherited_options(old: Job, given: Mapping[str, Any]) -> dict[str, Any]:
         "resource": old.resource,
         "partition": old.partition_key,
     }
+    if given.get("retry") is None and not old.attempt_count:
+        # Those of one that was tried may have been raised by an operator's retry.
+        kept["max_attempts"] = old.max_attempts
     if given.get("delay") is None and given.get("run_at") is None:
         kept["run_at"] = old.run_at
     if given.get("business_key", old.business_key) is not None:

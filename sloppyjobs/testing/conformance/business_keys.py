@@ -12,7 +12,7 @@ import pytest
 
 from sloppyjobs import errors
 from sloppyjobs.domain.model import Job
-from sloppyjobs.domain.retry import NO_RETRY
+from sloppyjobs.domain.retry import NO_RETRY, Retry
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.records import count, told_apart, transitions
@@ -308,9 +308,11 @@ def test_a_key_that_is_freed_while_others_ask_for_it_is_never_held_twice(jobs: J
 def test_a_job_is_replaced_by_its_id(jobs: Jobs) -> None:
     jobs.declare("sync")
     old = jobs.enqueue("sync", {"n": 1}, queue="q", priority=3, correlation_id="c", metadata={"a": 1}, delay=60)
+    old = jobs.replace(old, {"n": 1}, max_attempts=7)
     new = jobs.replace(old.id, {"n": 2})
-    same = (new.queue, new.priority, new.correlation_id, new.metadata, new.run_at)
-    assert same == ("q", 3, "c", {"a": 1}, old.run_at)
+    same = (new.queue, new.priority, new.correlation_id, new.metadata, new.run_at, new.max_attempts)
+    assert same == ("q", 3, "c", {"a": 1}, old.run_at, 7)
+    assert jobs.replace(jobs.enqueue("sync", max_attempts=7), retry=Retry(max_attempts=2)).max_attempts == 2
     assert (new.supersedes, jobs.get(old.id).superseded_by, jobs.get(old.id).status) == (old.id, new.id, "cancelled")
     newest = jobs.replace(new, {"n": 3}, delay=0, priority=9)
     assert (newest.status, newest.priority) == ("queued", 9)
