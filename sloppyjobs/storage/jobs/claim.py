@@ -25,7 +25,6 @@ from sqlalchemy import (
 )
 
 from sloppyjobs.domain.model import Claim, Settlement
-from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import Conflict, cursor_of
 from sloppyjobs.storage.jobs import rows
@@ -127,7 +126,8 @@ class Claims:
         depth: int = 0,
     ) -> tuple[set[str], Taken]:
         """One transaction; ``depth`` is how many queued jobs it looks at, if not as many as are asked for."""
-        lanes = self.lanes_before(asked) if asked else []
+        # Looked for before anything is locked, unless there is something to write in any case.
+        lanes = self.lanes_before(asked) if asked and not settlements else []
         promote = asked is not None and asked.promote
         if not (lanes or settlements or lost or promote):
             return set(), Taken([])
@@ -137,7 +137,7 @@ class Claims:
             before = self.claimed_before(connection, asked) if asked and (lost or rerun) else []
             found = lanes
             due = (settlements or promote) and asked is not None and self.promote_due(connection)
-            if asked and (due or any(map(_queued_again, settlements))):
+            if asked and (due or settlements):
                 found = self.lanes_for(connection, asked)
             if before or not asked or not found:
                 return accepted, Taken(before)
@@ -326,10 +326,6 @@ def queues_of(request: ClaimRequest) -> Collection[str] | None:
 def seen_rows(heads: Iterable[Head]) -> SeenRows:
     """The rows that were read with the jobs."""
     return {head.id: head.row for head in heads if head.row is not None}
-
-
-def _queued_again(settlement: Settlement) -> bool:
-    return settlement.decision.path[-1] is Status.QUEUED
 
 
 def _taken_rows(ids: Sequence[str], seen: SeenRows, now: Any, until: Any) -> Iterator[Sequence[Any]]:

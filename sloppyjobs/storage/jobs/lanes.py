@@ -62,7 +62,7 @@ class Lanes:
             for queue, name in lanes
             for head in heads.rows(cursor, {"of_queue": queue, "of_name": name, "now": moment, "most": most})
         ]
-        return [Head(id, is_limited(bits)) for *_, id, bits in in_order(found)[:most]]
+        return [Head(id, is_limited(bits)) for *_, id, bits in _in_order(found)[:most]]
 
     def whole_heads(self, cursor: Any, lane: Lane, moment: Any, most: int) -> list[Head]:
         """The first jobs of a lane with their rows, for where nobody can change these until they are taken.
@@ -173,7 +173,7 @@ def is_limited(bits: Any) -> bool:
     return isinstance(bits, int) and bool(bits & _PERMIT)
 
 
-def in_order(heads: list[Any]) -> list[Any]:
+def _in_order(heads: list[Any]) -> list[Any]:
     """Heads of lanes, (-priority, run_at, created_at, id, …), in the order of the claim."""
     try:
         return sorted(heads)

@@ -21,11 +21,15 @@ from sqlalchemy import (
 from sqlalchemy import func as sql
 
 from sloppyjobs.storage.driver import cursor_of
-from sloppyjobs.storage.jobs.lanes import Head, Lane, Lanes, claim_order, in_order, is_limited
+from sloppyjobs.storage.jobs import rows
+from sloppyjobs.storage.jobs.lanes import Head, Lane, Lanes, claim_order, is_limited
 
 DEEPER = 8
 """How many times as many jobs of a lane are read, once all that were read of it are among the first."""
 
+_NAME, _QUEUE, _PRIORITY, _RUN_AT, _CREATED_AT, _FOLLOWUPS = map(
+    rows.CLAIM_FIELDS.index, ("name", "queue", "priority", "run_at", "created_at", "followups")
+)
 _ONE: ColumnElement[int] = literal_column("1")
 _EMPTY: ColumnElement[str] = literal_column("''")
 
@@ -46,32 +50,38 @@ class SqliteLanes(Lanes):
         return [(queue, name) for queue, name in found if queue not in paused and (names is None or name in names)]
 
     def heads_of(self, cursor: Any, lanes: Sequence[Lane], moment: Any, most: int) -> list[Head]:
-        """Of a single lane the whole rows: nobody else can change them before this transaction has ended.
-
-        Of several, a few jobs of each at first: two, and twice its share. More only of a lane whose jobs are all among
-        the first.
-        """
+        """With their rows: nobody else can change them before this transaction has ended."""
         if len(lanes) == 1:
             return self.whole_heads(cursor, lanes[0], moment, most)
-        few, left = 2 + 2 * most // len(lanes), lanes
-        found: list[Any] = []
-        while True:
-            read = self._some_of_each(cursor, left, moment, min(few, most), most)
-            found = in_order(found + read)[:most]
-            if few >= most:
-                break
-            number = Counter((queue, name) for *_, queue, name in found)
-            left = [lane for lane in left if number[lane] >= few]
-            if not left:
-                break
-            again = set(left)
-            found = [head for head in found if (head[-2], head[-1]) not in again]
-            few *= DEEPER
-        return [Head(id, is_limited(bits)) for *_, id, bits, _, _ in found]
+        try:
+            found = self._first_rows(cursor, lanes, moment, most)
+            return [Head(row[0], is_limited(row[_FOLLOWUPS]), row) for row in found]
+        except Exception as error:
+            # A damaged row has to be read by itself, so by its id.
+            if not self.dialect.is_unreadable(error):
+                raise
+            return super().heads_of(cursor, lanes, moment, most)
 
-    def _some_of_each(self, cursor: Any, lanes: Sequence[Lane], moment: Any, few: int, most: int) -> list[Any]:
+    def _first_rows(self, cursor: Any, lanes: Sequence[Lane], moment: Any, most: int) -> list[Any]:
+        """The rows of the first jobs of several lanes.
+
+        A few jobs of each at first: two, and twice its share. More only of a lane whose jobs are all among the first.
+        """
         query = self.database.prepared("heads of lanes", self._heads_of_lanes)
-        return query.rows(cursor, {"lanes": _as_json(lanes), "now": moment, "few": few, "most": most})
+        few, left = min(2 + 2 * most // len(lanes), most), lanes
+        found: list[Any] = []
+        while left:
+            read = query.rows(cursor, {"lanes": _as_json(left), "now": moment, "few": few, "most": most})
+            found = sorted(found + read, key=_claim_place)[:most]
+            if few == most:
+                break
+            number = Counter((row[_QUEUE], row[_NAME]) for row in found)
+            left = [lane for lane in left if number[lane] >= few]
+            if left:
+                again = set(left)
+                found = [row for row in found if (row[_QUEUE], row[_NAME]) not in again]
+                few = min(few * DEEPER, most)
+        return found
 
     # Statements
 
@@ -107,10 +117,16 @@ class SqliteLanes(Lanes):
         of_lane = (first.c.queue == lane.c.queue, first.c.name == lane.c.name, first.c.run_at <= bindparam("now"))
         some: Select[Any] = select(literal_column("first.rowid")).select_from(first).where(self._queued, *of_lane)
         some = some.order_by(*claim_order(first)).limit(bindparam("few")).correlate(lane)
-        c = head.c
-        query = select(-c.priority, c.run_at, c.created_at, c.id, c.followups, lane.c.queue, lane.c.name)
-        query = query.select_from(lane.join(head, literal_column("head.rowid").in_(some)))
-        return query.order_by(*claim_order(head)).limit(bindparam("most"))
+        heads: Select[Any] = select(literal_column("head.rowid").label("place"))
+        heads = heads.select_from(lane.join(head, literal_column("head.rowid").in_(some)))
+        chosen = heads.order_by(*claim_order(head)).limit(bindparam("most")).subquery("chosen")
+        job = self.tables.jobs.alias("job")
+        query = select(*(job.c[name] for name in rows.CLAIM_FIELDS))
+        return query.select_from(chosen.join(job, literal_column("job.rowid") == chosen.c.place))
+
+
+def _claim_place(row: Sequence[Any]) -> tuple[Any, ...]:
+    return -row[_PRIORITY], row[_RUN_AT], row[_CREATED_AT], row[0]
 
 
 def _as_json(values: Sequence[Any]) -> str:
