@@ -15,7 +15,7 @@ from sloppyjobs.domain import options
 from sloppyjobs.domain.model import NewJob, Terms
 from sloppyjobs.storage.dialects.sqlserver.schema import LONGEST_KEY
 
-_KEYS = ("queue", "idempotency_key", "business_key", "partition_key")
+_KEYS = ("idempotency_key", "business_key", "partition_key")
 _LONG = ("idempotency_key", "business_key", "correlation_id", "principal")
 
 
