@@ -256,7 +256,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         """Write jobs of which each waits for the success of the one before, all or none: items as ``enqueue_many``."""
         given = options.listed("items", items)
         new = self._new_jobs().many(given, self._internals.ids.many("job", len(given))) if given else []
-        linked = new[:1]
+        linked = list(new[:1])
         for before, job in pairwise(new):
             after = (*job.terms.depends_on, Dependency(before.id, "success"))
             linked.append(structs.replace(job, terms=structs.replace(job.terms, depends_on=after)))

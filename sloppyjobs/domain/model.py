@@ -6,7 +6,7 @@ no cycles, and the garbage collector need not track them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
@@ -100,6 +100,12 @@ class Job(JobFacts, Generic[R], frozen=True, gc=False):
     """Which columns cannot be read and have a substitute here; None for every row that is not damaged."""
 
 
+# Plain numbers: to join flags takes longer than everything else that is done for a job with a key.
+_KEY, _PENDING_KEY = int(Followup.KEY), int(Followup.PENDING_KEY)
+_PARENTS, _ANY_OF_PARENTS = int(Followup.PARENTS), int(Followup.PARENTS | Followup.ANY_PARENT)
+_PERMIT, _DEPENDANTS, _BATCH = int(Followup.PERMIT), int(Followup.DEPENDANTS), int(Followup.BATCH)
+
+
 class Terms(msgspec.Struct, frozen=True, gc=False):
     """The options of a new job, without its payload. Jobs of one batch mostly share theirs."""
 
@@ -148,6 +154,7 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     @property
     def linked(self) -> bool:
         """Whether the job has rows besides its own, or takes the place of another."""
+        # The fields are those of ``LINKING``.
         alone = self.business_key is None and self.tags is None and self.expires is None and self.supersedes is None
         return bool(self.depends_on) or not alone
 
@@ -156,16 +163,26 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
         """What hangs on the job from the start; None for a plain one."""
         bits = 0
         if self.business_key is not None:
-            bits |= Followup.PENDING_KEY if self.unique == "pending" else Followup.KEY
+            bits |= _PENDING_KEY if self.unique == "pending" else _KEY
         if self.depends_on:
-            bits |= Followup.PARENTS | (Followup.ANY_PARENT if self.depends_on_any else 0)
+            bits |= _ANY_OF_PARENTS if self.depends_on_any else _PARENTS
         if self.resource is not None:
-            bits |= Followup.PERMIT
+            bits |= _PERMIT
         if self.awaited:
-            bits |= Followup.DEPENDANTS
+            bits |= _DEPENDANTS
         if self.batch_id is not None:
-            bits |= Followup.BATCH
+            bits |= _BATCH
         return bits or None
+
+
+DERIVED = {
+    "waiting_for": ("waits",),
+    "followups": ("business_key", "unique", "depends_on", "depends_on_any", "resource", "awaited", "batch_id"),
+}
+"""What terms say by themselves, and the fields of which they say it."""
+
+LINKING = ("business_key", "tags", "expires", "supersedes", "depends_on")
+"""The fields of terms by which a job is linked."""
 
 
 class NewJob(msgspec.Struct, frozen=True, gc=False):
@@ -174,6 +191,32 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     id: str
     payload: str
     terms: Terms
+
+
+class AlikeJobs(tuple[NewJob, ...]):
+    """New jobs of which it is known in which fields their terms can differ, so that nobody has to look at each."""
+
+    differing: frozenset[str]
+
+    @classmethod
+    def of(cls, jobs: Iterable[NewJob], differing: frozenset[str]) -> AlikeJobs:
+        """The jobs, and the fields."""
+        made = cls(jobs)
+        made.differing = differing
+        return made
+
+
+def part_of(new: Sequence[NewJob], start: int, stop: int) -> Sequence[NewJob]:
+    """Some of these jobs, of which as much is known as of all."""
+    part = new[start:stop]
+    return AlikeJobs.of(part, new.differing) if isinstance(new, AlikeJobs) else part
+
+
+def terms_by(new: Sequence[NewJob], *fields: str) -> Collection[Terms]:
+    """Terms that stand for those of all these jobs as far as these fields go; jobs of one call mostly share theirs."""
+    if isinstance(new, AlikeJobs) and new.differing.isdisjoint(fields):
+        return (new[0].terms,)
+    return {id(job.terms): job.terms for job in new}.values()
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):

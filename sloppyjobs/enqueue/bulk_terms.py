@@ -14,6 +14,9 @@ from sloppyjobs.enqueue.option_rules import OPTIONS, Fields, refuse_together
 ONCE = {str, int, float, timedelta, datetime}
 """Types of values that are read once for all jobs that give the same."""
 
+Found = tuple[Iterable[Terms], frozenset[str] | None]
+"""The terms of each job, and the fields in which they can differ; None where nobody has looked."""
+
 Shape = tuple[str, tuple[str, ...]]
 """The name of a job and those of its options: jobs of one shape are read as one batch."""
 
@@ -24,14 +27,14 @@ def terms_of(
     items: Sequence[tuple[Any, ...]],
     host: Fields,
     partitions: Sequence[str | None] | None = None,
-) -> Iterable[Terms] | None:
+) -> Found | None:
     """The terms of each item, in order; None where options must be read one by one. Raises for some.
 
     ``host`` are terms that the application decides for all; ``partitions`` what definitions say of each payload's.
     """
     if max(map(len, items)) < 3 and partitions is None:
         by_name = {name: Terms(**{**default_terms(found), **host}) for name, found in known.items()}
-        return map(by_name.__getitem__, names)
+        return map(by_name.__getitem__, names), frozenset() if len(by_name) == 1 else None
     given = [item[2] if len(item) == 3 else {} for item in items]
     if set(map(type, given)) != {dict}:
         return None
@@ -48,9 +51,9 @@ def terms_of(
         found = _terms_of_shape(known, shape, [given[position] for position in own], host, parts)
         if found is None:
             return None
-        for position, one in zip(own, found, strict=True):
+        for position, one in zip(own, found[0], strict=True):
             terms[position] = one
-    return terms
+    return terms, None
 
 
 def _terms_of_shape(
@@ -59,7 +62,7 @@ def _terms_of_shape(
     given: list[dict[str, Any]],
     host: Fields,
     partitions: Sequence[str | None] | None,
-) -> Iterable[Terms] | None:
+) -> Found | None:
     """The terms of jobs of one name that give the same options."""
     name, chosen = shape
     # A payload of an older version is checked in its own way.
@@ -81,7 +84,7 @@ def _terms_of_shape(
                 _set(fields, columns, field, values)
     if partitions is not None and known[name].partition is not None and "partition" not in chosen:
         _set(fields, columns, "partition_key", partitions)
-    return _build(fields, columns, len(given))
+    return _build(fields, columns, len(given)), frozenset(columns)
 
 
 def _set(fields: dict[str, Any], columns: dict[str, Sequence[Any]], field: str, values: Sequence[Any]) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from sloppyjobs import errors
 from sloppyjobs.domain import limits, options, payload
-from sloppyjobs.domain.model import Job, NewJob, Terms
+from sloppyjobs.domain.model import AlikeJobs, Job, NewJob, Terms
 from sloppyjobs.domain.payload import version_of
 from sloppyjobs.domain.states import WaitingFor
 from sloppyjobs.enqueue import bulk_terms, typed_payloads
@@ -33,11 +33,11 @@ class NewJobs:
         who = None if self._principal is None else self._principal()
         return {} if who is None else {"principal": options.key("principal", who)}
 
-    def many(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob]:
+    def many(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> Sequence[NewJob]:
         """Jobs from items; those that ask for the same share their terms. Errors name the item's position."""
         return self._in_bulk(items, ids) or self._one_by_one(items, ids)
 
-    def _in_bulk(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> list[NewJob] | None:
+    def _in_bulk(self, items: Sequence[tuple[Any, ...]], ids: Sequence[str]) -> Sequence[NewJob] | None:
         """All at once, column by column; None where an item is refused or unusual: then each is read alone."""
         if not {tuple, list}.issuperset(map(type, items)) or not {1, 2, 3}.issuperset(map(len, items)):
             return None
@@ -55,7 +55,11 @@ class NewJobs:
             terms = bulk_terms.terms_of(known, names, items, self._host_terms(), partitions)
         except errors.JobsError:
             return None
-        return None if terms is None else list(map(NewJob, ids, texts, terms))
+        if terms is None:
+            return None
+        each, differing = terms
+        made = map(NewJob, ids, texts, each)
+        return list(made) if differing is None else AlikeJobs.of(made, differing)
 
     def _texts(self, known: Mapping[str, Definition], names: Sequence[str], values: list[Any]) -> Sequence[str]:
         """The payloads as JSON, those of each schema at once."""

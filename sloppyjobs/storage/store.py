@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from sloppyjobs.domain.model import Claim, Job, NewJob, Settlement
+from sloppyjobs.domain.model import LINKING, Claim, Job, NewJob, Settlement, terms_by
 from sloppyjobs.storage.admin.alerts import Alerts
 from sloppyjobs.storage.admin.archive import Archive
 from sloppyjobs.storage.admin.audit import Audit
@@ -274,8 +274,7 @@ class SqlStore:
         """Write the jobs and their first events; all or none. A matching key answers with the job it found."""
         if not self.dialect.trailing_spaces:
             new = self.dialect.as_kept(new)
-        # Jobs of one call mostly share their terms.
-        different = {id(job.terms): job.terms for job in new}.values()
+        different = terms_by(new, *LINKING, "batch_id")
         if any(terms.linked for terms in different):
             return self.linked_inserts.insert_jobs(new, connection)
         if any(terms.batch_id is not None for terms in different):

@@ -58,6 +58,8 @@ FORMS = {
     "different, by COPY": [*plain(2), ("mail", None, {"priority": 3})],
     "keyed": keyed(3),
     "keyed and not": [*plain(2), *keyed(2), ("mail", None)],
+    "linked, by one statement": [("greet", n, {"business_key": f"order-{n}", "tags": ("a", "b")}) for n in range(3)],
+    "linked, by COPY": [("greet", n, {"business_key": f"order-{n}", "tags": ("a",)}) for n in range(INSERTED + 100)],
     "more than a chunk": [*plain(1500), *keyed(10)],
 }
 
@@ -128,9 +130,9 @@ def test_members_of_a_batch_are_written_once_when_the_answer_is_lost(
     batch = jobs.open_batch("import")
     insert_once = PostgresInsert._insert_in_own_transaction
 
-    def insert_and_seal(*arguments: Any) -> Any:
+    def insert_and_seal(*arguments: Any, **options: Any) -> Any:
         try:
-            return insert_once(*arguments)
+            return insert_once(*arguments, **options)
         finally:
             if sealed:
                 batch.seal()

@@ -165,3 +165,51 @@ def test_a_bad_item_is_refused_as_it_is_alone_and_named(
     with pytest.raises(type(alone.value)) as together:
         jobs.enqueue_many([*good[:place], refused, *good[place:]])
     assert str(together.value) == f"items[{place}]: {alone.value}"
+
+
+LINKED: list[Item] = [
+    ("greet", {}, {"business_key": "one", "tags": ("a", "b")}),
+    ("mail", {}, {"business_key": "zero", "unique": "pending", "priority": 3}),
+    ("greet", {}, {"tags": ["b", "später"], "idempotency_key": "k"}),
+    ("greet", {}, {"business_key": "two", "unique_for": 60, "delay": 5}),
+    ("greet", {}, {}),
+]
+
+
+@pytest.mark.parametrize("rows", ["statement", "copy"])
+def test_a_bulk_call_writes_the_rows_of_keys_and_tags_that_a_callers_transaction_writes(
+    jobs: Jobs, rows: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(insert, "INSERTED", 0 if rows == "copy" else insert.INSERTED)
+
+    def named(who: str) -> list[Item]:
+        keys = ("business_key", "idempotency_key")
+        return [
+            (name, value, {option: f"{who} {given}" if option in keys else given for option, given in options.items()})
+            for name, value, options in LINKED
+        ]
+
+    alone = jobs.enqueue_many(named("alone"))
+    with jobs.storage.engine.connect() as connection:
+        within = jobs.enqueue_many(named("within"), connection=connection)
+        connection.commit()
+    assert _linked_rows(jobs, alone, "alone") == _linked_rows(jobs, within, "within")
+    assert [job.existing for job in jobs.enqueue_many(named("alone"))] == [True, True, True, True, False]
+
+
+def _linked_rows(jobs: Jobs, told: list[Job], who: str) -> Any:
+    """The rows of keys and tags of these jobs, without ids and without whose they are."""
+    places = {job.id: place for place, job in enumerate(told)}
+    tables = jobs.storage.tables
+    with jobs.storage.engine.connect() as connection:
+        keys = [tuple(found) for found in connection.execute(tables.keys.select()) if found.job_id in places]
+        tags = [tuple(found) for found in connection.execute(tables.tags.select()) if found.job_id in places]
+    assert len(keys) == 3 and len(tags) == 4
+    answers = [
+        msgspec.structs.asdict(job) | {"id": None, "business_key": None, "idempotency_key": None} for job in told
+    ]
+    return (
+        sorted((key.removeprefix(who), places[job_id], *rest) for key, job_id, *rest in keys),
+        sorted((tag, created_at, places[job_id]) for tag, created_at, job_id in tags),
+        answers,
+    )

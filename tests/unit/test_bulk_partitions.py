@@ -57,7 +57,7 @@ def test_partitions_of_many_are_those_of_each_alone(new_jobs: NewJobs, items: li
         new_jobs.make(item[0], item[1], id, item[2] if len(item) == 3 else {})
         for item, id in zip(items, ids, strict=True)
     ]
-    assert new_jobs.many(items, ids) == alone
+    assert list(new_jobs.many(items, ids)) == alone
 
 
 def test_jobs_of_one_partition_share_their_terms(new_jobs: NewJobs) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, String, Table, Text, bindparam, insert, selec
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
-from sloppyjobs.domain.model import Job, NewJob
+from sloppyjobs.domain.model import Job, NewJob, part_of, terms_by
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.batches.members import add_outstanding, admit, batch_terms, write_members
 from sloppyjobs.storage.database import Database
@@ -76,6 +76,14 @@ class Insert:
                 return self.insert_all(c, new, rerun=False)
 
         return self.database.write(work, connection)
+
+    def shortens(self, _new: Sequence[NewJob]) -> bool:
+        """Whether the database has a shorter way for these jobs, which have more than rows of their own."""
+        return False
+
+    def insert_shortly(self, new: Sequence[NewJob]) -> list[Job] | None:
+        """Write such jobs by it; None where a key is taken, or an earlier run may have been committed."""
+        raise NotImplementedError
 
     def insert_all(self, connection: Connection, new: Sequence[NewJob], *, rerun: bool) -> list[Job]:
         """``rerun``: an earlier run of this transaction may have been committed, although nobody was told."""
@@ -227,7 +235,7 @@ class Written(NamedTuple):
 def _chunks(new: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
     """The jobs in their order, in parts of at most ``CHUNK`` rows and ``CHUNK_LENGTH``, unless one is longer."""
     for start in range(0, len(new), CHUNK):
-        rows = new[start : start + CHUNK]
+        rows = part_of(new, start, start + CHUNK)
         if sum(len(job.payload) for job in rows) <= CHUNK_LENGTH:
             yield rows
             continue
@@ -242,14 +250,18 @@ def _chunks(new: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
 
 def keyed(new: Sequence[NewJob]) -> bool:
     """Whether any of the jobs has a key that may be taken."""
-    return any(job.terms.idempotency_key is not None for job in new)
+    return any(terms.idempotency_key is not None for terms in terms_by(new, "idempotency_key"))
 
 
-def first_of_each_key(new: Iterable[NewJob]) -> list[NewJob]:
+def first_of_each_key(new: Iterable[NewJob]) -> Sequence[NewJob]:
     """The jobs without those whose key another one before them has."""
+    given = new if isinstance(new, Sequence) else list(new)
+    names = [job.terms.idempotency_key or job.id for job in given]
+    if len(set(names)) == len(names):
+        return given
     first: dict[str, NewJob] = {}
-    for job in new:
-        first.setdefault(job.terms.idempotency_key or job.id, job)
+    for name, job in zip(names, given, strict=True):
+        first.setdefault(name, job)
     return list(first.values())
 
 

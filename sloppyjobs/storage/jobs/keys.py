@@ -73,7 +73,11 @@ class Keys:
 
         In that order, so that two who take the same keys wait for each other in one direction.
         """
-        return self._insert(connection, [self._row(job, now) for job in sorted(new, key=_key)])
+        to_driver = self.database.to_driver
+        rows = [self.row(job, now) for job in sorted(new, key=self.order)]
+        return self._insert(
+            connection, [(*row, None if u is None else to_driver(u), to_driver(n)) for *row, u, n in rows]
+        )
 
     def hand_over(self, connection: Connection, holder: Holder, new: NewJob, now: datetime) -> bool:
         """Give a key that one job has to another; False where the one does not have it any more."""
@@ -104,11 +108,16 @@ class Keys:
             return False
         return True
 
-    def _row(self, new: NewJob, now: datetime) -> tuple[Any, ...]:
-        terms, to_driver = new.terms, self.database.to_driver
-        until = _window(terms.unique_for, now)
-        reserved = None if until is None else to_driver(until)
-        return terms.business_key, new.id, int(terms.unique == "pending"), reserved, to_driver(now)
+    @staticmethod
+    def order(new: NewJob) -> str:
+        """What the rows of new jobs are sorted by when they are written."""
+        return new.terms.business_key or ""
+
+    @staticmethod
+    def row(new: NewJob, now: datetime) -> tuple[str | None, str, int, datetime | None, datetime]:
+        """The row of a new job's key."""
+        terms = new.terms
+        return terms.business_key, new.id, int(terms.unique == "pending"), _window(terms.unique_for, now), now
 
     def _reserve_keys(self) -> Any:
         given = self.dialect.given_rows("given", _ROW)
@@ -164,10 +173,6 @@ class Keys:
         c = self.tables.jobs.c
         query = select(c.id, c.business_key).where(c.id.in_(job_ids), c.business_key.is_not(None))
         return {row.id: row.business_key for row in connection.execute(query)} if job_ids else {}
-
-
-def _key(new: NewJob) -> str:
-    return new.terms.business_key or ""
 
 
 def _holder(

@@ -63,7 +63,10 @@ class LinkedInsert:
         if connection is not None:
             self.dialect.refuse_caller(connection)
         self.database.ensure_schema(connection)
-        runs = count()
+        short = connection is None and whole is None and self.inserts.shortens(new)
+        if short and (written := self.inserts.insert_shortly(new)) is not None:
+            return written
+        runs = count(int(short))
 
         def work(c: Connection) -> list[Job]:
             self.dialect.ensure_begun(c)

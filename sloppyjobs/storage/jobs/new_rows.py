@@ -12,7 +12,7 @@ from itertools import accumulate, repeat
 from operator import add, attrgetter
 from typing import Any
 
-from sloppyjobs.domain.model import Job, NewJob, Terms
+from sloppyjobs.domain.model import DERIVED, AlikeJobs, Job, NewJob, Terms, terms_by
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS, Kind, New, TableColumn, inserted, names, terms_of, told
@@ -48,13 +48,15 @@ class NewRows:
         self.ids = [job.id for job in new]
         self.payloads = [job.payload for job in new]
         terms = [job.terms for job in new]
-        different = {id(one): one for one in terms}
         self.shared: dict[str, Any] = {}
         self.own: dict[str, Sequence[Any]] = {}
-        self._divide(terms, different)
+        if isinstance(new, AlikeJobs):
+            self._divide_by(terms, new.differing)
+        else:
+            self._divide(terms, {id(one): one for one in terms})
         more = repeat(step, len(new) - 1)
         self.created: list[datetime] = list(accumulate(more, add, initial=now)) if step else [now] * len(new)
-        self.run_at, self.statuses = _placed(terms, different, self.created)
+        self.run_at, self.statuses = _placed(new, terms, self.created)
         self.due_now = self.run_at is self.created
 
     def _divide(self, terms: Sequence[Terms], different: dict[int, Terms]) -> None:
@@ -69,6 +71,16 @@ class NewRows:
             else:
                 by_terms = dict(zip(different, values, strict=True))
                 self.own[name] = [by_terms[id(one)] for one in terms]
+
+    def _divide_by(self, terms: Sequence[Terms], differing: frozenset[str]) -> None:
+        """The same where it is known in which fields they can differ."""
+        self.shared = dict(zip(TERMS, of_terms(terms[0]), strict=True))
+        for name, field in TERMS.items() if differing else ():
+            if field in differing or not differing.isdisjoint(DERIVED.get(field, ())):
+                values = list(map(attrgetter(field), terms))
+                if values.count(values[0]) < len(values):
+                    del self.shared[name]
+                    self.own[name] = values
 
     def jobs(self) -> list[Job]:
         """The jobs as their rows say."""
@@ -156,11 +168,12 @@ def due_at_once(terms: Terms) -> bool:
 
 
 def _placed(
-    terms: Sequence[Terms], different: dict[int, Terms], created: list[datetime]
+    new: Sequence[NewJob], terms: Sequence[Terms], created: list[datetime]
 ) -> tuple[list[datetime], list[Status]]:
     """Due when it is created and ``queued``, or later and ``scheduled``."""
-    if all(map(due_at_once, different.values())):
+    if all(map(due_at_once, terms_by(new, "run_at", "delay", "waits"))):
         return created, [Status.QUEUED] * len(created)
+    different = {id(one): one for one in terms}
     # By the instant, or by the delay, of those that share their terms.
     delays = {key: timedelta(seconds=one.delay or 0.0) for key, one in different.items()}
     run_at = [

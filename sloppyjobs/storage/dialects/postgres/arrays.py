@@ -92,7 +92,12 @@ def lengths(values: Iterable[bytes]) -> Iterator[bytes]:
 
 def instant_array(first: datetime, step: timedelta, number: int) -> Array:
     """So many instants, each a step after the one before."""
-    return _made(InstantArray, number, b"".join(map(_INSTANT, repeat(8), moments(first, step, number))))
+    return moment_array(list(moments(first, step, number)))
+
+
+def moment_array(instants: Sequence[int]) -> Array:
+    """Instants that are already as PostgreSQL keeps them."""
+    return _made(InstantArray, len(instants), b"".join(map(_INSTANT, repeat(8), instants)))
 
 
 def moments(first: datetime, step: timedelta, number: int) -> Iterator[int]:

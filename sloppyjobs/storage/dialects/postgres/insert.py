@@ -11,11 +11,11 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
-from sloppyjobs.domain.model import Job, NewJob
+from sloppyjobs.domain.model import Job, NewJob, part_of
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.batches.members import shard_of_process
 from sloppyjobs.storage.database import Database
-from sloppyjobs.storage.dialects.postgres import statements
+from sloppyjobs.storage.dialects.postgres import linked_rows, statements
 from sloppyjobs.storage.dialects.postgres.arrays import array, instant_array, taking_arrays, text_array
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
 from sloppyjobs.storage.dialects.postgres.copy import CopiedRows
@@ -54,14 +54,7 @@ class PostgresInsert(Insert):
         if connection is not None:
             return super().insert_jobs(new, connection)
         fresh = first_of_each_key(new) if keyed(new) else new
-        try:
-            written = self.database.retry(lambda: self._insert_in_own_transaction(fresh))
-        except DBAPIError as error:
-            if not self.dialect.is_duplicate(error):
-                raise
-            # The ids are random: only a run of this very call whose answer was lost can have written them. And a key
-            # may have been taken since it was looked for.
-            written = None
+        written = self._insert_at_once(fresh)
         if written is None:
             return self.database.write(lambda c: self.insert_all(c, new, rerun=True))
         return written if fresh is new else Written(written, []).answers(new)
@@ -74,15 +67,30 @@ class PostgresInsert(Insert):
         if batch_id is None:
             return super().insert_members(new, connection, rerun=rerun)
         self.database.ensure_schema()
+        written = self._insert_at_once(new, batch_id)
+        # The common way says why the batch takes no jobs.
+        return super().insert_members(new, rerun=True) if written is None else written
+
+    def shortens(self, new: Sequence[NewJob]) -> bool:
+        """Jobs with business keys and tags."""
+        return linked_rows.only_keys_and_tags(new)
+
+    def insert_shortly(self, new: Sequence[NewJob]) -> list[Job] | None:
+        """As plain jobs are, with a statement for the rows of keys before them, and one for those of tags after."""
+        return self._insert_at_once(new, linked=True)
+
+    def _insert_at_once(
+        self, new: Sequence[NewJob], batch_id: str | None = None, *, linked: bool = False
+    ) -> list[Job] | None:
+        """None where a key is taken, the batch takes no jobs, or an earlier run of this call was committed."""
         try:
-            written = self.database.retry(lambda: self._insert_in_own_transaction(new, batch_id))
+            return self.database.retry(lambda: self._insert_in_own_transaction(new, batch_id, linked=linked))
         except DBAPIError as error:
             if not self.dialect.is_duplicate(error):
                 raise
-            # As above: an earlier run of this call was committed.
-            written = None
-        # The common way says why the batch takes no jobs.
-        return super().insert_members(new, rerun=True) if written is None else written
+            # The ids are random: only a run of this very call whose answer was lost can have written them. And a key
+            # may have been taken since it was looked for.
+            return None
 
     def _insert_one(self, new: NewJob, connection: Connection | None) -> Job:
         terms, values = new.terms, dict(zip(TERMS, of_terms(new.terms), strict=True))
@@ -138,42 +146,63 @@ class PostgresInsert(Insert):
         values = {"batch": batch_id, "ids": text_array(job_ids, driver.info.encoding)}
         taking_arrays(driver.cursor()).execute(self._sql.add_members, values, prepare=True)
 
-    def _insert_in_own_transaction(self, new: Sequence[NewJob], batch_id: str | None = None) -> list[Job] | None:
+    def _insert_in_own_transaction(
+        self, new: Sequence[NewJob], batch_id: str | None, *, linked: bool
+    ) -> list[Job] | None:
         """In a transaction of its own, with as few round trips as can be.
 
         None where a key is taken, or the batch takes no jobs.
         """
-        keys = [key for job in new if (key := job.terms.idempotency_key) is not None]
+        keys = [key for job in new if (key := job.terms.idempotency_key) is not None] if keyed(new) else []
+        business_keys = linked_rows.business_keys(new) if linked else []
         with self._pool.checkout() as (driver, cursor):
             with driver.pipeline():
                 driver.execute("BEGIN")
                 clock = driver.execute(statements.CLOCK_OF_INSERT, prepare=True)
-                taken = self._find_taken(driver, keys) if keys else None
+                looked = [self._find_taken(driver, self._sql.taken_key, keys)] if keys else []
+                if business_keys:
+                    looked.append(self._find_taken(driver, self._sql.taken_business_key, business_keys))
                 admitted = None if batch_id is None else self._admit(driver, batch_id)
-            key_taken = taken is not None and taken.fetchone() is not None
+            key_taken = any(taken.fetchone() is not None for taken in looked)
             if key_taken or (admitted is not None and admitted.rowcount != 1):
                 driver.execute("ROLLBACK")
                 return None
             now = self.database.by_clock(clock.fetchone()[0])
+            if business_keys and len(new) > INSERTED:
+                self._send_keys(cursor, new, now)
             jobs = self._copied(driver, new, now) if len(new) > INSERTED else []
             made = None
             with driver.pipeline():
                 if jobs:
                     self._after_copy(driver, new, now, batch_id)
                 else:
+                    if business_keys:
+                        self._send_keys(cursor, new, now)
                     made = NewRows(new, now, self.database.step)
                     self._send_insert(cursor, made, batch_id)
                 if batch_id is not None:
                     self._count_members(driver, batch_id, new)
+                if linked:
+                    jobs = jobs if made is None else made.jobs()
+                    self._send_tags(cursor, jobs)
                 driver.execute("COMMIT")
                 # The answer is made while the server works.
-                return jobs if made is None else made.jobs()
+                return jobs if made is None or linked else made.jobs()
 
-    def _find_taken(self, driver: Any, keys: Sequence[str]) -> Any:
+    def _send_keys(self, cursor: Any, new: Sequence[NewJob], now: datetime) -> None:
+        values = linked_rows.key_values(new, now, cursor.connection.info.encoding)
+        cursor.execute(self._sql.insert_keys, values, prepare=True)
+
+    def _send_tags(self, cursor: Any, written: Sequence[Job]) -> None:
+        values = linked_rows.tag_values(written, self.database.step, cursor.connection.info.encoding)
+        if values is not None:
+            cursor.execute(self._sql.insert_tags, values, prepare=True)
+
+    def _find_taken(self, driver: Any, statement: str, keys: Sequence[str]) -> Any:
         """Ask whether a job has one of these keys: to try, and to be refused, would be an error in the server's log."""
         driver.execute(statements.PLAN_BY_INDEX, prepare=True)
         cursor = taking_arrays(driver.cursor())
-        return cursor.execute(self._sql.taken_key, {"keys": text_array(keys, driver.info.encoding)}, prepare=True)
+        return cursor.execute(statement, {"keys": text_array(keys, driver.info.encoding)}, prepare=True)
 
     def _admit(self, driver: Any, batch_id: str) -> Any:
         return driver.execute(self._sql.admit, {"batch": batch_id, "now": self.database.injected_now()}, prepare=True)
@@ -203,7 +232,8 @@ class PostgresInsert(Insert):
         """By COPY, some thousands at a time."""
         jobs: list[Job] = []
         for start in range(0, len(new), COPIED):
-            jobs += self._copy(driver, new[start : start + COPIED], now + start * self.database.step)
+            part = part_of(new, start, start + COPIED)
+            jobs += self._copy(driver, part, now + start * self.database.step)
         return jobs
 
     def _after_copy(self, driver: Any, new: Sequence[NewJob], now: datetime, batch_id: str | None) -> None:

@@ -25,6 +25,7 @@ from sloppyjobs.storage.dialects.postgres.batch_statements import (
 )
 from sloppyjobs.storage.dialects.postgres.claim_statements import CLAIM, CLAIM_LIMITED
 from sloppyjobs.storage.dialects.postgres.graph_statements import NUMBERS
+from sloppyjobs.storage.dialects.postgres.linked_rows import INSERT_KEYS, INSERT_TAGS, TAKEN_BUSINESS_KEY
 from sloppyjobs.storage.dialects.postgres.permit_statements import LINES
 from sloppyjobs.storage.dialects.postgres.settle_statements import CLOCK, Hanging, SettleStatements, settle_statements
 from sloppyjobs.storage.jobs import rows
@@ -54,6 +55,9 @@ class Statements(NamedTuple):
     insert_members: str
     """As ``insert_many``, for jobs that are added to a batch."""
     taken_key: str
+    taken_business_key: str
+    insert_keys: str
+    insert_tags: str
     jobs: str
     """The name of the table of jobs."""
     copy_events: str
@@ -79,6 +83,8 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         "events": format_table(tables.events),
         "queues": format_table(tables.queues),
         "stats": format_table(tables.stats),
+        "keys": format_table(tables.keys),
+        "tags": format_table(tables.tags),
         "permit": str(int(Followup.PERMIT)),
         "limits": format_table(tables.limits),
         "permits": format_table(tables.permits),
@@ -107,6 +113,9 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         insert_many=_INSERT_MANY.format(announce=announce_many, **left_open, **names),
         insert_members=with_members(_INSERT_MANY).format(announce=announce_many, **left_open, **names),
         taken_key=_TAKEN_KEY.format(**names),
+        taken_business_key=TAKEN_BUSINESS_KEY.format(**names),
+        insert_keys=INSERT_KEYS.format(**names),
+        insert_tags=INSERT_TAGS.format(**names),
         jobs=names["jobs"],
         copy_events=copy_into(names["events"], CREATED_EVENT),
         after_copy=_AFTER_COPY.format(announce=announce_many, **names),
