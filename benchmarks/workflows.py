@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from benchmarks import databases, subject
+from benchmarks import by_statement, databases, subject
 from benchmarks.report import Report, middle, middle_if_known, spread
 from benchmarks.rounds import Measurement, Results, alternate
 from benchmarks.stopwatch import Stopwatch, rate
@@ -138,6 +138,24 @@ def _writes(place: Any, jobs: int) -> dict[str, Any]:
         return subject.run("workflows", "writes", url=url, jobs=jobs)
 
 
+def _statements(server: str, jobs: int, kind: str) -> dict[str, Any]:
+    with databases.fresh_postgres(server) as url:
+        subject.run("workflows", "prepare", url=url, jobs=jobs, kind=kind)
+        return subject.run("by_statement", "drain", url=url, jobs=jobs, graphs=kind == "graphs of 10")
+
+
+def _by_statement(server: str, jobs: int, rounds: int) -> Report:
+    report = Report(
+        "workflows: CPU of PostgreSQL by statement, all on one connection, us/job",
+        ("jobs", *by_statement.PARTS, "sum"),
+    )
+    systems: dict[str, Measurement] = {kind: partial(_statements, server, jobs, kind) for kind in KINDS}
+    for kind, found in alternate(systems, rounds, report).items():
+        parts = {part: median(one[part] for one in found) for part in by_statement.PARTS}
+        report.add(kind, *(f"{value:.1f}" for value in (*parts.values(), sum(parts.values()))))
+    return report
+
+
 def _once(place: Any, jobs: int, kind: str) -> dict[str, Any]:
     with place() as where:
         url = where if "://" in where else f"sqlite:///{where}"
@@ -180,7 +198,8 @@ def run(server: str, jobs: int, rounds: int) -> list[Report]:
         bare.add(name, *(f"{median(one[part] for one in found):.1f}" for part in WRITES))
     drains.note("a graph is one job, eight that wait for it, and one that waits for them")
     drains.note(f"medians of {rounds} alternating rounds; 'x plain' is the median of the ratios within each round")
-    return [drains, releases, bare]
+    by_statement_too = [_by_statement(server, jobs, rounds)] if by_statement.AVAILABLE else []
+    return [drains, releases, bare, *by_statement_too]
 
 
 def _tabulate(report: Report, database: str, results: Results) -> None:
