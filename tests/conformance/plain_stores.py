@@ -38,6 +38,7 @@ COMMON = {
     "same_key",
     "step",
     "style",
+    "take_turns",
     "text_start",
 }
 """Methods and values of a dialect for which the database can do with the common form."""

@@ -86,9 +86,12 @@ def test_missing_rights_are_named(postgres_url: str) -> None:
         connection.exec_driver_sql("CREATE ROLE sloppy_reader")
         connection.exec_driver_sql("GRANT SELECT ON ALL TABLES IN SCHEMA public TO sloppy_reader")
     engine.dispose()
-    event.listen(
-        engine, "connect", lambda driver, _record: driver.execute("SET ROLE sloppy_reader").connection.commit()
-    )
+
+    @event.listens_for(engine, "connect")
+    def become_reader(driver: Any, _record: Any) -> None:
+        driver.cursor().execute("SET ROLE sloppy_reader")
+        driver.commit()
+
     [found] = [one for one in storage.from_url(engine).doctor.diagnose() if one.check == "rights"]
     assert (found.status, found.detail[:32]) == ("FAIL", "missing: INSERT on sloppy_job_al")
     assert "GRANT SELECT, INSERT, UPDATE, DELETE" in str(found.hint)

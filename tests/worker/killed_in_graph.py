@@ -28,12 +28,12 @@ def _die(*_given: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _release_and_die(real: Any) -> Any:
-    def release(*given: Any) -> Any:
+def _move_and_die(real: Any) -> Any:
+    def move(*given: Any) -> Any:
         real(*given)
         _die()
 
-    return release
+    return move
 
 
 class _DiesAfter(tuple[str, ...]):
@@ -68,9 +68,9 @@ if __name__ == "__main__":
     if url.startswith("postgresql") and point != "handler":
         PostgresClaims.settle_calls = _dying(PostgresClaims.settle_calls)  # type: ignore[method-assign]
     elif point == "decided":
-        Dependencies.release = _die  # type: ignore[assignment]
+        Dependencies._move = _die  # type: ignore[assignment]
     elif point == "released":
-        Dependencies.release = _release_and_die(Dependencies.release)  # type: ignore[method-assign]
+        Dependencies._move = _move_and_die(Dependencies._move)  # type: ignore[method-assign]
     jobs = Jobs(url)
 
     @jobs.define("work")
