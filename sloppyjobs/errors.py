@@ -41,6 +41,10 @@ class UnknownSchedule(UnknownJob):
     """No schedule has this name."""
 
 
+class UnknownJobType(UnknownJob):
+    """Nobody knows a job of this name, or none that can be seen."""
+
+
 class UnknownCause(UnknownJob):
     """No job has died of this cause, or none that can be seen."""
 

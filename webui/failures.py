@@ -74,6 +74,9 @@ def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per 
         case errors.UnknownAlert():
             text = "No worker has declared it: rules stand in the application's code."
             return Explained(404, error.code, "404: no such rule", text, "search")
+        case errors.UnknownJobType():
+            text = "Nothing of this name is defined here or was run lately, or it is in a queue that you do not see."
+            return Explained(404, error.code, "404: no such job type", text, "search")
         case errors.UnknownCause():
             text = "No job has died of it in the last 90 days, or it is in a queue that you do not see."
             return Explained(404, error.code, "404: no such cause", text, "search")

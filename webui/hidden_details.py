@@ -6,7 +6,7 @@ import msgspec
 
 from sloppyjobs.domain.redaction.redactor import Preview
 from sloppyjobs.schedules.occurrences import Recurring
-from sloppyjobs.views import AuditEntry, BulkResult, JobView, Overview, Page, WorkerView
+from sloppyjobs.views import AuditEntry, BulkResult, JobTypeView, JobView, Overview, Page, WorkerView
 from webui.ui import visit
 
 HIDDEN = "[hidden]"
@@ -30,6 +30,13 @@ def overview(whole: Overview) -> Overview:
         shown = tuple(msgspec.structs.replace(one, by=None, reason=None) for one in whole.attention)
         whole = msgspec.structs.replace(whole, attention=shown)
     return whole if sees_jobs() else msgspec.structs.replace(whole, dead_groups=())
+
+
+def job_type(one: JobTypeView) -> JobTypeView:
+    """Without the causes of death, schedules and workers that the actor may not see; the counts stay."""
+    hidden = {"causes": "dead.view", "schedules": "recurring.view", "workers": "worker.view"}
+    left_out = {field: () for field, action in hidden.items() if not visit().may(action)}
+    return msgspec.structs.replace(one, **left_out)
 
 
 def bulk(result: BulkResult) -> BulkResult:

@@ -38,6 +38,7 @@ SLOPPY_E_JOBS_UNKNOWN_JOB
 ADVICE = {
     "JobsError": "Read the text: it says what was wrong and what is expected.",
     "UnknownJob": "Define or declare the name before enqueueing; or the job was purged.",
+    "UnknownJobType": "Nothing of this name is defined here or was run lately, or the caller does not see its queues.",
     "UnknownCause": "The cause was forgotten after 90 days, or it is in a queue that the caller does not see.",
     "UnknownSchedule": "`sloppyjobs recurring` lists the names.",
     "UnknownLimit": "`sloppyjobs limits` lists the names.",

@@ -19,6 +19,7 @@ from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.dead_groups import CauseAdmin
 from sloppyjobs.admin.filters import audit_filter, job_query, order_of, scope_of
 from sloppyjobs.admin.form_keys import FormAdmin
+from sloppyjobs.admin.job_types import JobTypeAdmin
 from sloppyjobs.admin.limits import LimitAdmin
 from sloppyjobs.admin.locks import LockAdmin
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
@@ -75,6 +76,7 @@ class Admin(
     AlertAdmin,
     LockAdmin,
     QueueAdmin,
+    JobTypeAdmin,
     LimitAdmin,
     AgeingAdmin,
     ScheduleAdmin,

@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, Entry] = {
     "show": Entry(_SEE, "listing", "show", "Show a job with its attempts, events and logs."),
     "explain": Entry(_SEE, "listing", "explain", "Say why a job is not running, or how it ended."),
     "dead": Entry(_SEE, "overview", "dead", "Group dead jobs by their cause."),
+    "job-types": Entry(_SEE, "job_types", "job_types", "List job types, or show how one of them does."),
     "workflows": Entry(_SEE, "workflows", "workflows", "List workflows, show, cancel and retry them."),
     "workers": Entry(_SEE, "overview", "workers", "List worker processes."),
     "locks": Entry(_SEE, "overview", "locks", "List named locks."),

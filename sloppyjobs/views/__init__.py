@@ -20,6 +20,7 @@ from sloppyjobs.views.job import (
     Reason,
     StepView,
 )
+from sloppyjobs.views.job_type import JobTypeSettings, JobTypeView, MadeBy, RunSample, RunsAt, SlowRun
 from sloppyjobs.views.limits import FullPartition, LimitDetails, LimitView, PartitionView, PermitView
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
 from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
@@ -50,11 +51,14 @@ __all__ = [
     "FullPartition",
     "HourOfDeaths",
     "JobRow",
+    "JobTypeSettings",
+    "JobTypeView",
     "JobView",
     "LimitDetails",
     "LimitView",
     "LockView",
     "LogView",
+    "MadeBy",
     "Occurrence",
     "Overview",
     "Page",
@@ -63,7 +67,10 @@ __all__ = [
     "QueueView",
     "Reason",
     "RetryRun",
+    "RunSample",
     "RunningJob",
+    "RunsAt",
+    "SlowRun",
     "Stats",
     "StatsBucket",
     "StatusCount",

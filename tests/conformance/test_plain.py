@@ -16,6 +16,7 @@ from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.testing.conformance.admin_causes import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_commands import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_explains import *  # noqa: F403
+from sloppyjobs.testing.conformance.admin_job_types import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_lists import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_summaries import *  # noqa: F403
 from sloppyjobs.testing.conformance.claim import *  # noqa: F403

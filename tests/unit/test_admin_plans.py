@@ -152,6 +152,8 @@ def _reads(jobs: Jobs) -> Iterator[tuple[str, Callable[[], Any]]]:
     )
     yield "stats", lambda: admin.stats(2_000)
     yield "names", admin.known_names
+    yield "job type", lambda: admin.get_job_type("name1")
+    yield "job type of some queues", lambda: admin.get_job_type("name1", minutes=2_000, scope=["queue1"])
 
 
 def _statements(storage: SqlStore, read: Callable[[], Any]) -> list[tuple[str, Any]]:

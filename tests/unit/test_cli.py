@@ -105,6 +105,7 @@ READS = [
     ["dead"],
     ["workers"],
     ["locks"],
+    ["job-types"],
     ["audit"],
     ["queues"],
     ["queues", "list"],

@@ -20,6 +20,7 @@ PAGES = {
     "job-scheduled": "/jobs/{scheduled}",
     "job-steps": "/jobs/{stepped}",
     "job-asleep": "/jobs/{asleep}",
+    "job-type": "/job-types/send-email?range=24h",
     "dead": "/dead",
     "cause": "/dead/{cause}",
     "queues": "/queues",

@@ -228,7 +228,7 @@ def test_keyboard_only(page: Page, site: Site) -> None:
     expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.type("send-email")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/jobs?name=send-email")
+    page.wait_for_url("**/job-types/send-email")
     page.keyboard.press("g")
     page.keyboard.press("d")
     page.wait_for_url("**/dead")

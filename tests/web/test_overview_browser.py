@@ -66,7 +66,7 @@ def test_labels_of_an_axis_never_touch(browser: Browser, site: Site) -> None:
         for span in ("24h", "7d"):
             page.goto(site.url(f"/?range={span}"))
             shown = page.locator(".plot .x li").evaluate_all(
-                """items => items.filter(one => getComputedStyle(one).visibility !== 'hidden').map(one => {
+                """items => items.filter(one => one.getClientRects().length).map(one => {
                     const range = document.createRange();
                     range.selectNodeContents(one);
                     const box = range.getBoundingClientRect();

@@ -55,6 +55,7 @@ ROUTES = (
     Route("/api/v1/jobs/<path:id>/payload", "api_patch", commands.patch, "job.patch", "PATCH", api=True),
     _write(f"/bulk/<{_JOB}:command>", "bulk", commands.bulk, "bulk.{command}"),
     Route("/api/v1/dead", "api_dead", reads.dead_groups, "dead.view", api=True, also=("job.view",)),
+    _read("/job-types/<path:name>", "job_type", reads.get_job_type, "job.view"),
     _read("/queues", "queues", reads.list_queues, "queue.view"),
     _read("/queues/<path:name>", "queue", reads.get_queue, "queue.view"),
     _write(f"/queues/<path:name>/<{_QUEUE}:command>", "queue_act", commands.queue, "queue.{command}"),

@@ -25,6 +25,7 @@ from sloppyjobs.views import (
     EventView,
     Explanation,
     JobRow,
+    JobTypeView,
     JobView,
     LimitDetails,
     LimitView,
@@ -57,6 +58,7 @@ _ANSWERS: Mapping[str, Any] = {
     "api_explain": Explanation,
     "api_dependencies": DependenciesView,
     "api_dead": tuple[DeadGroup, ...],
+    "api_job_type": JobTypeView,
     "api_queues": Page[QueueView],
     "api_queue": QueueView,
     "api_recurring": Page[Recurring],
@@ -106,6 +108,7 @@ _QUERY: Mapping[str, Sequence[str]] = {
     "api_workflows": ("status", *WORKFLOW_OPTIONS, "cursor", "page_size"),
     "api_workflow_jobs": ("status", "cursor", "page_size"),
     "api_batches": (*BATCH_OPTIONS, "cursor", "page_size"),
+    "api_job_type": ("minutes",),
     "api_stats": ("minutes", "queue", "name"),
     **dict.fromkeys(
         (

@@ -109,6 +109,12 @@ def dead_groups(ui: Ui) -> Response:
     return answer(ui.admin.dead_groups(limit=whole("limit", 50), queues=visit().scope))
 
 
+def get_job_type(ui: Ui, name: str) -> Response:
+    """One kind of job: its runs, its failures, its settings."""
+    found = ui.admin.get_job_type(name, minutes=whole("minutes", 60), scope=visit().scope)
+    return answer(hidden_details.job_type(found))
+
+
 def list_queues(ui: Ui) -> Response:
     """Queues, by name."""
     return answer(ui.admin.list_queues(**paging(), scope=visit().scope))

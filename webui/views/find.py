@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flask import redirect, request, url_for
 from flask.typing import ResponseReturnValue
@@ -126,7 +126,7 @@ def _groups(ui: Ui, text: str) -> Iterator[Group]:
     yield _jobs(ui, text)
     if _opens(ui, "dead"):
         yield Group("errors", "Errors of dead jobs", _errors(ui, part))
-    yield Group("types", "Job types", [_type(ui, name) for name in names.names[: SHOWN + 1]])
+    yield Group("types", "Job types", [_type(name) for name in names.names[: SHOWN + 1]])
     if _opens(ui, "queues"):
         queues = [Hit(url_for(".queue", name=name), name, icon="queues") for name in names.queues[: SHOWN + 1]]
         yield Group("queues", "Queues", queues)
@@ -158,9 +158,8 @@ def _jobs(ui: Ui, text: str) -> Group:
     return Group("jobs", "Jobs", list(hits.values())[: SHOWN + 1], more)
 
 
-def _type(ui: Ui, name: str) -> Hit:
-    values: dict[str, Any] = {"name": name}
-    return Hit(url_for(".job_type" if "job_type" in ui.routes else ".jobs", **values), name, icon="jobs")
+def _type(name: str) -> Hit:
+    return Hit(url_for(".job_type", name=name), name, icon="jobs")
 
 
 def _errors(ui: Ui, part: Part) -> list[Hit]:

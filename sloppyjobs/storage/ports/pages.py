@@ -24,6 +24,7 @@ from sloppyjobs.storage.ports.reads import (
     Loads,
     LogLine,
     MinuteCounters,
+    NamedLoad,
     PastDeaths,
     QueueInUse,
     QueueLoad,
@@ -141,6 +142,10 @@ class OverviewPort(Protocol):
         """What is queued in each of these queues, or under one name in them."""
         ...
 
+    def named_loads(self, name: str, places: Sequence[str], queues: Scope) -> NamedLoad:
+        """How many jobs of a name are queued in these places, run, and wait for a time: of all queues or of some."""
+        ...
+
     def activity(self, since: datetime) -> Activity:
         """What runs, what waits for a time, and what was settled since an instant, by queue."""
         ...
@@ -185,6 +190,10 @@ class DeadGroupPort(Protocol):
 
     def recent_causes(self, limit: int, queues: Scope = None) -> list[CauseSummary]:
         """The most frequent causes among the newest dead jobs."""
+        ...
+
+    def causes_of(self, name: str, limit: int, queues: Scope = None) -> list[CauseSummary]:
+        """Up to ``limit`` causes of which jobs of a name are dead; of some queues, those of the newest dead jobs."""
         ...
 
     def dead_cause(self, cause: str, most: int) -> Cause | None:

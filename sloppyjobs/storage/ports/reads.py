@@ -301,6 +301,14 @@ class Activity(NamedTuple):
     settled: dict[str, int]
 
 
+class NamedLoad(NamedTuple):
+    """Jobs of one name that run, that wait for a time, and that are queued in each of some queues."""
+
+    running: Count
+    timed: Count
+    queued: list[QueueLoad]
+
+
 class Held(NamedTuple):
     """A job that a worker holds, and how many it holds in all."""
 

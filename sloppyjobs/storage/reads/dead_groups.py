@@ -35,6 +35,9 @@ RECENT = 500
 DEATHS = 5_000
 """Dead jobs that are counted for all causes."""
 
+CAUSES = 500
+"""Causes among which those of one name are looked for."""
+
 LISTED = 2_000
 """Dead jobs of one cause, those created last, that its page reads."""
 
@@ -84,7 +87,8 @@ class DeadGroups:
         def work(connection: Connection) -> list[CauseSummary]:
             self.database.bounded(connection)
             if queues is None:
-                return self._with_past(connection, self._summaries(connection, limit), None)
+                causes = self.causes.dead(connection, limit)
+                return self._with_past(connection, self._summaries(connection, causes), None)
             return self._with_past(connection, self._recent(connection, limit, queues, WINDOW), queues)
 
         return self.database.read(work)
@@ -99,7 +103,9 @@ class DeadGroups:
         """The most frequent causes among the newest dead jobs."""
         return self._recent(connection, limit, queues, RECENT)
 
-    def _recent(self, connection: Connection, limit: int, queues: Scope, window: int) -> list[CauseSummary]:
+    def _recent(
+        self, connection: Connection, limit: int, queues: Scope, window: int, name: str | None = None
+    ) -> list[CauseSummary]:
         c = self.tables.jobs.c
         died = func.coalesce(c.finished_at, c.updated_at)
         seen = literal_column("1") if queues is None else case((c.queue.in_(queues), 1), else_=0)
@@ -116,13 +122,25 @@ class DeadGroups:
         )
         rows = connection.execute(select(*cause, *columns).group_by(*cause, scanned.c.seen)).all()
         more = sum(row[3] for row in rows) > window
-        found = sorted((row for row in rows if row[7]), key=lambda row: (-row[3], row[6]))[:limit]
+        seen_rows = (row for row in rows if row[7] and name in (None, row[2]))
+        found = sorted(seen_rows, key=lambda row: (-row[3], row[6]))[:limit]
         examples = self.lists.jobs_by_id(connection, [row[6] for row in found])
         return [
             CauseSummary((row[0], row[1], row[2]), Count(row[3], more), row[4], row[5], examples[row[6]])
             for row in found
             if row[6] in examples
         ]
+
+    @bounded_read
+    def causes_of(self, connection: Connection, name: str, limit: int, queues: Scope = None) -> list[CauseSummary]:
+        """Up to ``limit`` causes of which jobs of a name are dead, among the first of all causes.
+
+        Of some queues, those of the newest dead jobs of all.
+        """
+        if queues is None:
+            named = [cause for cause in self.causes.dead(connection, CAUSES) if cause[2] == name]
+            return self._brief(connection, named[:limit])
+        return self._recent(connection, limit, queues, WINDOW, name)
 
     @bounded_read
     def dead_jobs(self, connection: Connection, ids: Sequence[str]) -> dict[str, DeadJob]:
@@ -135,8 +153,20 @@ class DeadGroups:
         ran = {(row[0], row[1]): (row[2], row[3]) for row in connection.execute(query)} if jobs else {}
         return {id: (job, details, ran.get((id, job.attempt_count))) for id, (job, details) in jobs.items()}
 
-    def _summaries(self, connection: Connection, limit: int) -> list[CauseSummary]:
-        causes = self.causes.dead(connection, limit)
+    def _brief(self, connection: Connection, causes: Sequence[Cause]) -> list[CauseSummary]:
+        """The same as ``_summaries`` in two statements, counted in equal shares."""
+        most = min(CAP, DEATHS // max(1, len(causes)))
+        ends = [(cause, most + 1, True) for cause in causes] + [(cause, SEEN, False) for cause in causes]
+        found = self.keyset.each(connection, [self._end(*end) for end in ends])
+        newest, oldest = [[rows[0] for rows in half] for half in (found[: len(causes)], found[len(causes) :])]
+        examples = self.lists.jobs_by_id(connection, [row[3] for row in newest if row[0]])
+        return [
+            CauseSummary(cause, Count(min(new[0], most), new[0] > most), old[1], new[2], examples[new[3]])
+            for cause, new, old in zip(causes, newest, oldest, strict=True)
+            if new[0] and new[3] in examples
+        ]
+
+    def _summaries(self, connection: Connection, causes: Sequence[Cause]) -> list[CauseSummary]:
         counts = self.counts.shared(connection, [self._moments(cause) for cause in causes], DEATHS)
         ends = self.keyset.each(
             connection, [self._deaths(cause, newest=end) for end in (False, True) for cause in causes]
@@ -173,6 +203,15 @@ class DeadGroups:
         died = func.coalesce(c.finished_at, c.updated_at).label("died")
         seen = self._dead(select(died), self._of(cause), newest=newest).limit(SEEN).subquery()
         return select(func.min(seen.c.died), func.max(seen.c.died))
+
+    def _end(self, cause: Cause, most: int, newest: bool) -> Select[Any]:
+        """Of so many dead jobs at one end of a cause: their number, the first and the last death, the newest job."""
+        c = self.tables.jobs.c
+        died = func.coalesce(c.finished_at, c.updated_at).label("died")
+        seen = self._dead(select(c.id, died), self._of(cause), newest=newest).limit(most).subquery()
+        columns: tuple[ColumnElement[Any], ...]
+        columns = (func.count(), func.min(seen.c.died), func.max(seen.c.died), func.max(seen.c.id))
+        return select(*columns)
 
     def _newest(self, cause: Cause) -> Select[Any]:
         return self._dead(select(self.tables.jobs.c.id), self._of(cause), newest=True).limit(1)

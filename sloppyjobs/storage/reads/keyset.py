@@ -59,8 +59,9 @@ class Keyset:
     ) -> KeysetPage:
         """Up to ``limit`` keys beyond ``after``, merged from all scans."""
         # Most filters fill a page soon; only those that match little read up to the limit.
-        page = self._read_window(connection, scans, after, descending, limit, min(20 * limit, SCAN_LIMIT))
-        if len(page.found) < limit and page.resume is not None:
+        window = min(20 * limit, SCAN_LIMIT)
+        page = self._read_window(connection, scans, after, descending, limit, window)
+        if len(page.found) < limit and page.resume is not None and window < SCAN_LIMIT:
             page = self._read_window(connection, scans, after, descending, limit, SCAN_LIMIT)
         return page
 

@@ -24,6 +24,7 @@ from sloppyjobs.storage.ports.reads import (
     DueSchedule,
     Loads,
     MinuteCounters,
+    NamedLoad,
     QueueInUse,
     QueueLoad,
     Scope,
@@ -127,13 +128,14 @@ class Overview:
     @bounded_read
     def queued_in(self, connection: Connection, places: Sequence[tuple[str, str | None]]) -> list[QueueLoad]:
         """What is queued in each of these queues, or in a lane of them, counted up to a bound that they share."""
-        c = self.tables.jobs.c
-        queries = []
-        for queue, name in places:
-            where = [] if name is None else [c.name == name]
-            lane = select(c.run_at.label("moment")).where(status_in(self.tables, "queued"), c.queue == queue, *where)
-            queries.append(lane.order_by(*self._in_lanes(named=name is not None)))
+        queries = [self._queued(queue, name) for queue, name in places]
         return [QueueLoad(*load) for load in self.counts.in_shares(connection, queries, DEPTHS)] if queries else []
+
+    def _queued(self, queue: str, name: str | None) -> Select[Any]:
+        c = self.tables.jobs.c
+        where = [] if name is None else [c.name == name]
+        lane = select(c.run_at.label("moment")).where(status_in(self.tables, "queued"), c.queue == queue, *where)
+        return lane.order_by(*self._in_lanes(named=name is not None))
 
     def _in_lanes(self, *, named: bool = False) -> tuple[ColumnElement[Any], ...]:
         """The order of the claim index in a queue, or in a lane of it."""
@@ -145,6 +147,19 @@ class Overview:
     def running_by(self, connection: Connection, by: str) -> dict[str, int]:
         """Running jobs, counted by ``queue`` or ``locked_by``."""
         return _pairs(connection.execute(self._running_by(by)))
+
+    @bounded_read
+    def named_loads(self, connection: Connection, name: str, places: Sequence[str], queues: Scope) -> NamedLoad:
+        """Jobs of a name in these lanes, among those that run, and among the earliest that wait for a time."""
+        c = self.tables.jobs.c
+        ours = c.name == name if queues is None else and_(c.name == name, c.queue.in_(queues))
+        seen = case((ours, 1)).label("seen")
+        running = select(c.locked_until.label("first"), seen).where(status_in(self.tables, "processing"))
+        timed = select(c.run_at.label("first"), seen).where(status_in(self.tables, "scheduled", "retrying"))
+        queries = [running.order_by(c.locked_until), timed.order_by(c.run_at, c.id)]
+        queries += [self._queued(queue, name) for queue in places]
+        (run, _), (wait, _), *queued = self.counts.in_shares(connection, queries, DEPTHS)
+        return NamedLoad(run, wait, [QueueLoad(*load) for load in queued])
 
     @bounded_read
     def activity(self, connection: Connection, since: datetime) -> Activity:

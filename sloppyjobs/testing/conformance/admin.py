@@ -5,6 +5,7 @@ from sloppyjobs.testing.conformance.admin_bulk import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_causes import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_commands import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_explains import *  # noqa: F403
+from sloppyjobs.testing.conformance.admin_job_types import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_lists import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_places import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_secrets import *  # noqa: F403

@@ -111,3 +111,13 @@ def test_a_range_that_lies_behind_ends_the_trail(jobs: Jobs, clock: FakeClock, m
         clock.advance(86_400)
     page = jobs.admin.audit(created_from=clock.now() - timedelta(hours=30), page_size=3)
     assert (len(page), page.next_cursor) == (2, None)
+
+
+def test_the_last_runs_of_a_job_type_are_looked_for_up_to_a_bound(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sloppyjobs.storage.reads.keyset.SCAN_LIMIT", 20)
+    scene.succeeded(jobs, name="rare")
+    scene.succeeded(jobs, name="often")
+    assert jobs.admin.get_job_type("rare").sample.runs == 1
+    scene.many_rows(jobs, 30, "succeeded", 100_000, name="often")
+    sample = jobs.admin.get_job_type("rare").sample
+    assert (sample.runs, sample.partial) == (0, True)

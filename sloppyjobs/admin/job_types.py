@@ -1,0 +1,225 @@
+"""One kind of job: its runs, its failures, its settings. Every read is bounded, however much there is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, cast
+
+import msgspec
+
+from sloppyjobs import errors
+from sloppyjobs.admin.filters import scope_of
+from sloppyjobs.admin.presenter import Presenter
+from sloppyjobs.admin.summaries import MOST_MINUTES, capped, dead_group, stats
+from sloppyjobs.admin.workers import live_workers, within
+from sloppyjobs.domain import options
+from sloppyjobs.domain.spreads import histogram, spread, steps_between
+from sloppyjobs.domain.states import Status
+from sloppyjobs.enqueue.definitions import Definition, Definitions
+from sloppyjobs.schedules.registry import Schedules
+from sloppyjobs.storage.ports import Store
+from sloppyjobs.storage.ports.reads import JobQuery
+from sloppyjobs.views import (
+    CappedCount,
+    DeadGroup,
+    JobRow,
+    JobTypeSettings,
+    JobTypeView,
+    MadeBy,
+    RunSample,
+    RunsAt,
+    SlowRun,
+)
+
+SAMPLE = 500
+"""Runs of which percentiles and histograms are made."""
+SLOWEST = 8
+CAUSES = 10
+FEW = 20
+"""Queues, schedules and workers that are named."""
+PLACES = 48
+"""Queues in which queued jobs are counted, in one statement."""
+SCHEDULES = 500
+"""Schedules among which those that make it are looked for."""
+
+
+class _Run(NamedTuple):
+    job: JobRow
+    started_at: datetime
+    seconds: float
+    waited: float | None
+
+
+class JobTypeAdmin:
+    """The part of ``jobs.admin`` that concerns one kind of job."""
+
+    _storage: Store
+    _definitions: Definitions
+    _schedules: Schedules
+
+    def _presenter(self) -> Presenter:
+        raise NotImplementedError
+
+    def get_job_type(self, name: str, *, minutes: int = 60, scope: Iterable[str] | None = None) -> JobTypeView:
+        """One kind of job, by its name: what became of it in the last ``minutes``, and how its last 500 runs went.
+
+        ``UnknownJobType`` where no definition, no job, no schedule and no worker knows the name. ``scope`` limits
+        everything to these queues.
+        """
+        wanted = options.text("name", name)
+        span = options.whole("minutes", minutes, least=1, most=MOST_MINUTES)
+        queues = scope_of(scope)
+        self._storage.ensure_schema()
+        return self._storage.snapshot(lambda: self._job_type(wanted, span, queues))
+
+    def _job_type(self, name: str, minutes: int, scope: tuple[str, ...] | None) -> JobTypeView:
+        storage, presenter = self._storage, self._presenter()
+        now = storage.clock.now()
+        runs, partial = self._runs(name, scope, presenter)
+        places = self._places(name, runs, scope)
+        named = storage.overview.named_loads(name, places[:PLACES], scope)
+        due = [load.due_since for load in named.queued if load.due_since is not None]
+        causes, more_causes = self._causes(name, scope, presenter)
+        definition = self._definitions.get(name)
+        seen = definition is not None and (scope is None or definition.queue in scope)
+        view = JobTypeView(
+            name=name,
+            taken_at=now,
+            minutes=minutes,
+            stats=stats(storage, minutes, None, name, scope, 0, compare=True),
+            queued=_sum([capped(load.queued) for load in named.queued], more=len(places) > PLACES),
+            oldest_queued_seconds=max(0.0, (now - min(due)).total_seconds()) if due else None,
+            running=capped(named.running),
+            scheduled=capped(named.timed),
+            dead=_sum([cause.count for cause in causes], more=more_causes),
+            sample=_sample(runs, partial),
+            slowest=_slowest(runs),
+            causes=causes[:CAUSES],
+            queues=tuple(places[:FEW]),
+            schedules=self._made_by(name, scope),
+            workers=self._knowing(name, now, scope),
+            settings=_settings(definition) if definition is not None and seen else None,
+        )
+        if not _known(view) and not self._any_job(name, scope):
+            raise errors.UnknownJobType(
+                f"no job is called {name!r:.200}: none is defined here, none was run lately, and no worker knows it"
+            )
+        return view
+
+    def _runs(self, name: str, scope: tuple[str, ...] | None, presenter: Presenter) -> tuple[list[_Run], bool]:
+        """The last runs of the jobs that finished, those enqueued last, and whether there may be more."""
+        wanted = JobQuery(statuses=(Status.SUCCEEDED, Status.DEAD), name=name, scope=scope)
+        found = self._storage.lists.find(wanted, "-created_at", None, backward=False, limit=SAMPLE, details=True)
+        rows = [presenter.row(job, found.details.get(job.id)) for _, job in found.jobs]
+        return [run for run in map(_run, rows) if run is not None], found.resume is not None
+
+    def _any_job(self, name: str, scope: tuple[str, ...] | None) -> bool:
+        """Whether any job is called so, in whatever state."""
+        wanted = JobQuery(statuses=tuple(Status), name=name, scope=scope)
+        return bool(self._storage.lists.find(wanted, "-created_at", None, backward=False, limit=1).jobs)
+
+    def _places(self, name: str, runs: Sequence[_Run], scope: tuple[str, ...] | None) -> list[str]:
+        """Queues that it is in: by its definition, by what is queued, by what ran."""
+        definition = self._definitions.get(name)
+        places = {run.job.queue for run in runs}
+        places |= {queue.name for queue in self._storage.overview.queues_in_use(scope) if name in queue.names}
+        if definition is not None and (scope is None or definition.queue in scope):
+            places.add(definition.queue)
+        return sorted(places)
+
+    def _causes(
+        self, name: str, scope: tuple[str, ...] | None, presenter: Presenter
+    ) -> tuple[tuple[DeadGroup, ...], bool]:
+        found = self._storage.dead_groups.causes_of(name, CAUSES + 1, scope)
+        groups = [dead_group(cause, presenter) for cause in found]
+        return tuple(sorted(groups, key=lambda group: group.count.value, reverse=True)), len(found) > CAUSES
+
+    def _made_by(self, name: str, scope: tuple[str, ...] | None) -> tuple[MadeBy, ...]:
+        made = [one for one in self._schedules.page(SCHEDULES, None, scope) if one.job_name == name]
+        return tuple(
+            MadeBy(schedule=one.name, queue=one.queue, next_run_at=one.next_run_at, paused=one.paused)
+            for one in made[:FEW]
+        )
+
+    def _knowing(self, name: str, now: datetime, scope: tuple[str, ...] | None) -> tuple[str, ...]:
+        live = live_workers(self._storage.history.recent_workers(), now)
+        knowing = (one.id for one in live if name in one.names and within(one, scope) is not None)
+        return tuple(knowing)[:FEW]
+
+
+def _run(row: JobRow) -> _Run | None:
+    seconds = row.duration
+    if row.started_at is None or seconds is None or not math.isfinite(seconds):
+        return None
+    waited = None if row.run_at is None else max(0.0, (row.started_at - row.run_at).total_seconds())
+    return _Run(row, row.started_at, max(0.0, seconds), waited)
+
+
+def _sample(runs: Sequence[_Run], partial: bool) -> RunSample:
+    if not runs:
+        return RunSample(partial=partial)
+    ran, waited = _measured(runs)
+    first, last = min(run.started_at for run in runs), max(run.started_at for run in runs)
+    step, starts = steps_between(first, last)
+    return RunSample(
+        runs=len(runs),
+        partial=partial,
+        first_at=first,
+        last_at=last,
+        run=spread(ran),
+        wait=spread(waited),
+        run_bins=histogram(ran),
+        wait_bins=histogram(waited),
+        step_seconds=int(step.total_seconds()),
+        steps=tuple(_step(runs, start, step) for start in starts),
+    )
+
+
+def _step(runs: Sequence[_Run], start: datetime, step: timedelta) -> RunsAt:
+    ran, waited = _measured([run for run in runs if start <= run.started_at < start + step])
+    return RunsAt(start=start, run=spread(ran), wait=spread(waited))
+
+
+def _measured(runs: Sequence[_Run]) -> tuple[list[float], list[float]]:
+    return [run.seconds for run in runs], [run.waited for run in runs if run.waited is not None]
+
+
+def _slowest(runs: Sequence[_Run]) -> tuple[SlowRun, ...]:
+    slowest = sorted(runs, key=lambda run: (-run.seconds, run.job.id))[:SLOWEST]
+    return tuple(SlowRun(job=run.job, run_seconds=run.seconds, waited_seconds=run.waited) for run in slowest)
+
+
+def _settings(definition: Definition) -> JobTypeSettings:
+    retry = definition.retry
+    return JobTypeSettings(
+        queue=definition.queue,
+        priority=definition.priority,
+        max_attempts=retry.max_attempts,
+        backoff="callable" if callable(retry.backoff) else retry.backoff,
+        backoff_initial=cast(float, retry.initial),
+        backoff_maximum=cast(float, retry.maximum),
+        jitter=retry.jitter,
+        isolation=definition.isolation,
+        version=definition.version,
+        handled=definition.handler is not None,
+        module=getattr(definition.handler, "__module__", None),
+        timeout=definition.timeout,
+        expires=definition.expires,
+        redact=definition.redact,
+        tags=() if definition.tags is None else msgspec.json.decode(definition.tags, type=tuple[str, ...]),
+        resource=definition.resource,
+    )
+
+
+def _known(view: JobTypeView) -> bool:
+    counted = (view.stats.total, view.stats.previous)
+    happened = any(one is not None and (one.attempts or one.dead or one.cancelled) for one in counted)
+    waiting = any((view.queued, view.running, view.scheduled, view.dead))
+    named = view.settings is not None or view.schedules or view.workers or view.sample.runs
+    return bool(happened or waiting or named)
+
+
+def _sum(counts: Sequence[CappedCount], *, more: bool = False) -> CappedCount:
+    return CappedCount(sum(count.value for count in counts), more or any(count.capped for count in counts))
