@@ -29,6 +29,20 @@ def jobs(store: SqlStore) -> Jobs:
 
 
 @pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The statements that were sent, and the ends of transactions: a round trip each."""
+    found: list[str] = []
+    execute = pymysql.connections.Connection._execute_command
+
+    def noted(connection: pymysql.connections.Connection, command: int, sql: str | bytes) -> None:
+        found.append((sql if isinstance(sql, str) else bytes(sql).decode()).strip())
+        execute(connection, command, sql)
+
+    monkeypatch.setattr(pymysql.connections.Connection, "_execute_command", noted)
+    return found
+
+
+@pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The statements that were sent, as the server got them."""
     found: list[str] = []

@@ -112,6 +112,29 @@ def test_a_caller_in_autocommit_mode_is_refused(engine_with: Callable[..., Engin
     assert jobs.enqueue("greet").status == "queued"
 
 
+def test_the_commit_is_the_last_round_trip_of_a_transaction(jobs: Jobs, commands: list[str]) -> None:
+    jobs.enqueue("greet")
+    commands.clear()
+    jobs.enqueue("greet")
+    assert [sql.split()[0] for sql in commands] == ["BEGIN", "COMMIT"]
+
+
+def test_what_was_not_committed_is_undone_before_the_next_one_has_the_connection(
+    jobs: Jobs, store: SqlStore, commands: list[str]
+) -> None:
+    jobs.enqueue("greet")
+    for _ in range(2):
+        left_open = store.engine.raw_connection()
+        left_open.cursor().execute("INSERT INTO sloppy_job_queues (name, created_at) VALUES ('a', utc_timestamp(6))")
+        left_open.close()
+        assert commands[-1] == "ROLLBACK"
+    with pytest.raises(ZeroDivisionError), store.database.writing() as connection:
+        connection.execute(text("INSERT INTO sloppy_job_queues (name, created_at) VALUES ('a', utc_timestamp(6))"))
+        raise ZeroDivisionError
+    with store.engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM sloppy_job_queues WHERE name = 'a'")).scalar_one() == 0
+
+
 def test_both_names_of_the_database_lead_to_it(mariadb_url: str) -> None:
     url = make_url(mariadb_url)
     for name in ("mysql", "mariadb", "mysql+pymysql", "mariadb+pymysql"):

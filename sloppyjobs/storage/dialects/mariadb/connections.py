@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.pool import PoolResetState
 
 from sloppyjobs import errors
 from sloppyjobs.storage.answer_timeout import IDLE_TRANSACTION, MAINTENANCE, in_force
@@ -29,6 +30,7 @@ CONNECT_SECONDS = 10
 
 _SOCKET_OPTIONS = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}
 _OURS = "sloppyjobs_read_committed"
+_COMMITTED = "sloppyjobs_committed"
 
 
 def own_engine(url: URL) -> Engine:
@@ -37,11 +39,12 @@ def own_engine(url: URL) -> Engine:
     driver = driver or DEFAULT
     options = {option: value for option, value in _connect_args(driver, url).items() if option not in url.query}
     try:
-        return create_engine(
+        engine = create_engine(
             url.set(drivername=f"{name}+{driver}"),
             pool_size=10,
             max_overflow=50,
             pool_use_lifo=True,
+            pool_reset_on_return=None,
             connect_args=options,
         )
     except ImportError as error:
@@ -52,6 +55,15 @@ def own_engine(url: URL) -> Engine:
             f"the URL asks for the driver {driver}, which is not installed: install it, or {extra} "
             f"and use a {name}:// URL"
         ) from error
+    event.listen(engine, "reset", _end_transaction)
+    return engine
+
+
+def _end_transaction(driver: Any, record: Any, state: PoolResetState) -> None:
+    """As the pool would by itself, but not after a commit of ours: that rollback is a round trip for nothing."""
+    committed = record is not None and record.info.pop(_COMMITTED, False)
+    if not (committed or state.transaction_was_reset):
+        driver.rollback()
 
 
 def _connect_args(driver: str, url: URL) -> dict[str, Any]:
@@ -110,6 +122,7 @@ def read_committed(engine: Engine) -> Iterator[Connection]:
             cursor.close()
         with _in_transactions(connection), connection.begin():
             yield connection
+        connection.connection.info[_COMMITTED] = True
 
 
 def autocommits(connection: Connection) -> bool:
