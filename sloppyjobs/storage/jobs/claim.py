@@ -50,7 +50,7 @@ PARKING_SECONDS = 0.5
 class Taken(NamedTuple):
     """What a transaction claimed, and whether it left jobs that it might have claimed."""
 
-    claims: list[Claim]
+    claims: Sequence[Claim]
     again: bool = False
     parked: bool = False
     """Whether it met jobs for which there was no permit."""
@@ -87,7 +87,7 @@ class Claims:
         A claim of this worker whose answer was lost is looked for first, and what it had taken is the answer.
         """
         self.database.ensure_schema()
-        return self._turn((), request)[1]
+        return list(self._turn((), request)[1])
 
     def settle(self, settlements: Sequence[Settlement]) -> set[str]:
         """Write what was decided; returns the ids that were accepted. All others were stale."""
@@ -97,18 +97,22 @@ class Claims:
         """One turn of a worker: settle what has finished and claim anew, in one transaction."""
         return self._turn(settlements, request)
 
-    def _turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], list[Claim]]:
+    def _turn(
+        self, settlements: Sequence[Settlement], request: ClaimRequest | None
+    ) -> tuple[set[str], Sequence[Claim]]:
         lost = self.unanswered.take_claim(request.worker_id) if request is not None and self.unanswered.claims else None
         asked = lost or (None if request is None else self.with_distinct_lease(request))
         accepted, taken = self._turn_once(settlements, asked, lost=lost is not None)
         return accepted, self.claim_more(asked, taken) if asked is not None else []
 
-    def claim_more(self, asked: ClaimRequest, taken: Taken) -> list[Claim]:
+    def claim_more(self, asked: ClaimRequest, taken: Taken) -> Sequence[Claim]:
         """What was claimed, and more where a transaction could not go as far as was asked for.
 
         An empty answer would say that nothing is due, and there may be jobs behind those that others took, or that
         must wait for permits.
         """
+        if not taken.again:
+            return taken.claims
         claims = {claim.id: claim for claim in taken.claims}
         until = time.monotonic() + PARKING_SECONDS
         while taken.again and len(claims) < asked.limit and time.monotonic() < until:
@@ -240,14 +244,18 @@ class Claims:
 
         if seen:
             try:
-                found = _taken_rows(ids, seen, values["now"], values["until"])
-                return rows.claims(found, worker_id, self.database.from_driver)
+                return self.claims_seen(ids, seen, values)
             except Exception as error:
                 # What is damaged may have been mended by the update, as the number of attempts is.
                 if not self.dialect.is_unreadable(error):
                     raise
 
         return read_claims(self.dialect, connection, ids, worker_id, read)
+
+    def claims_seen(self, ids: Sequence[str], seen: SeenRows, values: Mapping[str, Any]) -> list[Claim]:
+        """The same of rows that were read before; raises where one is damaged."""
+        found = _taken_rows(ids, seen, values["now"], values["until"])
+        return rows.claims(found, values["worker"], self.database.from_driver)
 
     def promote_due(self, connection: Connection) -> bool:  # noqa: ARG002
         """Queue what has become due, and say whether anything was. Nothing here: that is the sweep's."""

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
-from sloppyjobs.domain.model import Job, NewJob, Settlement, Terms
+from sloppyjobs.domain.model import Claim, Job, NewJob, Settlement, Terms
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.mariadb import blocks, statements
@@ -22,7 +22,7 @@ from sloppyjobs.storage.dialects.mariadb.prepared import with_json, with_list
 from sloppyjobs.storage.dialects.mariadb.turns import SideBySideTurns
 from sloppyjobs.storage.driver import all_changed, cursor_of
 from sloppyjobs.storage.jobs import settle
-from sloppyjobs.storage.jobs.claim import ATTEMPT, Claims, Taken, queues_of, seen_rows
+from sloppyjobs.storage.jobs.claim import ATTEMPT, Claims, SeenRows, Taken, queues_of, seen_rows
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.lanes import Head, Lane, Lanes
 from sloppyjobs.storage.jobs.new_rows import NewRows, due_at_once
@@ -30,6 +30,7 @@ from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.settle import Settle, is_plain
 from sloppyjobs.storage.jobs.settlement_sql import as_json
 from sloppyjobs.storage.jobs.unanswered import Unanswered
+from sloppyjobs.storage.jobs.unread_claims import UnreadClaims
 from sloppyjobs.storage.operations import Operations
 from sloppyjobs.storage.ports.claims import ClaimRequest, Fence, Turns
 
@@ -204,7 +205,12 @@ class MariaDbClaims(Claims):
 
     def turns(self) -> Turns:
         """Side by side."""
-        return SideBySideTurns(self.settlement.settle, self.claim)
+        return SideBySideTurns(self.settlement.settle, self._claim_unread)
+
+    def _claim_unread(self, request: ClaimRequest) -> Sequence[Claim]:
+        """As ``claim``; a worker reads them when the next claim is under way."""
+        self.database.ensure_schema()
+        return self.turn((), request)[1]
 
     @cached_property
     def _sql(self) -> statements.ClaimStatements:
@@ -247,10 +253,19 @@ class MariaDbClaims(Claims):
         (((moment, until, changed),),) = blocks.execute(cursor, block, values)
         taken = {"ids": chosen, "worker": request.worker_id, "now": moment, "until": until}
         if changed == len(chosen):
-            return Taken(self.claims_of(connection, chosen, seen, taken))
+            return Taken(UnreadClaims(len(chosen), lambda: self._read(chosen, seen, taken)))
         chosen = self.left_to_us(cursor, chosen, frozenset(), taken)
         claims = self.open_claims(connection, chosen, seen, taken) if chosen else []
         return Taken(claims, again=not claims)
+
+    def _read(self, ids: Sequence[str], seen: SeenRows, taken: Mapping[str, Any]) -> list[Claim]:
+        """The claims of jobs that were taken, when that is committed; damaged ones cost a second look."""
+        try:
+            return self.claims_seen(ids, seen, taken)
+        except Exception as error:
+            if not self.dialect.is_unreadable(error):
+                raise
+        return self.database.read(lambda connection: self.claims_of(connection, ids, {}, taken))
 
     def take(self, cursor: Any, values: Mapping[str, Any]) -> int:
         """By primary key."""

@@ -51,12 +51,12 @@ class SideBySideTurns:
     promotes = False
 
     def __init__(
-        self, settle: Callable[[Sequence[Settlement]], set[str]], claim: Callable[[ClaimRequest], list[Claim]]
+        self, settle: Callable[[Sequence[Settlement]], set[str]], claim: Callable[[ClaimRequest], Sequence[Claim]]
     ) -> None:
         self._settle, self._claim = settle, claim
         self._threads = ThreadPoolExecutor(2, "sloppyjobs-turn")
         self._settling: _Call[set[str]] | None = None
-        self._claiming: _Call[list[Claim]] | None = None
+        self._claiming: _Call[Sequence[Claim]] | None = None
 
     def share(self, settlements: Sequence[Settlement]) -> int:
         """All."""

@@ -15,7 +15,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import settle_values, statements
 from sloppyjobs.storage.dialects.postgres.arrays import Texts, taking_arrays
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
-from sloppyjobs.storage.dialects.postgres.claim_answers import UnreadClaims, any_limited, met_limited
+from sloppyjobs.storage.dialects.postgres.claim_answers import any_limited, met_limited
 from sloppyjobs.storage.dialects.postgres.settle_values import Split
 from sloppyjobs.storage.dialects.postgres.statements import array_text
 from sloppyjobs.storage.jobs import rows
@@ -26,6 +26,7 @@ from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.promote import Promotion
 from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.unanswered import Unanswered
+from sloppyjobs.storage.jobs.unread_claims import UnreadClaims
 from sloppyjobs.storage.ports.claims import ALL_QUEUES, SWEEP_LIMIT, ClaimRequest
 from sloppyjobs.storage.unavailable import StorageUnavailable
 
@@ -187,7 +188,8 @@ class PostgresClaims(Claims):
         if not met_limited(answer):
             if self._limited_claims and answer.rowcount and not any_limited(answer):
                 self._limited_claims = 0
-            return UnreadClaims(answer, partial(self.read_claims, request.worker_id)) if answer.rowcount else []
+            read = partial(self.read_claims, request.worker_id, answer)
+            return UnreadClaims(answer.rowcount, read) if answer.rowcount else []
         # Of jobs that need permits the common way takes as many as there is room for, and parks the others.
         self._limited_claims = LIMITED_CLAIMS
         plain = self.read_claims(request.worker_id, answer, rows=answer.rowcount - 1) if answer.rowcount > 1 else []
