@@ -27,7 +27,7 @@ _NAMES = {
     " KeyConflict LeaseExpired LockConflict PayloadNewer PermitNotHeld ReadTimeout SchemaMissing SchemaVersionMismatch"
     " SignalTimeout StaleLease StorageUnavailable Suspension UnknownAlert UnknownBatch UnknownJob UnknownLimit"
     " UnknownQueue"
-    " UnknownSchedule UnknownWorkflow UpcastFailed WaitTimeout",
+    " UnknownSchedule UnknownWorker UnknownWorkflow UpcastFailed WaitTimeout",
     "jobs": "Jobs",
     "locks": "Locks",
     "logs": "JobFilter JsonFormatter TextFormatter",

@@ -56,6 +56,7 @@ from sloppyjobs.errors import UnknownJob as UnknownJob
 from sloppyjobs.errors import UnknownLimit as UnknownLimit
 from sloppyjobs.errors import UnknownQueue as UnknownQueue
 from sloppyjobs.errors import UnknownSchedule as UnknownSchedule
+from sloppyjobs.errors import UnknownWorker as UnknownWorker
 from sloppyjobs.errors import UnknownWorkflow as UnknownWorkflow
 from sloppyjobs.errors import UpcastFailed as UpcastFailed
 from sloppyjobs.errors import WaitTimeout as WaitTimeout

@@ -59,6 +59,12 @@ class UnknownQueue(JobsError):
     code = PREFIX + "UNKNOWN_QUEUE"
 
 
+class UnknownWorker(JobsError):
+    """No worker has this id, or none that can be seen."""
+
+    code = PREFIX + "UNKNOWN_WORKER"
+
+
 class UnknownAlert(JobsError):
     """No rule for alerts has this name."""
 

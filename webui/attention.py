@@ -83,4 +83,6 @@ def _page(one: Attention) -> tuple[str, dict[str, str]]:
         return "queue", {"name": one.queue}
     if one.schedule is not None:
         return "schedule", {"name": one.schedule}
+    if one.worker is not None:
+        return "worker", {"id": one.worker}
     return ("dead" if one.code == "dead" else "workers"), {}

@@ -35,6 +35,7 @@ from webui.views import (
     schedule_editing,
     signalling,
     signing_out,
+    workers,
     workflows,
 )
 
@@ -54,6 +55,7 @@ ROUTES: tuple[Route, ...] = (
     *schedule_editing.ROUTES,
     *recurring.ROUTES,
     *activity.ROUTES,
+    *workers.ROUTES,
     *workflows.ROUTES,
     *archive.ROUTES,
     *alerts.ROUTES,

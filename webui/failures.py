@@ -71,6 +71,9 @@ def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per 
         case errors.UnknownQueue():
             text = "No job has used it yet, or you are not allowed to see it."
             return Explained(404, error.code, "404: no such queue", text, "search")
+        case errors.UnknownWorker():
+            text = "Workers are forgotten a day after their last heartbeat; or you are not allowed to see its queues."
+            return Explained(404, error.code, "404: no such worker", text, "search")
         case errors.UnknownAlert():
             text = "No worker has declared it: rules stand in the application's code."
             return Explained(404, error.code, "404: no such rule", text, "search")

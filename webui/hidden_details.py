@@ -64,6 +64,11 @@ def workers(page: Page[WorkerView]) -> Page[WorkerView]:
     return page if sees_jobs() else msgspec.structs.replace(page, items=tuple(map(_without_jobs, page)))
 
 
+def worker(one: WorkerView) -> WorkerView:
+    """The same for one of them."""
+    return one if sees_jobs() else _without_jobs(one)
+
+
 def _without_jobs(one: WorkerView) -> WorkerView:
     return msgspec.structs.replace(one, jobs=())
 

@@ -47,6 +47,7 @@ REASON_ICONS: Mapping[str, str] = {
     "not_due": "scheduled",
     "queue_paused": "paused",
     "no_worker": "warn",
+    "quiet_worker": "pause",
     "silent_worker": "warn",
     "no_handler": "warn",
     "expires": "scheduled",

@@ -43,6 +43,9 @@ ACTIONS = (
     "queue.pause",
     "queue.resume",
     "queue.age",
+    "worker.quiet",
+    "worker.resume",
+    "worker.stop",
     "recurring.create",
     "recurring.edit",
     "recurring.pause",
@@ -89,8 +92,9 @@ class Policy(Protocol):
     def scope(self, actor: Any) -> Iterable[str] | None:
         """The queues whose jobs the actor sees; None for all of them.
 
-        Of workers it shows those that take from these queues. Locks, limits and the audit trail belong to no queue:
-        an actor with a scope does not see them, whatever ``can`` says.
+        Of workers it shows those that take from these queues, but not for commands: they may take from others, too.
+        Locks, limits and the audit trail belong to no queue: an actor with a scope does not see them, whatever ``can``
+        says.
         """
 
     def on_unauthenticated(self) -> ResponseReturnValue:

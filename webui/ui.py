@@ -23,6 +23,7 @@ from webui.throttle import Throttle
 OF_NO_QUEUE = (
     *("audit.view", "lock.view", "alert.view", "alert.test", "encryption.view"),
     *("limit.view", "limit.set", "limit.delete", "limit.release"),
+    *("worker.quiet", "worker.resume", "worker.stop"),
 )
 """What tells of all queues at once."""
 SIGNED_OUT = "_sloppyjobs_left"

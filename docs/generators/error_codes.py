@@ -44,6 +44,7 @@ ADVICE = {
     "UnknownLimit": "`sloppyjobs limits` lists the names.",
     "PermitNotHeld": "Nothing: its permit came back already. `sloppyjobs limits show` lists who holds permits.",
     "UnknownWorkflow": "`sloppyjobs workflows` lists them; the jobs of an old one may have been purged.",
+    "UnknownWorker": "`sloppyjobs workers` lists them; those that stopped a day ago are removed.",
     "UnknownAlert": "`sloppyjobs alerts` lists the rules.",
     "UnknownBatch": "`sloppyjobs batches` lists them; those that ended 90 days ago are removed.",
     "BatchClosed": "Open another batch; or add from inside a running job of it, by `ctx.batch`.",

@@ -55,6 +55,7 @@ class Found(NamedTuple):
     dead_since: datetime | None
     live: int
     draining: int
+    quiet: int
     last_seen: datetime | None
     """When a worker was last heard of; None where there never was one."""
     jobs: bool
@@ -97,14 +98,19 @@ def _no_worker(found: Found) -> Iterator[Attention]:
     due = "No job is due." if not found.due else f"{found.due} {_plural(found.due, 'job is', 'jobs are')} due."
     where = " for these queues" if found.some_queues else ""
     what = f"No worker is running{where}. {due}"
-    if found.draining:
+    advice = "Start a worker."
+    if found.quiet:
+        how = "quiet or stopping" if found.draining else "quiet"
+        what = f"Every worker{where} is {how}, none takes new jobs. {due}"
+        advice = "Resume one, or start another."
+    elif found.draining:
         what = f"Every worker{where} is stopping, none takes new jobs. {due}"
     level = "bad" if found.due or found.late else "warn"
     yield Attention(
         code="no_worker",
         level=level,
         text=what,
-        advice="Start a worker.",
+        advice=advice,
         command=START,
         count=found.due,
         since=found.last_seen,

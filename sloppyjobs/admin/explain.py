@@ -298,12 +298,22 @@ def _obstacles(job: Job, facts: Facts) -> Iterable[Told]:
         number = len(facts.workers)
         others = f" {number} live worker{'s take' if number > 1 else ' takes'} jobs from other queues only."
         yield Told("no_worker", (f"No live worker for its queue {job.queue!r}.{others if number else ''}",))
+        yield from _quiet(job, facts)
         yield from _silent(job, facts)
     elif not any(job.name in worker.names for worker in on_queue):
         one = len(on_queue) == 1
         who = "The live worker" if one else f"None of the {len(on_queue)} live workers"
         has = "has no handler" if one else "has a handler"
         yield Told("no_handler", (f"{who} of its queue {job.queue!r} {has} for {job.name!r}.",))
+
+
+def _quiet(job: Job, facts: Facts) -> Iterable[Told]:
+    """The workers of its queue that an operator has made quiet."""
+    quiet = [worker.id for worker in facts.quiet if works_on(worker, job.queue)]
+    if quiet:
+        alone = f"Worker {quiet[0]} of this queue is quiet: it takes no jobs until an operator resumes it."
+        several = f"{len(quiet)} workers of this queue are quiet: they take no jobs until an operator resumes them."
+        yield Told("quiet_worker", (alone if len(quiet) == 1 else several,))
 
 
 def _silent(job: Job, facts: Facts) -> Iterable[Told]:

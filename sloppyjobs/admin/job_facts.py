@@ -84,6 +84,8 @@ class Facts(NamedTuple):
     """The job that keeps those which it waits for, where they wait themselves."""
     silent: Sequence[WorkerView] = ()
     """Workers that were not heard of lately and did not say that they stop."""
+    quiet: Sequence[WorkerView] = ()
+    """Workers that take no jobs, because an operator wants it so."""
 
 
 _SUSPENDED = (WaitingFor.SLEEP, WaitingFor.SIGNAL)
@@ -126,6 +128,7 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
         any_parent=row is not None and row.any_parent,
         blocker=_seen(find_blocker(parents, lambda one: neighbours(one, PARENTS).parents), scope) if parents else None,
         silent=[worker_view(worker, now) for worker in workers if liveness(worker, now) == "stale"],
+        quiet=[worker_view(worker, now) for worker in workers if liveness(worker, now) == "quiet"],
     )
 
 

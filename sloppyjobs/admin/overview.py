@@ -141,6 +141,7 @@ def _found(
         dead_since=min((group.first_seen for group in whole.dead_groups), default=None),
         live=whole.live_workers,
         draining=sum(worker.liveness == "draining" for worker in workers.seen),
+        quiet=sum(worker.liveness == "quiet" for worker in workers.seen),
         last_seen=max(stopped, default=None),
         jobs=any(one.count for one in whole.statuses) or bool(whole.late_schedules or whole.next_fires),
         some_queues=scope is not None,

@@ -33,6 +33,7 @@ from sloppyjobs.admin.schedules import ScheduleAdmin
 from sloppyjobs.admin.search import FindAdmin
 from sloppyjobs.admin.summaries import queue_views, stats
 from sloppyjobs.admin.upkeep import UpkeepAdmin
+from sloppyjobs.admin.worker_commands import WorkerAdmin
 from sloppyjobs.admin.workers import worker_views
 from sloppyjobs.admin.workflows import WorkflowAdmin
 from sloppyjobs.alerting.rules import AlertRules
@@ -77,6 +78,7 @@ class Admin(
     LockAdmin,
     QueueAdmin,
     JobTypeAdmin,
+    WorkerAdmin,
     LimitAdmin,
     AgeingAdmin,
     ScheduleAdmin,

@@ -21,11 +21,13 @@ QUEUE_WORKERS = 20
 """Workers that are shown of a queue."""
 
 
-def worker_views(storage: Store, rows: Sequence[WorkerRow], queues: Sequence[str] | None) -> list[WorkerView]:
+def worker_views(
+    storage: Store, rows: Sequence[WorkerRow], queues: Sequence[str] | None, most: int = SHOWN_JOBS
+) -> list[WorkerView]:
     """Workers with their liveness and the jobs they run; with ``queues``, what concerns these."""
 
     def work() -> list[WorkerView]:
-        held = storage.recent_runs.running_jobs([row.id for row in rows], queues, SHOWN_JOBS)
+        held = storage.recent_runs.running_jobs([row.id for row in rows], queues, most)
         now = storage.clock.now()
         views = (within(worker_view(row, now, held.get(row.id, ())), queues) for row in rows)
         return [view for view in views if view is not None]
@@ -64,6 +66,10 @@ def worker_view(row: WorkerRow, now: datetime, held: Sequence[Held] = ()) -> Wor
         stopped_at=row.stopped_at,
         running=row.running,
         stuck=row.stuck,
+        wanted=row.wanted,
+        memory=row.memory,
+        done=row.done,
+        failed=row.failed,
         **_load(held),
     )
 
@@ -74,12 +80,13 @@ def _load(held: Sequence[Held]) -> dict[str, Any]:
 
 
 def liveness(row: WorkerRow, now: datetime) -> str:
-    """``stopped``, ``stale`` when it was not heard of for three heartbeats, else ``draining`` or ``running``."""
+    """``stopped``, ``stale`` when it was not heard of for three heartbeats, else what the worker says of itself."""
     if row.status == "stopped" or row.stopped_at is not None:
         return "stopped"
     if row.heartbeat_at <= now - timedelta(seconds=MISSED * row.heartbeat_seconds):
         return "stale"
-    return "draining" if row.status.startswith("draining") else "running"
+    said = row.status.partition(" ")[0]
+    return said if said in ("draining", "quiet") else "running"
 
 
 def live_workers(rows: Iterable[WorkerRow], now: datetime) -> list[WorkerView]:

@@ -43,6 +43,7 @@ STATUS_STYLES: Mapping[str, str] = {
     "paused": "yellow",
     "deleted": "dim",
     "running": "green",
+    "quiet": "yellow",
     "draining": "yellow",
     "stopped": "dim",
     "stale": "bold red",

@@ -1,4 +1,4 @@
-"""``status``, ``dead``, ``workers``, ``locks`` and ``audit``: what there is, at a glance."""
+"""``status``, ``dead``, ``locks`` and ``audit``: what there is, at a glance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sloppyjobs.cli import output
 from sloppyjobs.cli.paging import listing, more
 from sloppyjobs.cli.params import as_json, paged
 from sloppyjobs.cli.target import Target, as_typed, pass_target
-from sloppyjobs.views import AuditEntry, DeadGroup, Fire, LockView, Overview, Page, StatsBucket, WorkerView
+from sloppyjobs.views import AuditEntry, DeadGroup, Fire, LockView, Overview, Page, StatsBucket
 from sloppyjobs.views.encryption import EncryptionView
 
 
@@ -113,40 +113,6 @@ def _render_groups(out: Console, groups: tuple[DeadGroup, ...], now: datetime) -
             shown(group.example_id),
         )
     out.print(made)
-
-
-def _render_workers(out: Console, page: Page[WorkerView], now: datetime) -> None:
-    if output.nothing(out, page.items, as_typed("workers; start one with `sloppyjobs --app module:jobs worker`")):
-        return
-    made = output.table(
-        "WORKER",
-        "STATE",
-        "HOST",
-        "QUEUES",
-        "JOBS",
-        "HEARTBEAT",
-        whole=("WORKER", "STATE", "HEARTBEAT"),
-        right=("JOBS",),
-    )
-    shown = output.id_for(out)
-    for one in page:
-        made.add_row(
-            output.plain(shown(one.id)),
-            output.word(one.liveness) + (f"\n[yellow]{one.trouble}[/]" if one.trouble else ""),
-            f"{output.plain(one.hostname)}:{one.pid}",
-            output.plain(", ".join(one.queues)),
-            f"{one.held}/{one.concurrency}",
-            output.ago(one.heartbeat_at, now),
-        )
-    out.print(made)
-
-
-workers = listing(
-    "workers",
-    "List worker processes, those heard of last first.",
-    lambda admin: admin.list_workers,
-    _render_workers,
-)
 
 
 def _render_locks(out: Console, page: Page[LockView], now: datetime) -> None:

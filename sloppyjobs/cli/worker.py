@@ -150,11 +150,12 @@ def _work_off(target: Target, settings: dict[str, Any]) -> None:
     click.echo(f"attempts made: {ended.total()} ({parts}); nothing else is due")
 
 
-def _work(target: Target, settings: dict[str, Any]) -> None:
+def _work(target: Target, settings: dict[str, Any]) -> bool:
+    """Whether an operator stopped the worker."""
     # The process is the worker's own: what has been loaded stays until its end, and no garbage collection need look
     # through it while jobs run. The first one would take about as long as a thousand short jobs.
     gc.freeze()
-    target.jobs.create_worker(**settings).run()
+    return target.jobs.create_worker(**settings).run()
 
 
 @click.command()

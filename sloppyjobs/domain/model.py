@@ -366,3 +366,9 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     running: int = 0
     stuck: int = 0
     """Slots that are held by handlers whose attempt has ended."""
+    memory: int | None = None
+    """Bytes of memory of its process; None where that is not known."""
+    done: int | None = None
+    """Attempts that succeeded since it started."""
+    failed: int | None = None
+    """Attempts that failed or timed out."""

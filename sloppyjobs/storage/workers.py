@@ -1,12 +1,15 @@
-"""The rows in which workers say that they live."""
+"""The rows in which workers say that they live, and operators what they want of them."""
 
 from __future__ import annotations
 
 import msgspec
-from sqlalchemy import Connection, delete, insert, update
+from sqlalchemy import Connection, delete, insert, select, update
 
+from sloppyjobs import errors
 from sloppyjobs.domain.model import WorkerInfo
+from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.ports.operators import Command
 
 
 def status_word(worker: WorkerInfo) -> str:
@@ -14,11 +17,21 @@ def status_word(worker: WorkerInfo) -> str:
     return f"{worker.status} stuck={worker.stuck}" if worker.stuck else worker.status
 
 
-class WorkerRows:
-    """Registration, heartbeat and farewell of workers."""
+def check_wish(worker_id: str, status: str, before: str | None, wanted: str | None) -> None:
+    """Refuse what a worker can do no more."""
+    if status == "stopped":
+        raise errors.InvalidTransition(f"worker {worker_id} has stopped")
+    if wanted != "stop" and (before == "stop" or status.startswith("draining")):
+        raise errors.InvalidTransition(f"worker {worker_id} is stopping")
 
-    def __init__(self, database: Database) -> None:
+
+class WorkerRows:
+    """Registration, heartbeat and farewell of workers, and commands to them."""
+
+    def __init__(self, database: Database, audit: Audit) -> None:
         self.database = database
+        self.dialect = database.dialect
+        self.audit = audit
         self.tables = database.tables
 
     def register(self, worker: WorkerInfo) -> None:
@@ -26,9 +39,35 @@ class WorkerRows:
         self.database.ensure_schema()
         self.database.write(lambda c: self._register(c, worker))
 
-    def heartbeat(self, worker: WorkerInfo) -> None:
-        """Say that the worker lives; a row that was cleaned away meanwhile is written again."""
-        self.database.write(lambda c: self._heartbeat(c, worker))
+    def heartbeat(self, worker: WorkerInfo) -> str | None:
+        """Say that the worker lives; a row that was cleaned away meanwhile is written again.
+
+        Returns what an operator wants of it: ``quiet``, ``stop``, or None.
+        """
+        return self.database.write(lambda c: self._heartbeat(c, worker))
+
+    def want(self, worker_id: str, wanted: str | None, command: Command) -> bool:
+        """Tell a worker by its row to be quiet or to stop, None to work; False where it was told so already.
+
+        ``UnknownWorker`` where there is none; ``InvalidTransition`` for one that has stopped or is stopping.
+        """
+        self.database.ensure_schema()
+        workers = self.tables.workers
+
+        def work(connection: Connection) -> bool:
+            row = workers.c.id == worker_id
+            query = select(workers.c.status, workers.c.wanted).where(row)
+            found = connection.execute(self.dialect.locked(query)).one_or_none()
+            if found is None:
+                raise errors.UnknownWorker(f"no worker has the id {worker_id}")
+            check_wish(worker_id, found.status, found.wanted, wanted)
+            if found.wanted == wanted:
+                return False
+            connection.execute(update(workers).where(row).values(wanted=wanted))
+            self.audit.write(connection, command, "worker", worker_id, {})
+            return True
+
+        return self.database.write(work)
 
     def stop(self, worker_id: str) -> None:
         """Record that the worker has left in good order."""
@@ -41,7 +80,7 @@ class WorkerRows:
 
         self.database.write(work)
 
-    def _register(self, connection: Connection, worker: WorkerInfo) -> None:
+    def _register(self, connection: Connection, worker: WorkerInfo, wanted: str | None = None) -> None:
         workers = self.tables.workers
         now = self.database.now(connection)
         connection.execute(delete(workers).where(workers.c.id == worker.id))
@@ -59,16 +98,29 @@ class WorkerRows:
                 running=worker.running,
                 started_at=now,
                 heartbeat_at=now,
+                wanted=wanted,
+                memory=worker.memory,
+                done=worker.done,
+                failed=worker.failed,
             )
         )
 
-    def _heartbeat(self, connection: Connection, worker: WorkerInfo) -> None:
+    def _heartbeat(self, connection: Connection, worker: WorkerInfo) -> str | None:
         workers = self.tables.workers
         values = {
             "heartbeat_at": self.database.now(connection),
             "running": worker.running,
             "status": status_word(worker),
             "names": msgspec.json.encode(worker.names).decode(),
+            "memory": worker.memory,
+            "done": worker.done,
+            "failed": worker.failed,
         }
-        if connection.execute(update(workers).where(workers.c.id == worker.id).values(values)).rowcount == 0:
-            self._register(connection, worker)
+        row = workers.c.id == worker.id
+        if connection.execute(update(workers).where(row).values(values)).rowcount == 0:
+            # A worker that is quiet stays so, although the row that told it so is gone.
+            wanted = "quiet" if worker.status == "quiet" else None
+            self._register(connection, worker, wanted)
+            return wanted
+        found: str | None = connection.execute(select(workers.c.wanted).where(row)).scalar_one_or_none()
+        return found

@@ -119,11 +119,11 @@ class DependenciesView(msgspec.Struct, frozen=True, kw_only=True):
 class Reason(msgspec.Struct, frozen=True):
     """One thing that keeps a job from running, or says how it ended.
 
-    ``code`` is one of ``finished``, ``cancelled``, ``deleted``, ``dead``, ``still_running``, ``running``, ``overrun``,
-    ``worker_gone``, ``lease_expired``, ``paused``, ``waiting``, ``blocker``, ``asleep``, ``signal``,
-    ``signal_timeout``, ``not_due``, ``queue_paused``, ``no_worker``, ``silent_worker``, ``no_handler``,
-    ``payload_newer``, ``jobs_ahead``, ``ageing``, ``permit``, ``not_limited``, ``expires``, ``batch``, ``attempts``,
-    ``next``.
+    ``code`` is one of ``finished``, ``cancelled``, ``deleted``, ``dead``, ``still_running``, ``running``,
+    ``overrun``, ``worker_gone``, ``lease_expired``, ``paused``, ``waiting``, ``blocker``, ``asleep``, ``signal``,
+    ``signal_timeout``, ``not_due``, ``queue_paused``, ``no_worker``, ``quiet_worker``, ``silent_worker``,
+    ``no_handler``, ``payload_newer``, ``jobs_ahead``, ``ageing``, ``permit``, ``not_limited``, ``expires``,
+    ``batch``, ``attempts``, ``next``.
     """
 
     code: str

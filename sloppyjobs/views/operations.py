@@ -59,7 +59,7 @@ class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker process. ``liveness`` is ``running``, ``draining``, ``stopped`` or ``stale``."""
+    """A worker process. ``liveness`` is ``running``, ``quiet``, ``draining``, ``stopped`` or ``stale``."""
 
     id: str
     hostname: str
@@ -81,11 +81,26 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs whose lease it has; for who sees some queues only, those of these queues."""
     jobs: tuple[RunningJob, ...] = ()
     """The first few of them, those that began first."""
+    wanted: str | None = None
+    """What an operator wants of it: ``quiet`` or ``stop``. Its ``liveness`` follows by its next heartbeat."""
+    memory: int | None = None
+    """Bytes of memory of its process; None where that is not known."""
+    done: int | None = None
+    """Attempts that succeeded since it started."""
+    failed: int | None = None
+    """Attempts that failed or timed out since it started."""
 
     @property
     def live(self) -> bool:
         """Whether it was heard of lately and has not stopped."""
-        return self.liveness in ("running", "draining")
+        return self.liveness in ("running", "quiet", "draining")
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The commands that it can be given now: of ``quiet``, ``resume`` and ``stop``."""
+        if self.liveness in ("stopped", "draining") or self.wanted == "stop":
+            return ()
+        return ("resume" if self.wanted == "quiet" else "quiet", "stop")
 
     @property
     def trouble(self) -> str | None:

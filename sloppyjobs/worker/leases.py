@@ -35,9 +35,10 @@ class Leases:
         if now >= self._next_heartbeat:
             with answer_timeout(at_most=settings.renewal_timeout):
                 still_held = set(self._storage.renew(self._loop.worker_id, fences, settings.lease))
-                self._storage.workers.heartbeat(self._info())
-            # Only then: one that failed is retried by the next step, which would have nothing else to ask.
-            self._next_heartbeat = now + settings.heartbeat
+                wanted = self._storage.workers.heartbeat(self._info())
+            # Only then: one that failed is retried by the next step, which would have nothing else to ask. A worker
+            # that does something else from now on says so by the next step, too.
+            self._next_heartbeat = now if self._loop.obey(wanted) else now + settings.heartbeat
         else:
             still_held = self._storage.still_held(self._loop.worker_id, fences)
         for task in tasks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from sloppyjobs.domain.model import Claim, Ended, Settlement
@@ -35,6 +36,8 @@ TURN_LIMIT = 500
 SWEEP_SECONDS, IDLE_SWEEP_SECONDS = 0.05, 0.02
 """Leases and due times are looked at no more often than this: under load, and by a worker that holds no job."""
 
+_WISHES = {"quiet": "be quiet", "stop": "stop"}
+_FAILED = (AttemptStatus.FAILED, AttemptStatus.TIMED_OUT)
 _DUE_LATER = (Status.RETRYING, Status.SCHEDULED, Status.WAITING)
 
 
@@ -64,6 +67,12 @@ class WorkerLoop:
         self.turns = 0
         self.turned_at = time.monotonic()
         self.unfinished_at_exit = 0
+        self.done = self.failed = 0
+        """Attempts that succeeded, and attempts that failed or timed out."""
+        self.quiet = False
+        """Whether it claims no more, for an operator wants it so."""
+        self.left_for_operator = False
+        """Whether it stops because an operator wants it to."""
         self.prefetch = Prefetch(settings.concurrency, settings.prefetch)
         self.tasks = HeldTasks(settings.concurrency, reports, on_finished=self._interrupt, on_free_slot=self.wake)
         self.runners = Runners(settings.concurrency, self.tasks.finish, middleware.hooks, find)
@@ -92,6 +101,19 @@ class WorkerLoop:
         """Claim no more; after ``limit`` seconds, release what has not finished."""
         self._exit_at = time.monotonic() + limit
         self._woken.set()
+
+    def obey(self, wanted: str | None) -> bool:
+        """Do as an operator wants: ``quiet``, ``stop``, or None to work; whether anything changes by that."""
+        if self.draining or (wanted != "stop" and self.quiet is (wanted == "quiet")):
+            return False
+        log.info("worker %s: an operator wants it to %s", self.worker_id, _WISHES.get(wanted or "", "work"))
+        if wanted == "stop":
+            self.left_for_operator = True
+            self.drain(self.settings.shutdown_timeout)
+        else:
+            self.quiet = wanted == "quiet"
+            self.wake()
+        return True
 
     @property
     def draining(self) -> bool:
@@ -127,7 +149,7 @@ class WorkerLoop:
         are sent, and the last claims are dispatched. Settlements that are sent here are waited for at the next turn.
         """
         self.tasks.expire()
-        if self.draining:
+        if self.draining or self.quiet:
             self._dispatch()
             self._release_tasks()
         self._sweep_when_due()
@@ -187,7 +209,7 @@ class WorkerLoop:
         finished = len(self.tasks.finished) + len(self._unsettled) + len(self._settling)
         waiting = len(self.tasks) - finished + len(self._claimed)
         room = self.prefetch.capacity() - waiting
-        if self.draining or room <= 0 or not (self._may_have_work or time.monotonic() >= self._next_poll):
+        if self.draining or self.quiet or room <= 0 or not (self._may_have_work or time.monotonic() >= self._next_poll):
             return None
         names = self.definitions.handled()
         if self.tasks.stuck:
@@ -293,6 +315,9 @@ class WorkerLoop:
                 log.warning("attempt %d of job %s was stale when it ended; its outcome is ignored", *reversed(fence))
             elif task is not None and (successes_too or settlement.decision.attempt is not AttemptStatus.SUCCEEDED):
                 ended.append(Ended(task.claim.job, settlement))
+        outcomes = Counter(one.decision.attempt for one in batch if one.job_id in accepted)
+        self.done += outcomes[AttemptStatus.SUCCEEDED]
+        self.failed += sum(outcomes[status] for status in _FAILED)
         if ended:
             self._sweep_for(one.settlement.decision for one in ended)
             self.settlement_hooks.settled(ended)

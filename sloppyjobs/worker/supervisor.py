@@ -1,5 +1,7 @@
 """Several worker processes under one parent, which restarts those that crash.
 
+One that an operator stopped is not started again; when all have been stopped so, the parent ends, too.
+
 The parent forks before it has threads or connections, runs no jobs, and forwards signals.
 """
 
@@ -23,6 +25,8 @@ QUICK_EXIT_SECONDS = 5.0
 
 LONGEST_BACKOFF = 30.0
 KILL_GRACE_SECONDS = 5.0
+LEFT = 79
+"""The exit code by which a child says that an operator stopped it."""
 
 
 @dataclass
@@ -36,10 +40,14 @@ class _Child:
     start_at: float = 0.0
     signalled: bool = False
     """Whether it was sent a signal to stop."""
+    left: bool = False
+    """Whether an operator stopped it."""
 
 
-def supervise(start: Callable[[], None], processes: int, shutdown_timeout: float = 30.0) -> int:
+def supervise(start: Callable[[], bool | None], processes: int, shutdown_timeout: float = 30.0) -> int:
     """Run ``start`` in so many child processes until SIGTERM or SIGINT; returns the exit code.
+
+    ``start`` returns True where an operator stopped its worker.
 
     Children drain on the signal, and release at once on a second one; what still runs some seconds after
     ``shutdown_timeout`` is killed.
@@ -62,7 +70,7 @@ def _drain_without(parent: int) -> None:
 
 
 class _Supervisor:
-    def __init__(self, start: Callable[[], None], processes: int, shutdown_timeout: float) -> None:
+    def __init__(self, start: Callable[[], bool | None], processes: int, shutdown_timeout: float) -> None:
         self._start = start
         self._children = [_Child(number + 1) for number in range(processes)]
         self._shutdown_timeout = shutdown_timeout
@@ -72,7 +80,7 @@ class _Supervisor:
     def run(self) -> int:
         previous = {number: signal.signal(number, self._stop) for number in signals.STOP}
         try:
-            while not self._stopping:
+            while not self._stopping and not all(child.left for child in self._children):
                 self._start_missing()
                 self._reap()
                 time.sleep(0.1)
@@ -91,7 +99,7 @@ class _Supervisor:
 
     def _start_missing(self) -> None:
         for child in self._children:
-            if child.pid is None and not self._stopping and time.monotonic() >= child.start_at:
+            if child.pid is None and not child.left and not self._stopping and time.monotonic() >= child.start_at:
                 child.started = time.monotonic()
                 child.pid = self._fork(child)
 
@@ -113,8 +121,7 @@ class _Supervisor:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.STOP)
             signals.set_supervised()
             _drain_without(parent)
-            self._start()
-            code = 0
+            code = LEFT if self._start() else 0
         except BaseException:
             log.exception("worker process %d failed", child.number)
         finally:
@@ -131,6 +138,10 @@ class _Supervisor:
                 continue
             uptime = time.monotonic() - child.started
             child.pid = None
+            if os.waitstatus_to_exitcode(status) == LEFT:
+                child.left = True
+                log.info("worker process %d was stopped by an operator; it is not started again", child.number)
+                continue
             child.crashes = child.crashes + 1 if uptime < QUICK_EXIT_SECONDS else 0
             backoff = min(LONGEST_BACKOFF, 0.5 * 2**child.crashes) if child.crashes else 0.0
             child.start_at = time.monotonic() + backoff

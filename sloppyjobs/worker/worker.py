@@ -23,6 +23,7 @@ from sloppyjobs.storage.ports import answer_timeout, may_recover
 from sloppyjobs.worker import signals
 from sloppyjobs.worker.leases import Leases
 from sloppyjobs.worker.loop import WorkerLoop
+from sloppyjobs.worker.memory import resident_bytes
 from sloppyjobs.worker.middleware import MiddlewareChain
 from sloppyjobs.worker.observe.observation import Observation
 from sloppyjobs.worker.periodic import PeriodicWork
@@ -108,8 +109,10 @@ class Worker:
             lambda owner: evaluate(storage, jobs.alerts, jobs.definitions, internals(jobs).sealing, owner),
         )
 
-    def run(self) -> None:
+    def run(self) -> bool:
         """Work until SIGTERM or SIGINT, then drain: finish what runs, release what does not finish in time.
+
+        So it does when an operator stops it; the result says whether that was why.
 
         A second signal, a second or more later, releases at once (of a supervised worker: one to its supervisor).
         A database that cannot be used yet is waited for;
@@ -123,6 +126,7 @@ class Worker:
                 self._run()
             except StopRequested:
                 log.info("worker %s was told to stop before its database could be used", self.id)
+        return self._loop.left_for_operator
 
     def start(self) -> None:
         """Work in a thread until ``stop``."""
@@ -190,9 +194,12 @@ class Worker:
             concurrency=self.settings.concurrency,
             heartbeat=self.settings.heartbeat,
             version=__version__,
-            status="draining" if self._loop.draining else "running",
+            status="draining" if self._loop.draining else "quiet" if self._loop.quiet else "running",
             running=self._loop.tasks.running(),
             stuck=self._loop.tasks.stuck.reported(),
+            memory=resident_bytes(),
+            done=self._loop.done,
+            failed=self._loop.failed,
         )
 
     def _new_loop(self) -> WorkerLoop:

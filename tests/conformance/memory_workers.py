@@ -9,9 +9,12 @@ from typing import Any
 import msgspec
 from memory_state import State
 
+from sloppyjobs import errors
 from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.storage.ports.claims import Fence
+from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.ports.records import LogRecord, WorkerRecord
+from sloppyjobs.storage.workers import check_wish
 
 
 class MemoryWorkers:
@@ -25,15 +28,29 @@ class MemoryWorkers:
         with self._state as state:
             now = state.clock.now()
             queues, names = (msgspec.json.encode(words).decode() for words in (worker.queues, worker.names))
-            state.workers[worker.id] = WorkerRecord(worker.id, queues, names, worker.status, worker.running, now, now)
+            told = {"memory": worker.memory, "done": worker.done, "failed": worker.failed}
+            record = WorkerRecord(worker.id, queues, names, worker.status, worker.running, now, now)
+            state.workers[worker.id] = record._replace(**told)
 
-    def heartbeat(self, worker: WorkerInfo) -> None:
-        """A worker lives."""
+    def heartbeat(self, worker: WorkerInfo) -> str | None:
+        """A worker lives; what an operator wants of it."""
         with self._state as state:
             known = state.workers.get(worker.id)
             self.register(worker)
-            if known is not None:
-                state.workers[worker.id] = state.workers[worker.id]._replace(started_at=known.started_at)
+            wanted = "quiet" if known is None and worker.status == "quiet" else known and known.wanted
+            record = state.workers[worker.id]._replace(wanted=wanted)
+            state.workers[worker.id] = record if known is None else record._replace(started_at=known.started_at)
+            return wanted
+
+    def want(self, worker_id: str, wanted: str | None, command: Command) -> bool:
+        """An operator wants something of a worker. There is no audit trail in memory."""
+        with self._state as state:
+            known = state.workers.get(worker_id)
+            if known is None:
+                raise errors.UnknownWorker(f"no worker has the id {worker_id}")
+            check_wish(worker_id, known.status, known.wanted, wanted)
+            state.workers[worker_id] = known._replace(wanted=wanted)
+            return known.wanted != wanted
 
     def stop(self, worker_id: str) -> None:
         """A worker leaves."""

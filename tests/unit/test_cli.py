@@ -104,6 +104,7 @@ READS = [
     ["list", "--all-pages"],
     ["dead"],
     ["workers"],
+    ["workers", "list"],
     ["locks"],
     ["job-types"],
     ["audit"],

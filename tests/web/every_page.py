@@ -33,6 +33,7 @@ PAGES = {
     "workflows": "/workflows",
     "workflow": "/workflows/{workflow}",
     "workers": "/workers",
+    "worker": "/workers/{worker}",
     "limits": "/limits",
     "limit": "/limits/payments-api",
     "locks": "/locks",
@@ -53,6 +54,7 @@ CONFIRMS = {
     "confirm-schedule": "/recurring/nightly-rollup/trigger",
     "confirm-workflow": "/workflows/{workflow}/cancel",
     "confirm-batch": "/batches/{batch}/cancel",
+    "confirm-worker": "/workers/{worker}/stop",
     "confirm-limit": "/limits/payments-api/delete",
     "confirm-restore": "/archive/{archived}/restore",
 }
@@ -68,6 +70,7 @@ _FOUND: dict[str, Callable[[Jobs], str]] = {
     "archived": lambda jobs: jobs.admin.search_archive()[0].id,
     "batch": lambda jobs: jobs.admin.list_batches(status="failed")[0].id,
     "workflow": scene.workflow,
+    "worker": scene.worker,
     "stepped": lambda jobs: scene.suspend(jobs)[0],
     "asleep": lambda jobs: jobs.admin.list_jobs("waiting", name="refund-order", order="created_at")[-1].id,
 }

@@ -101,6 +101,18 @@ def test_bulk_has_a_dry_run(api: Api, played: Jobs) -> None:
     assert api.post("/bulk/delete", {"filter": {}}).status_code == 400
 
 
+def test_a_worker_is_shown_and_commanded(api: Api, played: Jobs) -> None:
+    id = scene.worker(played)
+    shown = api.get(f"/workers/{id}").json
+    assert (shown["done"], shown["failed"], len(shown["jobs"])) == (40_311, 322, 2)
+    assert api.post(f"/workers/{id}/quiet", {"reason": "deploy"}).json["wanted"] == "quiet"
+    assert api.post(f"/workers/{id}/resume").json["wanted"] is None
+    assert api.post(f"/workers/{id}/stop").json["wanted"] == "stop"
+    assert api.post(f"/workers/{id}/resume").status_code == 409
+    assert api.get("/workers/nobody").json["error"]["code"] == "SLOPPY_E_JOBS_UNKNOWN_WORKER"
+    assert played.admin.audit(id)[2].reason == "deploy"
+
+
 def test_queues_and_schedules_are_commanded(api: Api, played: Jobs) -> None:
     assert api.post("/queues/emails/pause", {"until": "2099-01-01T00:00:00Z"}).json["paused"] is True
     assert api.post("/queues/emails/resume").json["paused"] is False

@@ -134,7 +134,9 @@ def test_every_kind_of_target_has_a_link_to_its_page(admin: Client, played: Jobs
     played.admin.set_limit("payments-api", concurrency=2)
     played.admin.cancel_workflow(of("workflow"))
     played.admin.restore(of("archived"))
+    played.admin.quiet_worker(of("worker"))
     pages = {
+        "worker": f"/workers/{of('worker')}",
         "job": f"/jobs/{of('dead')}",
         "queue": "/queues/emails",
         "schedule": "/recurring/nightly-rollup",

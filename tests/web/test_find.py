@@ -102,7 +102,7 @@ def test_a_worker_is_found_by_a_part_of_its_id_and_as_it_is_printed(admin: Clien
         )
     )
     for text in (id, "app-7", f"{id[:11]}…{id[-5:]}"):
-        assert found(admin, text) == "/workers", text
+        assert found(admin, text) == f"/workers/{id}", text
 
 
 def test_exact_keys_open_their_job_and_parts_of_them_do_not(admin: Client, played: Jobs) -> None:

@@ -31,6 +31,8 @@ def _routes(app: Flask) -> list[tuple[str, str, str]]:
         values = {name: VALUES[name] for name in rule.arguments}
         if "queue" in rule.endpoint or "schedule" in rule.endpoint:
             values |= {"command": "pause"} if "command" in values else {}
+        if "worker" in rule.endpoint:
+            values |= {"command": "quiet"} if "command" in values else {}
         with app.test_request_context():
             address = app.url_map.bind("localhost").build(rule.endpoint, values)
         method = next((one for one in ("POST", "PATCH") if one in (rule.methods or ())), "GET")

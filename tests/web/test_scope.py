@@ -96,8 +96,15 @@ def _addresses(app: Flask, side: str, job: str, cause: str) -> Iterator[str]:
         if app.view_functions[rule.endpoint].sloppyjobs_action == PUBLIC:  # type: ignore[attr-defined]
             continue
         about = f"{side}-schedule" if "schedule" in rule.endpoint or "recurring" in rule.rule else side
-        command = "trigger" if "schedule" in rule.endpoint else "retry"
-        values = {"id": job, "name": about, "command": command, "anything": "nope", "cause": cause}
+        of_worker = "worker" in rule.endpoint
+        command = "trigger" if "schedule" in rule.endpoint else "quiet" if of_worker else "retry"
+        values = {
+            "id": f"{side}-worker" if of_worker else job,
+            "name": about,
+            "command": command,
+            "anything": "nope",
+            "cause": cause,
+        }
         with app.test_request_context():
             given = {name: values[name] for name in rule.arguments}
             yield app.url_map.bind("localhost").build(rule.endpoint, given)
@@ -129,7 +136,8 @@ def test_foreign_jobs_queues_and_schedules_are_not_found(scoped: Flask, sides: J
     for address in _addresses(scoped, FOREIGN, foreign, cause):
         if foreign in address or FOREIGN in address or cause in address:
             response = _read(scoped, address)
-            assert response.status_code == (403 if "/limits/" in address else 404), address
+            refused = "/limits/" in address or address.endswith("-worker/quiet")
+            assert response.status_code == (403 if refused else 404), address
             assert f"{FOREIGN}-" not in response.text.replace(address, ""), address
 
 

@@ -80,8 +80,8 @@ def stepped(ctx: Any, payload: Any) -> Any:
     return [charged, approved, history.recorded_step(LOG, ctx, "ship", lambda: "shipped")]
 
 
-def work() -> None:
-    jobs.create_worker(
+def work() -> bool:
+    return jobs.create_worker(
         concurrency=4,
         lease=settings.lease,
         heartbeat=min(0.3, settings.lease / 5),

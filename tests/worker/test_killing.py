@@ -241,6 +241,24 @@ def test_a_second_signal_makes_supervised_workers_give_back_at_once(
     assert service_jobs.get(job.id).status is Status.QUEUED
 
 
+def test_a_supervised_worker_that_an_operator_stops_is_not_started_again(
+    service_jobs: Jobs, client: history.Client, launch: Launch, eventually: Eventually
+) -> None:
+    parent, admin = launch(processes=2), service_jobs.admin
+    eventually(lambda: [worker.liveness for worker in admin.list_workers()] == ["running"] * 2)
+    first, second = (worker.id for worker in admin.list_workers())
+    admin.quiet_worker(second, actor="ada")
+    eventually(lambda: admin.get_worker(second).liveness == "quiet")
+    admin.stop_worker(first, actor="ada")
+    eventually(lambda: admin.get_worker(first).liveness == "stopped")
+    job = client.enqueue("quick")
+    admin.resume_worker(second, actor="ada")
+    assert service_jobs.wait(job.id, timeout=60).status is Status.SUCCEEDED
+    admin.stop_worker(second, actor="ada")
+    assert parent.wait(60) == 0
+    assert {worker.id for worker in admin.list_workers()} == {first, second}
+
+
 def test_workers_leave_when_their_supervisor_is_killed(
     service_jobs: Jobs, client: history.Client, launch: Launch, notes: Path, eventually: Eventually
 ) -> None:

@@ -13,6 +13,7 @@ from webui.views.frame import nowhere
 
 _JOB = "any(" + ", ".join(COMMANDS) + ")"
 _QUEUE = "any(pause, resume)"
+_WORKER = "any(quiet, resume, stop)"
 _WORKFLOW = "any(cancel, retry)"
 _BATCH = "any(seal, cancel, retry)"
 _SCHEDULE = "any(pause, resume, trigger, delete)"
@@ -88,6 +89,8 @@ ROUTES = (
     _read("/batches/<path:id>", "batch", reads.get_batch, "batch.view"),
     _write(f"/batches/<path:id>/<{_BATCH}:command>", "batch_act", commands.batch, "batch.{command}"),
     _read("/workers", "workers", reads.list_workers, "worker.view"),
+    _read("/workers/<path:id>", "worker", reads.get_worker, "worker.view"),
+    _write(f"/workers/<path:id>/<{_WORKER}:command>", "worker_act", commands.worker, "worker.{command}"),
     _read("/locks", "locks", reads.list_locks, "lock.view"),
     _read("/audit", "audit", reads.audit, "audit.view"),
     Route("/api/v1/<path:anything>", "api_nowhere", nowhere, SIGNED_IN, ANY, api=True),

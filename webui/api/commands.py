@@ -145,6 +145,14 @@ def workflow(ui: Ui, id: str, command: str) -> Response:
     return answer(hidden_details.bulk(done))
 
 
+def worker(ui: Ui, id: str, command: str) -> Response:
+    """Let a worker take no new jobs, take them again, or stop, from its next heartbeat on; 409 for one that stops."""
+    method: Any = getattr(ui.admin, f"{command}_worker")
+    done = method(id, **_by(body()))
+    ui.snapshots.clear()
+    return answer(hidden_details.worker(done))
+
+
 def recurring(ui: Ui, name: str, command: str) -> Response:
     """Pause, resume, trigger or delete a schedule."""
     if visit().scope is not None:

@@ -12,6 +12,7 @@ from webui.api.answers import answer, whole
 from webui.ui import Ui, visit
 from webui.views.archive import visible as archived
 from webui.views.job import visible
+from webui.views.workers import visible as worker
 
 AUDIT_OPTIONS = ("target", "actor", "action", "created_from", "created_to")
 LIST_OPTIONS = (
@@ -201,6 +202,11 @@ def get_batch(ui: Ui, id: str) -> Response:
 def list_workers(ui: Ui) -> Response:
     """Worker processes."""
     return answer(hidden_details.workers(ui.admin.list_workers(**paging(), queues=visit().scope)))
+
+
+def get_worker(ui: Ui, id: str) -> Response:
+    """One worker process."""
+    return answer(worker(ui, id))
 
 
 def list_locks(ui: Ui) -> Response:

@@ -22,7 +22,12 @@ RANGES: Mapping[str, tuple[str, timedelta]] = {
     "7d": ("Last 7 days", timedelta(days=7)),
     "30d": ("Last 30 days", timedelta(days=30)),
 }
-LIVENESS = {"running": ("succeeded", "Live"), "draining": ("paused", "Draining"), "stopped": ("cancelled", "Stopped")}
+LIVENESS = {
+    "running": ("succeeded", "Live"),
+    "quiet": ("paused", "Quiet"),
+    "draining": ("paused", "Draining"),
+    "stopped": ("cancelled", "Stopped"),
+}
 """Icon and word of a worker that responds, or has left in good order."""
 AUDIT_FILTERS = ("actor", "action", "target", "range", "from", "to")
 PLACES = {
@@ -34,6 +39,7 @@ PLACES = {
     "queue": ("queue", "name", "queue.view"),
     "schedule": ("schedule", "name", "recurring.view"),
     "cause": ("cause", "cause", "dead.view"),
+    "worker": ("worker", "id", "worker.view"),
 }
 """Where the page of a target is: endpoint, argument, permission."""
 

@@ -186,11 +186,7 @@ def _schedules(ui: Ui, part: Part) -> list[Hit]:
 def _workers(ui: Ui, part: Part) -> list[Hit]:
     page = ui.admin.list_workers(page_size=LOOKED_AT, queues=visit().scope)
     found = [one for one in page if part.of(one.id) or part.of(one.hostname)]
-    return [Hit(_worker(ui, one.id), one.id, one.liveness, "workers") for one in found[: SHOWN + 1]]
-
-
-def _worker(ui: Ui, id: str) -> str:
-    return url_for(".worker", id=id) if "worker" in ui.routes else url_for(".workers")
+    return [Hit(url_for(".worker", id=one.id), one.id, one.liveness, "workers") for one in found[: SHOWN + 1]]
 
 
 def _workflows(ui: Ui, text: str, part: Part) -> list[Hit]:

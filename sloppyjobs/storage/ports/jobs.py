@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from sloppyjobs.domain.model import Claim, Job, NewJob, Settlement, WorkerInfo
 from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.ports.claims import ClaimRequest, Fence, Sweep, Turns
+from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.ports.steps import SignalPort
 from sloppyjobs.storage.ports.workflows import WorkflowPort
 from sloppyjobs.storage.watcher import Watcher
@@ -148,8 +149,12 @@ class WorkerPort(Protocol):
         """A worker begins."""
         ...
 
-    def heartbeat(self, worker: WorkerInfo) -> None:
-        """A worker lives."""
+    def heartbeat(self, worker: WorkerInfo) -> str | None:
+        """A worker lives; what an operator wants of it: ``quiet``, ``stop``, or None."""
+        ...
+
+    def want(self, worker_id: str, wanted: str | None, command: Command) -> bool:
+        """An operator wants a worker to be quiet or to stop, None to work; False where that is so already."""
         ...
 
     def stop(self, worker_id: str) -> None:

@@ -122,6 +122,10 @@ class HistoryPort(Protocol):
         """Queues by name."""
         ...
 
+    def worker_row(self, worker_id: str) -> WorkerRow | None:
+        """The worker with this id."""
+        ...
+
     def worker_rows(self, after: Key | None, *, backward: bool, limit: int) -> list[WorkerRow]:
         """Workers, those heard of last first."""
         ...

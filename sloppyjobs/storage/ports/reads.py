@@ -124,11 +124,15 @@ class WorkerRow(NamedTuple):
     heartbeat_seconds: float
     version: str
     status: str
-    """``running``, ``draining`` or ``stopped``, followed by `` stuck=`` and a number where slots are stuck."""
+    """``running``, ``quiet``, ``draining`` or ``stopped``; then `` stuck=`` and a number where slots are stuck."""
     running: int
     started_at: datetime
     heartbeat_at: datetime
     stopped_at: datetime | None
+    wanted: str | None = None
+    memory: int | None = None
+    done: int | None = None
+    failed: int | None = None
 
     @property
     def stuck(self) -> int:

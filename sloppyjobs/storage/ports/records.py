@@ -184,6 +184,10 @@ class WorkerRecord(NamedTuple):
     started_at: datetime
     heartbeat_at: datetime
     stopped_at: datetime | None = None
+    wanted: str | None = None
+    memory: int | None = None
+    done: int | None = None
+    failed: int | None = None
 
 
 class LogRecord(NamedTuple):

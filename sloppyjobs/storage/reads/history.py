@@ -246,6 +246,13 @@ class History:
             QueueRecord._make(row) for row in self._page(query, Scan(where, (table.c.name,)), after, backward, limit)
         ]
 
+    def worker_row(self, worker_id: str) -> WorkerRow | None:
+        """The worker with this id."""
+        table = self.tables.workers
+        query = select(*rows.columns(table, WorkerRow._fields))
+        found = self._page(query, Scan((table.c.id == worker_id,), (table.c.id,)), None, False, 1)
+        return WorkerRow._make(found[0]) if found else None
+
     def worker_rows(self, after: Key | None, *, backward: bool, limit: int) -> list[WorkerRow]:
         """Workers, those heard of last first."""
         table = self.tables.workers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Index, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, Table
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, PrimaryKeyConstraint, SmallInteger, Table
 
 from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText, Number, RowNumber, Word
 from sloppyjobs.storage.schema.instants import Instant
@@ -90,6 +90,12 @@ def workers(prefix: str, metadata: MetaData) -> None:
         Column("started_at", Instant, nullable=False),
         Column("heartbeat_at", Instant, nullable=False),
         Column("stopped_at", Instant),
+        # What an operator wants of it: to take no jobs, or to end. It reads this with its heartbeat.
+        Column("wanted", Word),
+        # What it says of its process: bytes, and the attempts that it has settled since it started.
+        Column("memory", BigInteger),
+        Column("done", BigInteger),
+        Column("failed", BigInteger),
     )
     Index(f"ix_{prefix}job_workers_heartbeat", workers.c.heartbeat_at, workers.c.id)
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
+import pytest
+
+from sloppyjobs.errors import InvalidTransition, UnknownWorker
+from sloppyjobs.ids import shortened
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance import admin_scenes as scene
@@ -60,6 +65,48 @@ def test_who_sees_some_queues_is_told_of_their_running_jobs_only(jobs: Jobs) -> 
     seen, _ = scene.running(jobs, "w1", queue="mails"), scene.running(jobs, "w1", queue="media")
     [worker] = jobs.admin.list_workers(queues=["mails"])
     assert ([job.id for job in worker.jobs], worker.held.value) == ([seen.id], 1)
+
+
+def test_one_worker_is_shown_by_its_id_or_a_shortened_one(jobs: Jobs) -> None:
+    id = "worker_01kmjmf2x8e0v5t7q3r9s1wc73"
+    scene.live_worker(jobs, id, queues=("mails",))
+    held = [scene.running(jobs, id, queue="mails") for _ in range(5)]
+    worker = jobs.admin.get_worker(id)
+    assert [job.id for job in worker.jobs] == [job.id for job in held]
+    assert jobs.admin.get_worker(shortened(id)).id == id
+    assert jobs.admin.get_worker(id, queues=["mails", "media"]).queues == ("mails",)
+    with pytest.raises(UnknownWorker):
+        jobs.admin.get_worker("w9")
+    with pytest.raises(UnknownWorker):
+        jobs.admin.get_worker(id, queues=["media"])
+
+
+def test_what_operators_want_of_a_worker_is_shown_and_audited(jobs: Jobs) -> None:
+    info = scene.live_worker(jobs, "w1")
+    told = jobs.admin.quiet_worker("w1", actor="ada", reason="deploy")
+    assert (told.wanted, told.liveness, told.actions) == ("quiet", "running", ("resume", "stop"))
+    jobs.admin.quiet_worker("w1", actor="bob")
+    jobs.storage.workers.heartbeat(msgspec.structs.replace(info, status="quiet"))
+    [shown] = jobs.admin.list_workers()
+    assert (shown.liveness, shown.live) == ("quiet", True)
+    assert jobs.admin.resume_worker("w1", actor="ada").actions == ("quiet", "stop")
+    assert jobs.admin.stop_worker("w1", actor="ada").actions == ()
+    with pytest.raises(InvalidTransition):
+        jobs.admin.resume_worker("w1")
+    entries = [(entry.action, entry.actor, entry.reason) for entry in jobs.admin.audit("w1")]
+    assert entries == [("stop_worker", "ada", None), ("resume_worker", "ada", None), ("quiet_worker", "ada", "deploy")]
+
+
+def test_a_quiet_worker_counts_as_none_for_its_queue(jobs: Jobs) -> None:
+    job = scene.queued(jobs)
+    scene.live_worker(jobs, "w1", status="quiet")
+    assert [reason.code for reason in jobs.admin.explain(job.id).reasons][:2] == ["no_worker", "quiet_worker"]
+    [verdict, *_] = jobs.admin.overview().attention
+    assert (verdict.code, verdict.text) == (
+        "no_worker",
+        "Every worker is quiet, none takes new jobs. 1 job is due.",
+    )
+    assert jobs.admin.get_queue("default").workers == 0
 
 
 # Schedules

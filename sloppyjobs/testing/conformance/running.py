@@ -14,6 +14,7 @@ from sloppyjobs.domain.retry import NO_RETRY, Retry
 from sloppyjobs.enqueue.definitions import Cancel
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
+from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.testing.conformance.records import attempts, count, damage, ends, pause_queue, transitions
 
 
@@ -306,6 +307,49 @@ def test_a_worker_whose_row_was_cleaned_away_writes_it_again(jobs: Jobs) -> None
     jobs.storage.workers.heartbeat(worker.info())
     jobs.storage.workers.register(worker.info())
     assert count(jobs, "workers") == 1
+
+
+def test_an_operators_wish_reaches_the_worker_by_its_heartbeat(jobs: Jobs) -> None:
+    worker, workers = jobs.create_worker(id="w-1"), jobs.storage.workers
+    workers.register(worker.info())
+    assert workers.heartbeat(worker.info()) is None
+    assert workers.want("w-1", "quiet", Command("quiet_worker", "ada"))
+    assert not workers.want("w-1", "quiet", Command("quiet_worker", "ada"))
+    assert workers.heartbeat(worker.info()) == "quiet"
+    assert workers.want("w-1", None, Command("resume_worker", "ada"))
+    assert workers.heartbeat(worker.info()) is None
+    assert workers.want("w-1", "stop", Command("stop_worker", "ada"))
+    assert workers.heartbeat(worker.info()) == "stop"
+    workers.register(worker.info())
+    assert workers.heartbeat(worker.info()) is None
+
+
+def test_a_worker_that_stops_cannot_be_wanted_otherwise(jobs: Jobs) -> None:
+    worker, workers = jobs.create_worker(id="w-1"), jobs.storage.workers
+    with pytest.raises(errors.UnknownWorker):
+        workers.want("w-1", "quiet", Command("quiet_worker"))
+    workers.register(worker.info())
+    workers.want("w-1", "stop", Command("stop_worker"))
+    for wanted in ("quiet", None):
+        with pytest.raises(errors.InvalidTransition):
+            workers.want("w-1", wanted, Command("quiet_worker"))
+    workers.stop("w-1")
+    with pytest.raises(errors.InvalidTransition):
+        workers.want("w-1", "stop", Command("stop_worker"))
+
+
+def test_a_worker_says_what_it_has_done_and_how_much_memory_it_takes(jobs: Jobs) -> None:
+    first = jobs.create_worker(id="w-1").info()
+    jobs.storage.workers.register(first)
+    jobs.storage.workers.heartbeat(msgspec.structs.replace(first, done=3, failed=2, memory=412_000_000_000))
+    [shown] = jobs.storage.inspection.workers()
+    assert (shown.done, shown.failed, shown.memory) == (3, 2, 412_000_000_000)
+
+
+def test_a_quiet_worker_whose_row_was_cleaned_away_stays_quiet(jobs: Jobs) -> None:
+    quiet = msgspec.structs.replace(jobs.create_worker(id="w-1").info(), status="quiet")
+    assert jobs.storage.workers.heartbeat(quiet) == "quiet"
+    assert jobs.storage.workers.heartbeat(quiet) == "quiet"
 
 
 def test_a_damaged_retry_policy_does_not_stop_the_worker(jobs: Jobs) -> None:

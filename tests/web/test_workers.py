@@ -1,0 +1,85 @@
+"""The page of one worker, and what operators can ask of it there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import msgspec
+import pytest
+import scene
+from hosts import Client
+
+from sloppyjobs import Jobs
+
+HTMX = {"HX-Request": "true"}
+
+
+def _text(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+def test_the_page_tells_what_a_worker_runs_and_what_it_says_of_itself(admin: Client, played: Jobs) -> None:
+    page = admin.get(f"/workers/{scene.worker(played)}")
+    text = _text(page.text)
+    for told in ("app-2:3380 Live", "2 of 6 slots in use", "40,311", "322 (0.8 %)", "412 MB", "app-2, process 3380"):
+        assert told in text, told
+    for job in played.admin.list_jobs("processing", worker="app-2:3380"):
+        assert f"/jobs/{job.id}" in page.text
+    assert "/queues/media" in page.text
+    assert "/jobs?name=resize-image" in page.text
+
+
+def test_lists_jobs_and_attempts_link_to_the_worker(admin: Client, played: Jobs) -> None:
+    scene.worker(played)
+    running = played.admin.list_jobs("processing", worker="app-2:3380")[0].id
+    for page in ("/workers", "/jobs?status=processing", f"/jobs/{running}", "/queues/media"):
+        assert "/workers/app-2:3380" in admin.get(page).text, page
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX], ids=["without scripts", "with scripts"])
+def test_a_worker_is_quieted_resumed_and_stopped(admin: Client, played: Jobs, headers: dict[str, str]) -> None:
+    id = scene.worker(played)
+    seen = []
+    for command in ("quiet", "resume", "stop"):
+        asked = admin.get(f"/workers/{id}/{command}")
+        assert f'action="/admin/jobs/workers/{id}/{command}"' in asked.text
+        answer = admin.post(f"/workers/{id}/{command}", {"reason": "deploy"}, headers=headers)
+        assert answer.status_code == (200 if headers else 303)
+        seen.append((played.admin.get_worker(id).wanted, _buttons(admin.get(f"/workers/{id}").text, id)))
+    assert seen == [("quiet", ["resume", "stop"]), (None, ["quiet", "stop"]), ("stop", [])]
+    assert {entry.reason for entry in played.admin.audit(id)} == {"deploy"}
+
+
+def _buttons(html: str, id: str) -> list[str]:
+    return list(dict.fromkeys(re.findall(rf"/workers/{id}/(quiet|resume|stop)", html)))
+
+
+def test_a_worker_that_has_stopped_cannot_be_asked_anything(admin: Client, played: Jobs) -> None:
+    id = scene.worker(played)
+    played.storage.workers.stop(id)
+    assert _buttons(admin.get(f"/workers/{id}").text, id) == []
+    assert "It has stopped." in admin.get(f"/workers/{id}/stop").text
+    answer = admin.post(f"/workers/{id}/stop", headers=HTMX)
+    assert (answer.status_code, "has stopped" in answer.text) == (409, True)
+
+
+def test_a_quiet_worker_is_shown_as_such(admin: Client, played: Jobs) -> None:
+    info = played.create_worker(id=scene.worker(played)).info()
+    played.admin.quiet_worker(info.id)
+    assert "Takes no new jobs after its next heartbeat" in admin.get(f"/workers/{info.id}").text
+    played.storage.workers.heartbeat(msgspec.structs.replace(info, status="quiet"))
+    for page in ("/workers", f"/workers/{info.id}"):
+        assert "Quiet" in _text(admin.get(page).text)
+
+
+def test_a_worker_that_is_not_known_is_404(admin: Client, played: Jobs) -> None:
+    page = admin.get("/workers/nobody")
+    assert (page.status_code, "no such worker" in page.text) == (404, True)
+
+
+def test_who_may_only_look_has_no_buttons_and_is_refused(as_role: Callable[[str], Client], played: Jobs) -> None:
+    id, viewer = scene.worker(played), as_role("viewer")
+    assert _buttons(viewer.get(f"/workers/{id}").text, id) == []
+    assert viewer.post(f"/workers/{id}/stop").status_code == 403
+    assert played.admin.get_worker(id).wanted is None
