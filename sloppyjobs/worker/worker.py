@@ -101,6 +101,7 @@ class Worker:
         self._loop = self._new_loop()
         self._thread: threading.Thread | None = None
         self._starting = False
+        self._has_row = False
         self._periodic = PeriodicWork(
             jobs,
             self.id,
@@ -125,7 +126,7 @@ class Worker:
                 self._starting = True
                 self._run()
             except StopRequested:
-                log.info("worker %s was told to stop before its database could be used", self.id)
+                log.info("worker %s was told to stop before it had started", self.id)
         return self._loop.left_for_operator
 
     def start(self) -> None:
@@ -226,6 +227,7 @@ class Worker:
     def _register(self) -> None:
         self.storage.ensure_schema()
         self.storage.workers.register(self.info())
+        self._has_row = True
         self.storage.redactions.write(self.jobs.definitions.redactions)
         # Before the first claim, which must know them.
         self._periodic.sync_limits()
@@ -237,6 +239,11 @@ class Worker:
                 self._register()
                 return True
             return wait_for_database(self._register, lambda: loop.draining, loop.sleep)
+        except StopRequested:
+            self._starting = False
+            if self._has_row:
+                self._deregister()
+            raise
         finally:
             self._starting = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -66,6 +67,19 @@ def test_a_worker_that_is_told_to_stop_just_as_its_last_job_ends_leaves_at_once(
     left = not thread.is_alive()
     worker.stop(timeout=0)
     assert left
+
+
+def test_a_worker_that_is_told_to_stop_right_after_it_registered_is_shown_as_stopped(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = jobs.create_worker(recurring=False, maintenance=False)
+
+    def told_to_stop(*_given: Any) -> None:
+        worker._stop_requested(signal.SIGTERM, False)
+
+    monkeypatch.setattr(type(worker.storage.redactions), "write", told_to_stop)
+    worker.run()
+    assert worker_row(jobs, worker).status == "stopped"
 
 
 def test_what_does_not_finish_in_time_is_released_and_costs_no_attempt(jobs: Jobs, start: Start) -> None:
