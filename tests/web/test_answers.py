@@ -33,7 +33,8 @@ def _ours(app: Flask) -> Iterator[Rule]:
 
 def _address(app: Flask, rule: Rule, job: str) -> str:
     about = "nightly-rollup" if "schedule" in rule.endpoint or "recurring" in rule.rule else "emails"
-    command = "pause" if "queue" in rule.endpoint else "trigger" if "schedule" in rule.endpoint else "retry"
+    own = {"queue": "pause", "schedule": "trigger", "worker": "quiet"}
+    command = next((command for word, command in own.items() if word in rule.endpoint), "retry")
     values = {"id": job, "name": about, "command": command, "anything": "nope", "file": "sj.css", "cause": "0" * 20}
     with app.test_request_context():
         return app.url_map.bind("localhost").build(rule.endpoint, {name: values[name] for name in rule.arguments})

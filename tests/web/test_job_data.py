@@ -101,6 +101,8 @@ def _addresses(app: Flask, method: str, job: str, cause: str) -> Iterator[str]:
             commands = ("cancel", "retry")
         elif "batch" in rule.endpoint:
             commands = ("seal", "cancel", "retry")
+        elif "worker" in rule.endpoint:
+            commands = ("quiet", "resume", "stop")
         for command in commands if "command" in rule.arguments else ("",):
             values = {"id": job, "name": about, "command": command, "anything": "nope", "cause": cause}
             with app.test_request_context():
