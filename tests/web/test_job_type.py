@@ -103,7 +103,6 @@ def test_pages_about_a_job_lead_to_its_type(admin: Client, played: Jobs) -> None
         f"/jobs/{job.id}",
         f"/dead/{cause}",
         "/recurring/weekly-digest",
-        "/recurring",
         "/jobs?name=send-email",
     ):
         assert f'{PREFIX}/job-types/send-email"' in admin.get(page).text, page
