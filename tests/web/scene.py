@@ -297,10 +297,11 @@ def long_names(jobs: Jobs) -> dict[str, str]:
         raise type("Error" + "Z" * 100, (Exception,), {})("z" * 400)
 
     id = jobs.enqueue(LONG, {"text": "w" * 200}, correlation_id="c" * 200, idempotency_key="i" * 200).id
-    jobs.create_worker(id="worker-" + "h" * 80, queues=(queue,), recurring=False).run_once()
+    jobs.create_worker(id="worker-" + "h" * 80, queues=(queue, "sloppyjobs.alerts"), recurring=False).run_once()
     jobs.recurring(schedule, LONG, {}, cron="*/5 * * * *", timezone="America/Argentina/ComodRivadavia")
     jobs.admin.trigger_recurring(schedule, actor="a" * 100, reason="because " * 20)
     jobs.locks("owner-" + "o" * 100).acquire("lock-" + "l" * 100, ttl=600)
+    jobs.locks(f"worker_{'w' * 26}").acquire("lock-of-a-worker", ttl=600)
     return {"dead": id, "queue": queue, "schedule": schedule, "name": LONG, "key": "c" * 200}
 
 
