@@ -138,3 +138,17 @@ def test_words_stay_whole_beside_names_as_long_as_they_may_be(page: Page, site: 
         page.goto(site.url(path.format(**names)))
         found += [f"{path} at {width} px: {one}" for width in WIDTHS for one in _trouble(page, width)]
     assert found == []
+
+
+def test_a_long_list_of_a_workflow_is_turned_below_it_and_its_facts_stand_beside(page: Page, site: Site) -> None:
+    with site.jobs.workflow("long") as flow:
+        for number in range(120):
+            flow.add("export-orders", {"page": number})
+    page.set_viewport_size({"width": 1366, "height": 900})
+    page.goto(site.url(f"/workflows/{flow.id}"))
+    jobs, facts = page.locator("main .cols > *").all()
+    more = jobs.get_by_role("link", name="More")
+    table, below, beside = (one.bounding_box() for one in (jobs.get_by_role("table"), more, facts))
+    assert table is not None and below is not None and beside is not None
+    assert below["y"] > table["y"] + table["height"]
+    assert beside["x"] > table["x"] + table["width"] and abs(beside["y"] - table["y"]) < 100
