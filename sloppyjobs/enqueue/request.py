@@ -51,7 +51,7 @@ class NewJobs:
         values = [item[1] if len(item) > 1 else None for item in items]
         try:
             texts = self._texts(known, names, values)
-            partitions = _partitions([known[name] for name in names], items, values, texts)
+            partitions = _partitions(known, names, items, values, texts)
             terms = bulk_terms.terms_of(known, names, items, self._host_terms(), partitions)
         except errors.JobsError:
             return None
@@ -136,16 +136,21 @@ class NewJobs:
 
 
 def _partitions(
-    definitions: Sequence[Definition], items: Sequence[tuple[Any, ...]], values: Sequence[Any], texts: Sequence[str]
+    known: Mapping[str, Definition],
+    names: Sequence[str],
+    items: Sequence[tuple[Any, ...]],
+    values: Sequence[Any],
+    texts: Sequence[str],
 ) -> list[str | None] | None:
     """What definitions say of the partitions of these payloads; None where none of them says anything.
 
     An item that says it itself is not asked. Where there is a schema, the payload is looked at as it is written.
     """
-    if all(one.partition is None for one in {id(found): found for found in definitions}.values()):
+    if all(one.partition is None for one in known.values()):
         return None
     partitions: list[str | None] = []
-    for found, item, value, text in zip(definitions, items, values, texts, strict=True):
+    for name, item, value, text in zip(names, items, values, texts, strict=True):
+        found = known[name]
         if found.partition is None or (len(item) == 3 and isinstance(item[2], Mapping) and "partition" in item[2]):
             partitions.append(None)
             continue

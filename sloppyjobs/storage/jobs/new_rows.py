@@ -6,7 +6,7 @@ which they differ; so every kind of call goes in by the same way, and only its d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate, repeat
 from operator import add, attrgetter
@@ -86,7 +86,7 @@ class NewRows:
         """The jobs as their rows say."""
         if len(self._new) == 1:
             return [rows.as_written(self._new[0], self.statuses[0], self.run_at[0], self.created[0])]
-        return list(map(Job, *map(self._field, _ANSWERED)))
+        return list(map(Job, *map(self._field, self._answered())))
 
     def queues(self) -> list[str]:
         """The queues of the jobs, sorted."""
@@ -127,6 +127,15 @@ class NewRows:
             for job_id, moment, status in zip(self.ids, moments, self.statuses, strict=True)
         ]
 
+    def _answered(self) -> Sequence[TableColumn]:
+        """The columns that the jobs are answered with, up to the last in which one of them has a value.
+
+        The fields after it have their defaults, which a struct fills by itself at no cost.
+        """
+        given = {name for name, value in self.shared.items() if value is not None} | self.own.keys() | _ALWAYS
+        last = max(place for place, column in enumerate(_TOLD) if column.name in given)
+        return _TOLD[: last + 1]
+
     def _field(self, column: TableColumn) -> Iterable[Any]:
         """The values of a field of the jobs."""
         if column.kind is Kind.OBJECT:
@@ -151,15 +160,8 @@ class NewRows:
                 return self.column(column.name)
 
 
-def _answered() -> Iterator[TableColumn]:
-    """The columns that a new job is answered with, up to the last that an insert fills."""
-    columns = list(told(JOB_COLUMNS, Job))
-    while _NEW[columns[-1].name] is None:
-        columns.pop()
-    return iter(columns)
-
-
-_ANSWERED = tuple(_answered())
+_TOLD = told(JOB_COLUMNS, Job)
+_ALWAYS = {column.name for column in JOB_COLUMNS if isinstance(column.new, New)}
 
 
 def due_at_once(terms: Terms) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from array import array as packed
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -70,12 +72,29 @@ def array_of(kind: Kind) -> type[Array]:
 
 def array(kind: Kind, values: Sequence[Any], encoding: str) -> Array:
     """The values of a column, in the encoding of the connection."""
-    return _made(array_of(kind), len(values), b"".join(fields(kind, values, encoding)), has_nulls=None in values)
+    made = array_of(kind)
+    if made is TextArray and None not in values and all(map(str.isascii, values)):
+        return _made(made, len(values), _ascii_fields(values))
+    return _made(made, len(values), b"".join(fields(kind, values, encoding)), has_nulls=None in values)
 
 
 def _made(made: type[Array], number: int, elements: bytes, *, has_nulls: bool = False) -> Array:
     dimensions, first_index = 1, 1
     return made(_HEADER(dimensions, int(has_nulls), made.element_type, number, first_index) + elements)
+
+
+def _ascii_fields(texts: Sequence[str]) -> bytes:
+    """Each text with its length before it, joined as characters: each of these is one byte, in every encoding."""
+    own = list(map(len, texts))
+    before = {length: _LENGTH(length).decode("latin-1") for length in set(own)}
+    if len(before) == 1:
+        # As ids have.
+        [one] = before.values()
+        return (one + one.join(texts)).encode("latin-1")
+    parts = [""] * (2 * len(own))
+    parts[::2] = map(before.__getitem__, own)
+    parts[1::2] = texts
+    return "".join(parts).encode("latin-1")
 
 
 def encoded(texts: Sequence[str], encoding: str) -> list[bytes]:
@@ -97,7 +116,13 @@ def instant_array(first: datetime, step: timedelta, number: int) -> Array:
 
 def moment_array(instants: Sequence[int]) -> Array:
     """Instants that are already as PostgreSQL keeps them."""
-    return _made(InstantArray, len(instants), b"".join(map(_INSTANT, repeat(8), instants)))
+    numbers = packed("q", instants)
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    halves = packed("i", numbers.tobytes())
+    elements = packed("i", _INSTANT(8, 0)) * len(instants)
+    elements[1::3], elements[2::3] = halves[::2], halves[1::2]
+    return _made(InstantArray, len(instants), elements.tobytes())
 
 
 def moments(first: datetime, step: timedelta, number: int) -> Iterator[int]:
