@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sloppyjobs import Jobs, storage
 from sloppyjobs.domain.model import Job
 from sloppyjobs.internals import internals
-from sloppyjobs.storage.dialects.postgres.insert import INSERTED, PostgresInsert
+from sloppyjobs.storage.dialects.postgres.insert import PART, PostgresInsert
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -54,12 +54,12 @@ def keyed(number: int) -> list[tuple[Any, ...]]:
 
 FORMS = {
     "alike, by one statement": plain(3),
-    "alike, by COPY": plain(INSERTED + 100),
-    "different, by COPY": [*plain(2), ("mail", None, {"priority": 3})],
+    "alike, by several": plain(PART + 100),
+    "different": [*plain(2), ("mail", None, {"priority": 3})],
     "keyed": keyed(3),
     "keyed and not": [*plain(2), *keyed(2), ("mail", None)],
     "linked, by one statement": [("greet", n, {"business_key": f"order-{n}", "tags": ("a", "b")}) for n in range(3)],
-    "linked, by COPY": [("greet", n, {"business_key": f"order-{n}", "tags": ("a",)}) for n in range(INSERTED + 100)],
+    "linked, by several": [("greet", n, {"business_key": f"order-{n}", "tags": ("a",)}) for n in range(PART + 100)],
     "more than a chunk": [*plain(1500), *keyed(10)],
 }
 
@@ -122,7 +122,7 @@ def test_a_job_recognises_the_business_key_that_it_has_taken(proxy: FaultyProxy,
     assert [job.id for job in again] == [job.id for job in told]
 
 
-@pytest.mark.parametrize("number", [3, INSERTED + 100], ids=["by one statement", "by COPY"])
+@pytest.mark.parametrize("number", [3, PART + 100], ids=["by one statement", "by several"])
 @pytest.mark.parametrize("sealed", [False, True], ids=["open", "sealed since"])
 def test_members_of_a_batch_are_written_once_when_the_answer_is_lost(
     proxy: FaultyProxy, jobs: Jobs, monkeypatch: pytest.MonkeyPatch, number: int, sealed: bool

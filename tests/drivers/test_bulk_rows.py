@@ -107,21 +107,20 @@ def one_by_one(jobs: Jobs, items: list[Item]) -> list[Job]:
     return [jobs.enqueue(name, value, **options) for name, value, options in items]
 
 
-@pytest.mark.parametrize("rows", ["statement", "copy"])
+@pytest.mark.parametrize("part", [insert.PART, 2], ids=["by one statement", "by several"])
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(items=ITEMS)
 @example(items=[("greet", {}, {"priority": 1}), ("greet", {}, {"priority": None, "max_attempts": 3})])
 @example(items=[("mail", {}, {"retry": Retry(max_attempts=2), "max_attempts": m}) for m in (4, 5)])
 @example(items=[("greet", {}, {"idempotency_key": "a", "queue": "x"}), ("mail", {}, {"idempotency_key": "a"})])
-def test_a_bulk_call_writes_what_single_calls_write(jobs: Jobs, rows: str, items: list[Item]) -> None:
-    inserted = insert.INSERTED
-    insert.INSERTED = 0 if rows == "copy" else inserted
+def test_a_bulk_call_writes_what_single_calls_write(jobs: Jobs, part: int, items: list[Item]) -> None:
+    usual, insert.PART = insert.PART, part
     number = next(numbers)
     alone, together = f"alone {number}", f"together {number}"
     try:
         many = jobs.enqueue_many(with_own_keys(items, together))
     finally:
-        insert.INSERTED = inserted
+        insert.PART = usual
     single = one_by_one(jobs, with_own_keys(items, alone))
     assert seen(jobs, many, together) == seen(jobs, single, alone)
 
@@ -176,11 +175,11 @@ LINKED: list[Item] = [
 ]
 
 
-@pytest.mark.parametrize("rows", ["statement", "copy"])
+@pytest.mark.parametrize("part", [insert.PART, 2], ids=["by one statement", "by several"])
 def test_a_bulk_call_writes_the_rows_of_keys_and_tags_that_a_callers_transaction_writes(
-    jobs: Jobs, rows: str, monkeypatch: pytest.MonkeyPatch
+    jobs: Jobs, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(insert, "INSERTED", 0 if rows == "copy" else insert.INSERTED)
+    monkeypatch.setattr(insert, "PART", part)
 
     def named(who: str) -> list[Item]:
         keys = ("business_key", "idempotency_key")

@@ -10,7 +10,6 @@ import pytest
 from sloppyjobs.domain.model import Attempt, Event, Job, NewJob, Terms
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.dialects.postgres import statements as postgres
-from sloppyjobs.storage.dialects.postgres.copy import CopiedRows
 from sloppyjobs.storage.dialects.sqlite import statements as sqlite
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.new_rows import JOB_INSERT, NewRows
@@ -82,22 +81,6 @@ def test_every_insert_fills_every_column_of_the_list() -> None:
         columns = of_many.partition("INSERT INTO sloppy_jobs (")[2].partition(")")[0].split(", ")
         decided = {column.name for column in JOB_COLUMNS if isinstance(column.new, New)}
         assert sorted(columns) == sorted(decided | {*own, *shared})
-    values = {
-        "timeout": 1.5,
-        "occurrence_at": NOW,
-        "expires_at": NOW,
-        "unique_for": 1.0,
-        "expires": 1.0,
-        "tags": "[]",
-        "depends_on": (),
-        "waits": True,
-        "awaited": True,
-        "payload_version": 1,
-    }
-    texts = {field: values.get(field, field) for field in Terms.__struct_fields__}
-    full = Terms(**texts | {"priority": 1, "max_attempts": 2, "run_at": None, "delay": None, "metadata": "{}"})
-    copied = CopiedRows(NewRows([NewJob("job_1", "1", full)], NOW, timedelta(0)), "utf-8")
-    assert sorted(copied.columns) == sorted(JOB_INSERT)
 
 
 def test_the_tables_and_the_archive_have_the_columns_of_the_lists() -> None:

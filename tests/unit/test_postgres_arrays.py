@@ -22,6 +22,8 @@ TEXTS: list[list[Any]] = [
     ["ümlaut", "日本", "x" * 70_000],
     ["with", None],
     ["same", "same", "same"],
+    ["", "of", "several", "lengths" * 100],
+    ["ümlaut\n", "line\nbreak"],
 ]
 
 
@@ -50,3 +52,8 @@ def test_instants_are_written_as_the_driver_writes_them(step: timedelta, number:
     expected = [NOW + place * step for place in range(number)]
     assert bytes(instant_array(NOW, step, number)) == by_driver(expected)
     assert bytes(array(Kind.INSTANT, expected, "utf-8")) == by_driver(expected)
+
+
+def test_an_instant_before_the_year_2000_is_written_as_the_driver_writes_it() -> None:
+    old = datetime(1999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    assert bytes(instant_array(old, timedelta(microseconds=1), 2)) == by_driver([old, old + timedelta(microseconds=1)])

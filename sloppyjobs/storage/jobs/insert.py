@@ -89,7 +89,7 @@ class Insert:
         """``rerun``: an earlier run of this transaction may have been committed, although nobody was told."""
         now = self.database.now(connection)
         written: list[Job] = []
-        for chunk in _chunks(new):
+        for chunk in chunks(new):
             moment = now + len(written) * self.database.step
             if rerun or keyed(chunk):
                 written += self.insert_or_find(connection, chunk, moment, rerun=rerun).answers(chunk)
@@ -232,10 +232,10 @@ class Written(NamedTuple):
         return [by_id.get(job.id) or as_existing(by_key[job.terms.idempotency_key]) for job in new]
 
 
-def _chunks(new: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
-    """The jobs in their order, in parts of at most ``CHUNK`` rows and ``CHUNK_LENGTH``, unless one is longer."""
-    for start in range(0, len(new), CHUNK):
-        rows = part_of(new, start, start + CHUNK)
+def chunks(new: Sequence[NewJob], most: int = CHUNK) -> Iterator[Sequence[NewJob]]:
+    """The jobs in their order, in parts of at most so many rows and ``CHUNK_LENGTH``, unless one is longer."""
+    for start in range(0, len(new), most):
+        rows = part_of(new, start, start + most)
         if sum(len(job.payload) for job in rows) <= CHUNK_LENGTH:
             yield rows
             continue

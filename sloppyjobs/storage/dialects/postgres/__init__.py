@@ -1,1 +1,1 @@
-"""PostgreSQL: set-based statements, COPY and pipelines by psycopg 3, and the common statements by any other driver."""
+"""PostgreSQL: set-based statements and pipelines by psycopg 3, and the common statements by any other driver."""

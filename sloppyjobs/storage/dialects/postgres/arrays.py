@@ -7,8 +7,7 @@ from array import array as packed
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from itertools import count, islice, repeat
-from operator import add
+from itertools import count, islice
 from struct import Struct
 from typing import Any
 
@@ -23,7 +22,7 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 NULL = _LENGTH(-1)
-"""A field or an element without a value."""
+"""An element without a value."""
 
 
 class Array(bytes):
@@ -72,10 +71,10 @@ def array_of(kind: Kind) -> type[Array]:
 
 def array(kind: Kind, values: Sequence[Any], encoding: str) -> Array:
     """The values of a column, in the encoding of the connection."""
-    made = array_of(kind)
-    if made is TextArray and None not in values and all(map(str.isascii, values)):
-        return _made(made, len(values), _ascii_fields(values))
-    return _made(made, len(values), b"".join(fields(kind, values, encoding)), has_nulls=None in values)
+    made, has_nulls = array_of(kind), None in values
+    whole = made is TextArray and not has_nulls
+    elements = _text_elements(values, encoding) if whole else b"".join(_elements(kind, values, encoding))
+    return _made(made, len(values), elements, has_nulls=has_nulls)
 
 
 def _made(made: type[Array], number: int, elements: bytes, *, has_nulls: bool = False) -> Array:
@@ -83,8 +82,9 @@ def _made(made: type[Array], number: int, elements: bytes, *, has_nulls: bool = 
     return made(_HEADER(dimensions, int(has_nulls), made.element_type, number, first_index) + elements)
 
 
-def _ascii_fields(texts: Sequence[str]) -> bytes:
-    """Each text with its length before it, joined as characters: each of these is one byte, in every encoding."""
+def _text_elements(texts: Sequence[str], encoding: str) -> bytes:
+    """Each text with its length before it, joined as texts in which a character stands for a byte."""
+    texts = _bytewise(texts, encoding)
     own = list(map(len, texts))
     before = {length: _LENGTH(length).decode("latin-1") for length in set(own)}
     if len(before) == 1:
@@ -97,16 +97,12 @@ def _ascii_fields(texts: Sequence[str]) -> bytes:
     return "".join(parts).encode("latin-1")
 
 
-def encoded(texts: Sequence[str], encoding: str) -> list[bytes]:
-    """Each text as bytes: all at once, where none has a line break. One by one takes several times as long."""
-    found = "\n".join(texts).encode(encoding).split(b"\n")
-    return found if len(found) == len(texts) else [text.encode(encoding) for text in texts]
-
-
-def lengths(values: Iterable[bytes]) -> Iterator[bytes]:
-    """The length of each value, as it stands before it; each different one is made once."""
-    own = list(map(len, values))
-    return map({length: _LENGTH(length) for length in set(own)}.__getitem__, own)
+def _bytewise(texts: Sequence[str], encoding: str) -> Sequence[str]:
+    """The texts with a character for each of their bytes, as ASCII is in every encoding; all at once, if possible."""
+    if all(map(str.isascii, texts)):
+        return texts
+    found = "\n".join(texts).encode(encoding).decode("latin-1").split("\n")
+    return found if len(found) == len(texts) else [text.encode(encoding).decode("latin-1") for text in texts]
 
 
 def instant_array(first: datetime, step: timedelta, number: int) -> Array:
@@ -135,11 +131,8 @@ def text_array(texts: Iterable[str | None], encoding: str) -> Array:
     return array(Kind.TEXT, texts if isinstance(texts, list) else list(texts), encoding)
 
 
-def fields(kind: Kind, values: Sequence[Any], encoding: str) -> list[bytes]:
-    """Each value with its length before it, as arrays and COPY have them."""
-    if array_of(kind) is TextArray and None not in values:
-        texts = encoded(values, encoding) if values else []
-        return list(map(add, lengths(texts), texts))
+def _elements(kind: Kind, values: Sequence[Any], encoding: str) -> list[bytes]:
+    """Each value with its length before it."""
     write = _writer(kind, encoding)
     if values and values[0] == values[-1] and values.count(values[0]) == len(values):
         # As codes and classes of errors mostly are.

@@ -111,7 +111,7 @@ class PostgresDialect(Dialect):
         drivers.refuse_autocommit(connection)
 
     def operations(self, database: Database) -> Operations:
-        """By psycopg 3: pipelines, COPY and prepared set-based statements."""
+        """By psycopg 3: pipelines and prepared set-based statements."""
         if drivers.driver_name(database.engine) != drivers.FAST:
             return super().operations(database)
         from sloppyjobs.storage.dialects.postgres.operations import operations  # noqa: PLC0415 - knows the dialect

@@ -1,4 +1,4 @@
-"""Enqueueing in PostgreSQL: one job by one statement, some by one statement too, more by COPY."""
+"""Enqueueing in PostgreSQL: one job by one statement, many by one for some thousands of them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,23 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
-from sloppyjobs.domain.model import Job, NewJob, part_of
+from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.batches.members import shard_of_process
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import linked_rows, statements
 from sloppyjobs.storage.dialects.postgres.arrays import array, instant_array, taking_arrays, text_array
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
-from sloppyjobs.storage.dialects.postgres.copy import CopiedRows
 from sloppyjobs.storage.driver import cursor_of, driver_of
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, Written, first_of_each_key, keyed
+from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, Written, chunks, first_of_each_key, keyed
 from sloppyjobs.storage.jobs.new_rows import TERMS, NewRows, of_terms
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS
 
 KIND = {column.name: column.kind for column in JOB_COLUMNS}
 
-INSERTED = 3000
-"""Jobs that one statement inserts. It costs more for each job than a COPY, which costs more to begin with."""
-
-COPIED = 10_000
-"""Jobs in one COPY; the server prepares room for a thousand at each."""
+PART = 3000
+"""Jobs that one statement inserts. Of more, the server writes some while the next are made."""
 
 
 class PostgresInsert(Insert):
@@ -45,7 +41,7 @@ class PostgresInsert(Insert):
         """Queues that had their row when this process last enqueued to them."""
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
-        """One job, or some, in one statement; more by COPY. Where a key is taken, all are looked at first."""
+        """By as few statements as can be. Where a key is taken, all are looked at first."""
         if connection is not None:
             self.dialect.refuse_caller(connection)
         self.database.ensure_schema(connection)
@@ -157,7 +153,7 @@ class PostgresInsert(Insert):
         business_keys = linked_rows.business_keys(new) if linked else []
         with self._pool.checkout() as (driver, cursor):
             with driver.pipeline():
-                driver.execute("BEGIN")
+                cursor.execute("BEGIN")
                 clock = driver.execute(statements.CLOCK_OF_INSERT, prepare=True)
                 looked = [self._find_taken(driver, self._sql.taken_key, keys)] if keys else []
                 if business_keys:
@@ -168,33 +164,33 @@ class PostgresInsert(Insert):
                 driver.execute("ROLLBACK")
                 return None
             now = self.database.by_clock(clock.fetchone()[0])
-            if business_keys and len(new) > INSERTED:
-                self._send_keys(cursor, new, now)
-            jobs = self._copied(driver, new, now) if len(new) > INSERTED else []
-            made = None
             with driver.pipeline():
-                if jobs:
-                    self._after_copy(driver, new, now, batch_id)
-                else:
-                    if business_keys:
-                        self._send_keys(cursor, new, now)
-                    made = NewRows(new, now, self.database.step)
-                    self._send_insert(cursor, made, batch_id)
+                if business_keys:
+                    self._send_keys(cursor, new, now)
+                made = self._send_inserts(cursor, new, now, batch_id)
                 if batch_id is not None:
                     self._count_members(driver, batch_id, new)
                 if linked:
-                    jobs = jobs if made is None else made.jobs()
-                    self._send_tags(cursor, jobs)
-                driver.execute("COMMIT")
+                    self._send_tags(cursor, new, now)
+                cursor.execute("COMMIT")
                 # The answer is made while the server works.
-                return jobs if made is None or linked else made.jobs()
+                return [job for rows in made for job in rows.jobs()]
+
+    def _send_inserts(self, cursor: Any, new: Sequence[NewJob], now: datetime, batch_id: str | None) -> list[NewRows]:
+        """Part by part: the server writes one while the next is made."""
+        made: list[NewRows] = []
+        for part in chunks(new, PART):
+            made.append(NewRows(part, now, self.database.step))
+            self._send_insert(cursor, made[-1], batch_id)
+            now += len(part) * self.database.step
+        return made
 
     def _send_keys(self, cursor: Any, new: Sequence[NewJob], now: datetime) -> None:
         values = linked_rows.key_values(new, now, cursor.connection.info.encoding)
         cursor.execute(self._sql.insert_keys, values, prepare=True)
 
-    def _send_tags(self, cursor: Any, written: Sequence[Job]) -> None:
-        values = linked_rows.tag_values(written, self.database.step, cursor.connection.info.encoding)
+    def _send_tags(self, cursor: Any, new: Sequence[NewJob], now: datetime) -> None:
+        values = linked_rows.tag_values(new, now, self.database.step, cursor.connection.info.encoding)
         if values is not None:
             cursor.execute(self._sql.insert_tags, values, prepare=True)
 
@@ -227,33 +223,6 @@ class PostgresInsert(Insert):
         if batch_id is not None:
             statement, values["batch"] = self._sql.insert_members, batch_id
         cursor.execute(statements.insert_many(statement, tuple(own), tuple(shared)), values, prepare=True)
-
-    def _copied(self, driver: Any, new: Sequence[NewJob], now: datetime) -> list[Job]:
-        """By COPY, some thousands at a time."""
-        jobs: list[Job] = []
-        for start in range(0, len(new), COPIED):
-            part = part_of(new, start, start + COPIED)
-            jobs += self._copy(driver, part, now + start * self.database.step)
-        return jobs
-
-    def _after_copy(self, driver: Any, new: Sequence[NewJob], now: datetime, batch_id: str | None) -> None:
-        values = {"queues": sorted({job.terms.queue for job in new}), "now": now}
-        driver.execute(self._sql.after_copy, values, prepare=True)
-        if batch_id is not None:
-            self._send_members(driver, batch_id, [job.id for job in new])
-
-    def _copy(self, driver: Any, new: Sequence[NewJob], now: datetime) -> list[Job]:
-        """Write jobs and their first events."""
-        made = NewRows(new, now, self.database.step)
-        copied = CopiedRows(made, driver.info.encoding)
-        with driver.cursor().copy(statements.copy_into(self._sql.jobs, copied.columns)) as stream:
-            for part in copied.jobs():
-                stream.write(part)
-            # The server is still writing.
-            jobs, events = made.jobs(), list(copied.events())
-        with driver.cursor().copy(self._sql.copy_events) as stream:
-            stream.write(b"".join(events))
-        return jobs
 
 
 def _common_batch(new: Sequence[NewJob]) -> str | None:

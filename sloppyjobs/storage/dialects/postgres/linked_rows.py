@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sloppyjobs.domain.model import Job, NewJob, terms_by
+from sloppyjobs.domain.model import NewJob, terms_by
 from sloppyjobs.storage.dialects.postgres.arrays import Array, array, moment_array, moments, text_array
+from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.insert import first_of_each_key, keyed
 from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.schema.columns import Kind
@@ -45,10 +46,10 @@ def business_keys(new: Sequence[NewJob]) -> list[str]:
 
 def key_values(new: Sequence[NewJob], now: datetime, encoding: str) -> Mapping[str, Any] | None:
     """What ``INSERT_KEYS`` takes; None where no job has a business key."""
-    rows = [Keys.row(job, now) for job in sorted(new, key=Keys.order) if job.terms.business_key is not None]
-    if not rows:
+    reserved = [Keys.row(job, now) for job in sorted(new, key=Keys.order) if job.terms.business_key is not None]
+    if not reserved:
         return None
-    keys, ids, until_start, reserved_until, _ = zip(*rows, strict=True)
+    keys, ids, until_start, reserved_until, _ = zip(*reserved, strict=True)
     return {
         "keys": text_array(keys, encoding),
         "ids": text_array(ids, encoding),
@@ -58,15 +59,16 @@ def key_values(new: Sequence[NewJob], now: datetime, encoding: str) -> Mapping[s
     }
 
 
-def tag_values(written: Sequence[Job], step: timedelta, encoding: str) -> Mapping[str, Array] | None:
+def tag_values(new: Sequence[NewJob], now: datetime, step: timedelta, encoding: str) -> Mapping[str, Array] | None:
     """What ``INSERT_TAGS`` takes; None where no job has a tag. Each job is created a step after the one before."""
-    created = moments(written[0].created_at, step, len(written))
-    rows = [(tag, moment, job.id) for job, moment in zip(written, created, strict=True) for tag in job.tags]
-    if not rows:
+    texts = [job.terms.tags for job in new]
+    words = {text: rows.words(text) for text in set(texts)}
+    tags = [tag for text in texts for tag in words[text]]
+    if not tags:
         return None
-    tags, instants, ids = zip(*rows, strict=True)
+    created = moments(now, step, len(new))
     return {
         "tags": text_array(tags, encoding),
-        "created_at": moment_array(instants),
-        "ids": text_array(ids, encoding),
+        "created_at": moment_array([one for text, one in zip(texts, created, strict=True) for _ in words[text]]),
+        "ids": text_array([job.id for job, text in zip(new, texts, strict=True) for _ in words[text]], encoding),
     }

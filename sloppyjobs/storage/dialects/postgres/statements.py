@@ -29,7 +29,7 @@ from sloppyjobs.storage.dialects.postgres.linked_rows import INSERT_KEYS, INSERT
 from sloppyjobs.storage.dialects.postgres.permit_statements import LINES
 from sloppyjobs.storage.dialects.postgres.settle_statements import CLOCK, Hanging, SettleStatements, settle_statements
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.new_rows import CREATED_EVENT, JOB_INSERT
+from sloppyjobs.storage.jobs.new_rows import JOB_INSERT
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS, JobColumn, Kind, New, inserted
 from sloppyjobs.storage.schema.tables import Tables
 
@@ -58,10 +58,6 @@ class Statements(NamedTuple):
     taken_business_key: str
     insert_keys: str
     insert_tags: str
-    jobs: str
-    """The name of the table of jobs."""
-    copy_events: str
-    after_copy: str
     settle: Mapping[Hanging, SettleStatements]
     over_batches: str
     add_members: str
@@ -116,9 +112,6 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         taken_business_key=TAKEN_BUSINESS_KEY.format(**names),
         insert_keys=INSERT_KEYS.format(**names),
         insert_tags=INSERT_TAGS.format(**names),
-        jobs=names["jobs"],
-        copy_events=copy_into(names["events"], CREATED_EVENT),
-        after_copy=_AFTER_COPY.format(announce=announce_many, **names),
         settle=settle_statements(names),
         over_batches=OVER_BATCHES.format(**names),
         add_members=ADD_MEMBERS.format(**names),
@@ -129,11 +122,6 @@ def statements(tables: Tables, channel: str | None) -> Statements:
         claim_limited=CLAIM_LIMITED.format(**names),
         lines=LINES.format(**names),
     )
-
-
-def copy_into(table: str, columns: Sequence[str]) -> str:
-    """The statement that takes binary rows with these columns."""
-    return f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT binary)"
 
 
 @lru_cache(maxsize=500)
@@ -235,16 +223,6 @@ seen AS (
 _TAKEN_KEY = """
 SELECT 1 FROM unnest(%(keys)s::text[]) AS given(key)
 WHERE EXISTS (SELECT FROM {jobs} j WHERE j.idempotency_key = given.key) LIMIT 1
-"""
-
-_AFTER_COPY = """
-WITH seen AS (
-  INSERT INTO {queues} (name, created_at) SELECT new.name, %(now)s::timestamptz
-  FROM unnest(%(queues)s::text[]) AS new(name)
-  WHERE NOT EXISTS (SELECT FROM {queues} q WHERE q.name = new.name)
-  ON CONFLICT DO NOTHING
-)
-{announce}
 """
 
 # Jobs on which something hangs are left, and counted; a batch does not mind.
