@@ -95,7 +95,6 @@ def keys(prefix: str, metadata: MetaData) -> None:
         Column("created_at", Instant, nullable=False),
     )
     Index(f"ix_{prefix}job_keys_job", keys.c.job_id)
-    Index(f"ix_{prefix}job_keys_reserved", keys.c.reserved_until, keys.c.key)
 
 
 def expiries(prefix: str, metadata: MetaData) -> None:
