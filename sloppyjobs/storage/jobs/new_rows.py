@@ -142,7 +142,9 @@ class NewRows:
             # A dict of its own for each caller, who may write into it.
             return map(rows.metadata, self.column(column.name))
         if column.kind is Kind.WORDS:
-            return map(rows.words, self.column(column.name))
+            # Each different text once: nobody can write into what is read.
+            texts = list(self.column(column.name))
+            return map({text: rows.words(text) for text in set(texts)}.__getitem__, texts)
         match _NEW[column.name]:
             case None:
                 return repeat(None)

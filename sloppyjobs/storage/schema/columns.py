@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
+from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Column, Float, Integer
@@ -61,7 +62,7 @@ class TableColumn:
     to_field: str | None = None
     told: bool = True
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
         """What it holds: as the type says, unless something else was said."""
         made = self.type if isinstance(self.type, type) else type(self.type)

@@ -72,6 +72,8 @@ def array_of(kind: Kind) -> type[Array]:
 def array(kind: Kind, values: Sequence[Any], encoding: str) -> Array:
     """The values of a column, in the encoding of the connection."""
     made, has_nulls = array_of(kind), None in values
+    if made is InstantArray and not has_nulls:
+        return moment_array(list(map(microseconds, values)))
     whole = made is TextArray and not has_nulls
     elements = _text_elements(values, encoding) if whole else b"".join(_elements(kind, values, encoding))
     return _made(made, len(values), elements, has_nulls=has_nulls)
@@ -160,7 +162,8 @@ def _writer(kind: Kind, encoding: str) -> Callable[[Any], bytes]:
 
 def microseconds(instant: datetime) -> int:
     """The instant as PostgreSQL keeps it."""
-    return (instant - _EPOCH) // _MICROSECOND
+    since = instant - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 class Texts(tuple[str | None, ...]):

@@ -41,6 +41,8 @@ def only_keys_and_tags(new: Sequence[NewJob]) -> bool:
 
 def business_keys(new: Sequence[NewJob]) -> list[str]:
     """The business keys of these jobs."""
+    if all(one.business_key is None for one in terms_by(new, "business_key")):
+        return []
     return [key for job in new if (key := job.terms.business_key) is not None]
 
 
@@ -61,14 +63,13 @@ def key_values(new: Sequence[NewJob], now: datetime, encoding: str) -> Mapping[s
 
 def tag_values(new: Sequence[NewJob], now: datetime, step: timedelta, encoding: str) -> Mapping[str, Array] | None:
     """What ``INSERT_TAGS`` takes; None where no job has a tag. Each job is created a step after the one before."""
+    if all(one.tags is None for one in terms_by(new, "tags")):
+        return None
     texts = [job.terms.tags for job in new]
     words = {text: rows.words(text) for text in set(texts)}
-    tags = [tag for text in texts for tag in words[text]]
-    if not tags:
-        return None
     created = moments(now, step, len(new))
     return {
-        "tags": text_array(tags, encoding),
+        "tags": text_array([tag for text in texts for tag in words[text]], encoding),
         "created_at": moment_array([one for text, one in zip(texts, created, strict=True) for _ in words[text]]),
         "ids": text_array([job.id for job, text in zip(new, texts, strict=True) for _ in words[text]], encoding),
     }
