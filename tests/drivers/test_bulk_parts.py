@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from sloppyjobs import Jobs
 from sloppyjobs.storage.dialects.postgres import insert
 from sloppyjobs.storage.jobs import insert as common_insert
+from sloppyjobs.storage.schema.tables import Tables
 
 REFUSE = """
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -32,7 +33,7 @@ def jobs(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
 
 def written(jobs: Jobs) -> list[str]:
     """The payloads of the jobs in the order of their creation."""
-    c = jobs.storage.database.tables.jobs.c
+    c = Tables().jobs.c
     with jobs.storage.engine.connect() as connection:
         return list(connection.execute(select(c.payload).order_by(c.created_at)).scalars())
 
@@ -44,7 +45,7 @@ def test_a_part_that_is_refused_takes_back_those_before_it(jobs: Jobs) -> None:
     for given in ([item[:2] for item in items], items):
         with pytest.raises(DBAPIError, match="refused"):
             jobs.enqueue_many([*given, ("greet", "bad")])
-    tables = jobs.storage.database.tables
+    tables = Tables()
     with jobs.storage.engine.connect() as connection:
         for table in (tables.jobs, tables.events, tables.keys, tables.tags):
             assert connection.execute(select(func.count()).select_from(table)).scalar_one() == 0
