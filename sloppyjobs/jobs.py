@@ -96,7 +96,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         self.alerts = new_rules(application)
         self.schedules = Schedules(
             lambda: self.storage,
-            self.definitions,
+            lambda: self.definitions,
             self._internals.ids,
             payload_limit=self._payload_limit,
             application=application,

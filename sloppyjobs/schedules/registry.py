@@ -111,7 +111,7 @@ class Schedules:
     def __init__(
         self,
         storage: Callable[[], Store],
-        definitions: Definitions,
+        definitions: Callable[[], Definitions],
         new_ids: Ids,
         *,
         payload_limit: int,
@@ -122,7 +122,7 @@ class Schedules:
         self._find_storage = storage
         self._observers = observers
         self._find_sealing = sealing
-        self._definitions = definitions
+        self._find_definitions = definitions
         self._ids = new_ids
         self._payload_limit = payload_limit
         self.application = None if application is None else options.text("application", application)
@@ -131,6 +131,10 @@ class Schedules:
     @property
     def _storage(self) -> Store:
         return self._find_storage()
+
+    @property
+    def _definitions(self) -> Definitions:
+        return self._find_definitions()
 
     # Registering
 

@@ -181,6 +181,38 @@ def test_a_factory_an_application_and_an_extension_name_their_jobs(shop: str, ta
     assert "DE-canary" not in text
 
 
+def test_schedules_are_made_changed_and_triggered_as_the_application_defines_their_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
+    (tmp_path / "theirs_elsewhere.py").write_text(
+        "from sloppyjobs import Jobs, Retry\n"
+        f"jobs = Jobs('sqlite:///{tmp_path / 'unused.db'}')\n"
+        "jobs.declare('pay', queue='billing', retry=Retry(max_attempts=7))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    jobs = Jobs(url)
+    jobs.init()
+    environ = {**_credentials(), "SECRET_KEY": "kept", "SLOPPYJOBS_WEBUI_TOKEN": "token"}
+    named = {"SLOPPYJOBS_DATABASE_URL": url, "SLOPPYJOBS_APP": "theirs_elsewhere:jobs"}
+    client, bearer = webui.create_app({**environ, **named}).test_client(), {"Authorization": "Bearer token"}
+    asked = {"name": "hourly", "job_name": "pay", "every": 3600}
+    assert client.post("/api/v1/recurring", json=asked, headers=bearer).status_code == 200
+    changed = client.patch("/api/v1/recurring/hourly", json={"every": 60}, headers=bearer)
+    assert (changed.status_code, changed.get_json()["every"]) == (200, 60.0)
+    assert client.post("/api/v1/recurring/hourly/trigger", json={}, headers=bearer).status_code == 200
+    [job] = jobs.admin.list_jobs()
+    assert (job.queue, job.max_attempts) == ("billing", 7)
+
+    unknowing = webui.create_app({**environ, "SLOPPYJOBS_DATABASE_URL": url}).test_client()
+    refused = unknowing.patch("/api/v1/recurring/hourly", json={"every": 5}, headers=bearer)
+    assert refused.status_code == 400
+    assert "SLOPPYJOBS_APP" in refused.get_json()["error"]["message"]
+    missing = unknowing.patch("/api/v1/recurring/nowhere", json={"every": 5}, headers=bearer)
+    assert missing.status_code == 404
+    jobs.storage.close()
+
+
 @pytest.mark.parametrize(
     ("target", "words"),
     [

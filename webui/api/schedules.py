@@ -29,6 +29,13 @@ def _known(given: dict[str, Any], known: Iterable[str], of: str) -> dict[str, An
     return {name: value for name, value in given.items() if name != "reason"}
 
 
+def _undefined(ui: Ui) -> errors.InvalidOption:
+    words = "must be a job that is defined here"
+    if not ui.knows_jobs:
+        words += "; this process knows none, start it with SLOPPYJOBS_APP=module:jobs"
+    return errors.InvalidOption(f"job_name {words}", field="job_name", reason=words)
+
+
 def create(ui: Ui) -> Response:
     """Write a new schedule of one of ``cron``, ``every`` and ``at``; 409 where its name is taken."""
     given = body()
@@ -39,10 +46,7 @@ def create(ui: Ui) -> Response:
     try:
         made = ui.admin.create_recurring(name, job_name, payload, **settings, **_by(given))
     except errors.UnknownJob:
-        words = "must be a job that is defined here"
-        if not ui.knows_jobs:
-            words += "; this process knows none, start it with SLOPPYJOBS_APP=module:jobs"
-        raise errors.InvalidOption(f"job_name {words}", field="job_name", reason=words) from None
+        raise _undefined(ui) from None
     ui.snapshots.clear()
     return answer(hidden_details.schedule(made))
 
@@ -55,6 +59,11 @@ def edit(ui: Ui, name: str) -> Response:
     changes = _known(given, ScheduleChanges.__annotations__, "recurring")
     if "queue" in changes:
         check_queue(ui, ui.admin.get_recurring(name).job_name, changes["queue"])
-    done = ui.admin.edit_recurring(name, **changes, **_by(given))
+    try:
+        done = ui.admin.edit_recurring(name, **changes, **_by(given))
+    except errors.UnknownSchedule:
+        raise
+    except errors.UnknownJob:
+        raise _undefined(ui) from None
     ui.snapshots.clear()
     return answer(hidden_details.schedule(done))
