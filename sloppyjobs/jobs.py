@@ -278,7 +278,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         the old job and ``supersedes`` of the new one name the other. A job that waits for others needs ``depends_on``,
         or ``()``. Raises ``InvalidTransition`` where the old job runs or has ended, and whatever ``enqueue`` raises.
         """
-        old = self.get(id_of(job_id))
+        old = self._read_in(id_of(job_id), self._connection_of(session, connection))
         given = {**inherited_options(old, options), **options}
         made = self._new_jobs().make(old.name, payload, self._internals.ids.new("job"), given)
         new = structs.replace(made, terms=structs.replace(made.terms, supersedes=old.id))
@@ -287,6 +287,13 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
     def get(self, job_id: str) -> Job:
         """The job with this id, as it is now, or ``UnknownJob``. An encrypted ``result`` raises without its key."""
         return self._sealing.open_job(traces.without_trace(self.storage.get_job(job_id)))
+
+    def _read_in(self, job_id: str, caller: CallerConnection | None) -> Job:
+        """As ``get``, in the caller's transaction where there is one: it may have written the job itself."""
+        if caller is None:
+            return self.get(job_id)
+        store: CallerStore = self.storage.callers.storage_for(caller)
+        return self._sealing.open_job(traces.without_trace(store.get_job(job_id, caller)))
 
     @overload
     def wait(self, job: Job[R], /, timeout: Duration = 10) -> Job[R]: ...

@@ -54,8 +54,8 @@ class ReadPort(Protocol):
         """The clock in force."""
         ...
 
-    def get_job(self, job_id: str) -> Job:
-        """The job with this id, or ``UnknownJob``."""
+    def get_job(self, job_id: str, connection: CallerConnection | None = None) -> Job:
+        """The job with this id, as a caller's transaction sees it where one is given; or ``UnknownJob``."""
         ...
 
 
@@ -179,7 +179,11 @@ class LockPort(Protocol):
 
 
 class CallerStore(EnqueuePort, Protocol):
-    """What writes jobs in a caller's transaction."""
+    """What reads and writes jobs in a caller's transaction."""
+
+    def get_job(self, job_id: str, connection: CallerConnection | None = None) -> Job:
+        """The job with this id, as that transaction sees it; or ``UnknownJob``."""
+        ...
 
     @property
     def redactions(self) -> RedactionPort:

@@ -176,3 +176,15 @@ def test_what_is_no_transaction_is_refused(jobs: Jobs, orders: Table) -> None:
             with pytest.raises(errors.InvalidOption):
                 jobs.enqueue("charge", **given)
     assert count(jobs) == 0
+
+
+@HOLDERS
+def test_a_job_is_replaced_in_the_transaction_that_wrote_it(jobs: Jobs, transaction: Any) -> None:
+    jobs.declare("charge")
+    given = _given(transaction)
+    old = jobs.enqueue("charge", {"n": 1}, priority=3, delay=60, **given)
+    new = jobs.replace(old, {"n": 2}, **given)
+    transaction.commit()
+    assert (new.priority, new.supersedes) == (3, old.id)
+    assert (jobs.get(old.id).status, jobs.get(old.id).superseded_by) == ("cancelled", new.id)
+    assert jobs.get(new.id).status == "scheduled"
