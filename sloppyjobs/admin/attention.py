@@ -193,12 +193,13 @@ def _pause(pause: Pause) -> Attention:
 def _running(found: Found) -> Iterator[Attention]:
     count, since = found.expired
     if count:
-        sweep = "A live worker" if found.live else "The first worker that starts"
+        sweep, jobs = "A live worker" if found.live else "The first worker that starts", _plural(count, "it", "them")
         yield Attention(
             code="lease_expired",
             level="warn",
-            text=f"{count} running {_plural(count, 'job has', 'jobs have')} lost the worker",
-            advice=f"The lease was not renewed. {sweep} gives them to another, or makes them dead.",
+            text=f"{count} running {_plural(count, 'job has lost its worker', 'jobs have lost their workers')}",
+            advice=f"{_plural(count, 'Its lease was', 'Their leases were')} not renewed."
+            f" {sweep} gives {jobs} to another, or makes {jobs} dead.",
             count=count,
             since=since,
         )

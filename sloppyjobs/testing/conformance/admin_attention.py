@@ -190,7 +190,9 @@ def test_running_jobs_past_their_lease_are_counted(jobs: Jobs, clock: FakeClock)
     assert _attention(jobs, "lease_expired") == []
     clock.advance(2)
     [one] = _attention(jobs, "lease_expired")
-    assert (one.text, one.since) == ("1 running job has lost the worker", lease)
+    assert (one.text, one.since) == ("1 running job has lost its worker", lease)
+    starts = "The first worker that starts gives it to another, or makes it dead."
+    assert one.advice == f"Its lease was not renewed. {starts}"
 
 
 def test_running_jobs_past_their_timeout_are_counted(jobs: Jobs, clock: FakeClock) -> None:
