@@ -15,7 +15,7 @@ from sqlalchemy import URL, Connection, Engine
 
 from sloppyjobs.alerting.declaring import AlertDeclaring, new_rules
 from sloppyjobs.claim_protocol import ClaimProtocol
-from sloppyjobs.domain import options, payload
+from sloppyjobs.domain import deploys, options, payload
 from sloppyjobs.domain.dependencies import Dependency
 from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.retry import Retry
@@ -59,7 +59,8 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
     its ports. Applications that share a database and declare schedules each give their name as ``application``.
     ``principal`` is asked, at each enqueue that names none, on whose behalf it is; None where that is nobody's.
-    With a ``Keyring`` as ``encryption``, payloads, results and log lines are stored encrypted.
+    With a ``Keyring`` as ``encryption``, payloads, results and log lines are stored encrypted. ``app_version`` is the
+    application's own: the first worker with another one than the latest deploy's marks a deploy, as operators see.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         application: str | None = None,
         principal: Callable[[], str | None] | None = None,
         encryption: Keyring | None = None,
+        app_version: str | None = None,
     ) -> None:
         # Whatever has the ports is a store, whoever wrote it.
         if isinstance(target, str | URL | Engine) or not isinstance(target, EnqueuePort):
@@ -77,6 +79,7 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         else:
             self._storage = target
         self._set_up(payload_limit, application, principal, encryption)
+        self.app_version = None if app_version is None else deploys.app_version("app_version", app_version)
         self._sealing.serve(self._storage)
 
     def _set_up(

@@ -37,6 +37,8 @@ MINUTES_KEPT = 2 * DAY
 """Counters older than this are kept by the hour, and no longer by the minute."""
 CAUSES_KEPT = 90 * DAY
 """How long past deaths, and retries of their causes, are remembered."""
+DEPLOYS_KEPT = 90 * DAY
+"""How long deploys are remembered; the latest is always."""
 BATCHES_KEPT = 90 * DAY
 """How long batches that have ended are remembered."""
 GONE_AFTER = DAY
@@ -170,6 +172,7 @@ def purge(
     storage.cleanup.remove_deaths(now - ago(CAUSES_KEPT), limit)
     storage.cleanup.remove_retry_runs(now - ago(CAUSES_KEPT), limit)
     storage.alerts.remove(now - ago(CAUSES_KEPT), limit)
+    storage.deploys.remove(now - ago(DEPLOYS_KEPT), limit)
     storage.cleanup.remove_keys(now - ago(GONE_AFTER), limit)
     storage.cleanup.release_waiting(limit)
     storage.ageing.raise_priorities(limit)

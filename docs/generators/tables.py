@@ -196,6 +196,7 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             "memory": "Bytes of memory of its process; none where that is not known.",
             "done": "Attempts of this process that succeeded.",
             "failed": "Attempts of this process that failed or timed out.",
+            "app_version": "The version of the application, where it is known.",
         },
     ),
     "locks": (
@@ -403,6 +404,18 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
             "muted_until": "Until when; none for good.",
             "muted_by": "Who muted it.",
             "mute_reason": "Why.",
+        },
+    ),
+    "deploys": (
+        "[Deploys](../howto/deployment.md#mark-deploys) of applications, as operators marked them or workers noticed them.",
+        {
+            "number": "One more than that of the deploy before, so that two who mark at once do not write two.",
+            "application": "Whose deploy it is, as `Jobs(application=…)` says; empty for all.",
+            "version": "The version of the application.",
+            "note": "What was said about it.",
+            "actor": "Who marked it.",
+            "worker_id": "The worker that noticed it by its own version; none where somebody marked it.",
+            "created_at": "When.",
         },
     ),
     "rekeys": (

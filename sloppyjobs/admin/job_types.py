@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from sloppyjobs import errors
+from sloppyjobs.admin.deploys import deploy_view
 from sloppyjobs.admin.filters import scope_of
 from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.admin.summaries import MOST_MINUTES, capped, dead_group, stats
@@ -24,6 +25,8 @@ from sloppyjobs.storage.ports.reads import JobQuery
 from sloppyjobs.views import (
     CappedCount,
     DeadGroup,
+    DeployComparison,
+    DeployView,
     JobRow,
     JobTypeSettings,
     JobTypeView,
@@ -43,6 +46,9 @@ PLACES = 48
 """Queues in which queued jobs are counted, in one statement."""
 SCHEDULES = 500
 """Schedules among which those that make it are looked for."""
+DEPLOYS = 20
+ENOUGH_RUNS = 20
+"""Runs that must have begun before and since a deploy, for a comparison."""
 
 
 class _Run(NamedTuple):
@@ -84,6 +90,7 @@ class JobTypeAdmin:
         causes, more_causes = self._causes(name, scope, presenter)
         definition = self._definitions.get(name)
         seen = definition is not None and (scope is None or definition.queue in scope)
+        deploys = [deploy_view(row, presenter) for row in storage.deploys.page(None, backward=False, limit=DEPLOYS)]
         view = JobTypeView(
             name=name,
             taken_at=now,
@@ -101,6 +108,8 @@ class JobTypeAdmin:
             schedules=self._made_by(name, scope),
             workers=self._knowing(name, now, scope),
             settings=_settings(definition) if definition is not None and seen else None,
+            deploys=_shown(deploys, runs, now - timedelta(minutes=minutes)),
+            since_deploy=_since(deploys, runs),
         )
         if not _known(view) and not self._any_job(name, scope):
             raise errors.UnknownJobType(
@@ -189,6 +198,28 @@ def _measured(runs: Sequence[_Run]) -> tuple[list[float], list[float]]:
 def _slowest(runs: Sequence[_Run]) -> tuple[SlowRun, ...]:
     slowest = sorted(runs, key=lambda run: (-run.seconds, run.job.id))[:SLOWEST]
     return tuple(SlowRun(job=run.job, run_seconds=run.seconds, waited_seconds=run.waited) for run in slowest)
+
+
+def _shown(deploys: Sequence[DeployView], runs: Sequence[_Run], start: datetime) -> tuple[DeployView, ...]:
+    """Those since the start of the counters, or of the sampled runs where these go further back."""
+    first = min((start, *(run.started_at for run in runs)))
+    return tuple(one for one in deploys if one.created_at >= first)
+
+
+def _since(deploys: Sequence[DeployView], runs: Sequence[_Run]) -> DeployComparison | None:
+    """The run times on both sides of the latest deploy; before it, those since the deploy before."""
+    if not deploys:
+        return None
+    latest, earlier = deploys[0], deploys[1].created_at if len(deploys) > 1 else None
+    since = [run.seconds for run in runs if run.started_at >= latest.created_at]
+    before = [
+        run.seconds
+        for run in runs
+        if run.started_at < latest.created_at and (earlier is None or run.started_at >= earlier)
+    ]
+    if min(len(since), len(before)) < ENOUGH_RUNS:
+        return None
+    return DeployComparison(deploy=latest, before=spread(before), since=spread(since))
 
 
 def _settings(definition: Definition) -> JobTypeSettings:

@@ -17,6 +17,7 @@ from sloppyjobs.admin.archive import ArchiveAdmin
 from sloppyjobs.admin.batches import BatchAdmin
 from sloppyjobs.admin.bulk import Bulk
 from sloppyjobs.admin.dead_groups import CauseAdmin
+from sloppyjobs.admin.deploys import DeployAdmin
 from sloppyjobs.admin.filters import audit_filter, job_query, order_of, scope_of
 from sloppyjobs.admin.form_keys import FormAdmin
 from sloppyjobs.admin.job_types import JobTypeAdmin
@@ -79,6 +80,7 @@ class Admin(
     QueueAdmin,
     JobTypeAdmin,
     WorkerAdmin,
+    DeployAdmin,
     LimitAdmin,
     AgeingAdmin,
     ScheduleAdmin,

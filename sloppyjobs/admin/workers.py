@@ -70,6 +70,7 @@ def worker_view(row: WorkerRow, now: datetime, held: Sequence[Held] = ()) -> Wor
         memory=row.memory,
         done=row.done,
         failed=row.failed,
+        app_version=row.app_version,
         **_load(held),
     )
 

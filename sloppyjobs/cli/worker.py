@@ -61,6 +61,12 @@ _LEVELS = ("debug", "info", "warning", "error")
     type=click.IntRange(1, 65_535),
     help="Serve /metrics and /healthz there; with --processes, on as many ports from there on.",
 )
+@click.option(
+    "--app-version",
+    metavar="TEXT",
+    help="The application's version; a new one is marked as a deploy.  [default: as the application says, else "
+    "SLOPPYJOBS_APP_VERSION]",
+)
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address for --metrics-port.")
 @pass_target
 def worker(

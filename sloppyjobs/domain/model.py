@@ -372,3 +372,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts that succeeded since it started."""
     failed: int | None = None
     """Attempts that failed or timed out."""
+    app_version: str | None = None
+    """The version of its application, where that is known; ``version`` is the library's."""
+    application: str | None = None
+    """The name of its application, as ``Jobs(application=…)`` says it."""

@@ -13,7 +13,8 @@ from flask import Flask
 from flask.cli import ScriptInfo
 
 from sloppyjobs import errors
-from sloppyjobs.domain import options
+from sloppyjobs.domain import deploys, options
+from sloppyjobs.domain.deploys import VERSION_VARIABLE
 from sloppyjobs.encryption import KEYS_VARIABLE, Keyring, Sealing, keyring_from
 from sloppyjobs.flask.embedded import EmbeddedWorker
 from sloppyjobs.internals import internals
@@ -87,6 +88,11 @@ class Binding:
     def keyring(self) -> Keyring | None:
         """The keys of the configuration, or of the environment."""
         return keyring_from(self.app.config.get(KEYS_VARIABLE) or os.environ.get(KEYS_VARIABLE))
+
+    def app_version(self) -> str | None:
+        """The application's version as its configuration says it; workers look in the environment themselves."""
+        given = self.app.config.get(VERSION_VARIABLE)
+        return None if given in (None, "") else deploys.app_version(VERSION_VARIABLE, given)
 
     def _url(self) -> str:
         url = self.app.config.get(URL) or os.environ.get(URL)
@@ -173,6 +179,7 @@ class AppJobs(Jobs):
         self.schedules = AppSchedules(origin.schedules, lambda: self.storage, sealing)
         self.declared_limits = origin.declared_limits.on(lambda: self.storage)
         self.declared_queues = origin.declared_queues.on(lambda: self.storage)
+        self.app_version = binding.app_version() if origin.app_version is None else origin.app_version
         self.embedded = EmbeddedWorker(self, binding.app)
         self.location: str | None = None
         """What ``flask --app`` was given, if that is how the application was found."""

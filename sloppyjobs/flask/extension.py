@@ -9,7 +9,7 @@ from flask import Flask, current_app, has_app_context
 
 from sloppyjobs import errors
 from sloppyjobs.autogenerate import register_where_migrations_may_run
-from sloppyjobs.domain import options, payload
+from sloppyjobs.domain import deploys, options, payload
 from sloppyjobs.encryption import Keyring, Sealing
 from sloppyjobs.flask.binding import NAME, AppJobs, Binding
 from sloppyjobs.flask.commands import FlaskCommands
@@ -39,11 +39,13 @@ class SloppyJobs(Jobs):
         application: str | None = None,
         principal: Callable[[], str | None] | None = None,
         encryption: Keyring | None = None,
+        app_version: str | None = None,
     ) -> None:
         self._applications = 0
         # Of several none is kept: an application that a test has made may go when the test ends.
         self._only_app: Flask | None = None
         self._set_up(payload_limit, application, signed_in_user if principal is None else principal, encryption)
+        self.app_version = None if app_version is None else deploys.app_version("app_version", app_version)
         if app is not None:
             self.init_app(app, db)
 
@@ -51,10 +53,11 @@ class SloppyJobs(Jobs):
         """Keep the jobs of ``app`` in the database of ``db``, a Flask-SQLAlchemy, or of one of its bind keys.
 
         Without ``db`` the database is ``SLOPPYJOBS_DATABASE_URL`` of the application's configuration, or of the
-        environment; ``SLOPPYJOBS_ENCRYPTION_KEYS`` likewise are the keys, where no keyring is given. ``storage`` are
-        options of the storage, such as ``prefix`` or ``clock``. Handlers run inside a
-        context of ``app``, and ``db.session`` is removed after each. Adds the commands ``flask jobs …``, and the
-        embedded worker if ``SLOPPYJOBS_EMBEDDED_WORKER`` asks for it. Opens no connection and starts no thread.
+        environment; ``SLOPPYJOBS_ENCRYPTION_KEYS`` likewise are the keys, where no keyring is given, and
+        ``SLOPPYJOBS_APP_VERSION`` the application's version, where none is. ``storage`` are options of the storage,
+        such as ``prefix`` or ``clock``. Handlers run inside a context of ``app``, and ``db.session`` is removed after
+        each. Adds the commands ``flask jobs …``, and the embedded worker if ``SLOPPYJOBS_EMBEDDED_WORKER`` asks for it.
+        Opens no connection and starts no thread.
         """
         if NAME in app.extensions:
             raise errors.JobsError(f"the application {app.import_name!r} has its jobs already; initialise it once")

@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from sloppyjobs.domain.batches import MemberState, Tally
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.ports.alerts import AlertRecord
+from sloppyjobs.storage.ports.deploys import DeployRow
 from sloppyjobs.storage.ports.inspection import RowRefused
 from sloppyjobs.storage.ports.records import (
     ArchiveRecord,
@@ -152,6 +153,10 @@ class SqlInspection:
         """Every alert, by rule, cause and window."""
         table = self._tables.alerts
         return self._read(AlertRecord, table, table.c.rule, table.c.cause, table.c.window_start)
+
+    def deploys(self) -> list[DeployRow]:
+        """Every deploy, by number."""
+        return self._read(DeployRow, self._tables.deploys, self._tables.deploys.c.number)
 
     def counts(self) -> dict[str, int]:
         """How many rows each table has."""

@@ -12,6 +12,7 @@ from sloppyjobs.domain.model import LINKING, Claim, Job, NewJob, Settlement, ter
 from sloppyjobs.storage.admin.alerts import Alerts
 from sloppyjobs.storage.admin.archive import Archive
 from sloppyjobs.storage.admin.audit import Audit
+from sloppyjobs.storage.admin.deploys import Deploys
 from sloppyjobs.storage.admin.form_keys import FormKeys
 from sloppyjobs.storage.admin.payloads import Payloads
 from sloppyjobs.storage.admin.retry_run_rows import RetryRunRows
@@ -132,7 +133,8 @@ class SqlStore:
         self.search = JobSearch(database)
         self.lists = JobLists(database, keyset)
         self.audit = Audit(database, self.commands, keyset, self.inserts)
-        self.workers = WorkerRows(database, self.audit)
+        self.deploys = Deploys(database, self.audit)
+        self.workers = WorkerRows(database, self.audit, self.deploys)
         self.signals = Signals(database, self.suspended, self.keys, self.audit)
         self._compose_commands(keyset)
         self._compose_batches(keyset, followups)

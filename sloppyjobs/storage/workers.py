@@ -8,7 +8,9 @@ from sqlalchemy import Connection, delete, insert, select, update
 from sloppyjobs import errors
 from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.storage.admin.audit import Audit
+from sloppyjobs.storage.admin.deploys import Deploys
 from sloppyjobs.storage.database import Database
+from sloppyjobs.storage.ports.deploys import NewDeploy
 from sloppyjobs.storage.ports.operators import Command
 
 
@@ -28,16 +30,22 @@ def check_wish(worker_id: str, status: str, before: str | None, wanted: str | No
 class WorkerRows:
     """Registration, heartbeat and farewell of workers, and commands to them."""
 
-    def __init__(self, database: Database, audit: Audit) -> None:
+    def __init__(self, database: Database, audit: Audit, deploys: Deploys) -> None:
         self.database = database
         self.dialect = database.dialect
         self.audit = audit
+        self.deploys = deploys
         self.tables = database.tables
 
     def register(self, worker: WorkerInfo) -> None:
-        """Write the worker's row; an id that is registered again starts anew."""
+        """Write the worker's row; an id that is registered again starts anew.
+
+        A version of the application that is not the latest deploy's becomes a deploy, whoever registers first.
+        """
         self.database.ensure_schema()
         self.database.write(lambda c: self._register(c, worker))
+        if worker.app_version is not None:
+            self.deploys.mark(NewDeploy(worker.app_version, worker.application or "", worker_id=worker.id))
 
     def heartbeat(self, worker: WorkerInfo) -> str | None:
         """Say that the worker lives; a row that was cleaned away meanwhile is written again.
@@ -102,6 +110,7 @@ class WorkerRows:
                 memory=worker.memory,
                 done=worker.done,
                 failed=worker.failed,
+                app_version=worker.app_version,
             )
         )
 

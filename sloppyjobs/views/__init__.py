@@ -7,6 +7,7 @@ from sloppyjobs.views.alerts import AlertRuleView, AlertView
 from sloppyjobs.views.archive import ArchivedRow, ArchivedView
 from sloppyjobs.views.batches import BatchCallback, BatchView
 from sloppyjobs.views.cause import CauseJob, CauseView, DeadGroup, HourOfDeaths, RetryRun
+from sloppyjobs.views.deploys import DeployComparison, DeployView
 from sloppyjobs.views.job import (
     AttemptView,
     BulkResult,
@@ -45,6 +46,8 @@ __all__ = [
     "DeadGroup",
     "DependenciesView",
     "DependencyView",
+    "DeployComparison",
+    "DeployView",
     "EventView",
     "Explanation",
     "Fire",

@@ -8,6 +8,7 @@ import msgspec
 
 from sloppyjobs.domain.spreads import Bin, Spread
 from sloppyjobs.views.cause import DeadGroup
+from sloppyjobs.views.deploys import DeployComparison, DeployView
 from sloppyjobs.views.job import JobRow
 from sloppyjobs.views.overview import Stats
 from sloppyjobs.views.page import CappedCount
@@ -106,5 +107,9 @@ class JobTypeView(msgspec.Struct, frozen=True, kw_only=True):
     """Among the first 500 schedules by name; at most 20."""
     workers: tuple[str, ...] = ()
     """Live workers that have its handler; at most 20."""
+    deploys: tuple[DeployView, ...] = ()
+    """Those of the time that is shown, of any application, latest first; at most 20."""
+    since_deploy: DeployComparison | None = None
+    """Run times before and since the latest deploy; None where too few runs began before or since."""
     settings: JobTypeSettings | None = None
     """None where this process does not know the definition, or its queue is not to be seen."""

@@ -89,6 +89,8 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts that succeeded since it started."""
     failed: int | None = None
     """Attempts that failed or timed out since it started."""
+    app_version: str | None = None
+    """The version of its application, where that is known; ``version`` is the library's."""
 
     @property
     def live(self) -> bool:

@@ -15,7 +15,7 @@ from sloppyjobs import errors
 from sloppyjobs.admin.begun_commands import advance_commands
 from sloppyjobs.alerting.evaluation import evaluate
 from sloppyjobs.alerting.rules import QUEUE as ALERT_QUEUE
-from sloppyjobs.domain import options
+from sloppyjobs.domain import deploys, options
 from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.internals import internals
@@ -53,7 +53,8 @@ class Worker:
     ``maintenance`` it removes old jobs. ``capture_logs`` (True, or a level) keeps with each job what loggers say inside
     its handler. On ``metrics_port`` it serves ``/metrics`` and ``/healthz``; of several ports, on the first that is
     free. A database that cannot be used when the worker starts is waited for; with ``exit_if_unavailable`` that is an
-    error. Settings that cannot work raise ``InvalidOption``.
+    error. ``app_version`` is the application's, by default that of the ``Jobs``, or ``SLOPPYJOBS_APP_VERSION`` of the
+    environment. Settings that cannot work raise ``InvalidOption``.
     """
 
     @options.known_only("create_worker", besides=("self", "jobs"))
@@ -75,6 +76,7 @@ class Worker:
         metrics_port: int | Sequence[int] | None = None,
         metrics_host: str = "127.0.0.1",
         exit_if_unavailable: bool = False,
+        app_version: str | None = None,
     ) -> None:
         self.settings = Settings.checked(
             queues=_with_alerts(queues, jobs),
@@ -89,6 +91,7 @@ class Worker:
         self.recurring = recurring
         self.maintenance = maintenance
         self.exit_if_unavailable = exit_if_unavailable
+        self.app_version = _app_version(app_version, jobs)
         self.jobs = jobs
         # Handlers may hold every connection of the application's; leases are renewed all the same.
         storage = jobs.storage.with_own_connections()
@@ -201,6 +204,8 @@ class Worker:
             memory=resident_bytes(),
             done=self._loop.done,
             failed=self._loop.failed,
+            app_version=self.app_version,
+            application=self.jobs.schedules.application,
         )
 
     def _new_loop(self) -> WorkerLoop:
@@ -332,6 +337,16 @@ class Worker:
         self._loop.drain(0.0 if release else self.settings.shutdown_timeout)
         if self._starting:
             raise StopRequested
+
+
+def _app_version(given: str | None, jobs: Jobs) -> str | None:
+    """What the worker is told, else what its ``Jobs`` says, else what the environment says."""
+    if given is not None:
+        return deploys.app_version("app_version", given)
+    if jobs.app_version is not None:
+        return jobs.app_version
+    named = os.environ.get(deploys.VERSION_VARIABLE)
+    return deploys.app_version(deploys.VERSION_VARIABLE, named) if named else None
 
 
 def _with_alerts(queues: Iterable[str], jobs: Jobs) -> Iterable[str]:

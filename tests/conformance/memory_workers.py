@@ -28,7 +28,7 @@ class MemoryWorkers:
         with self._state as state:
             now = state.clock.now()
             queues, names = (msgspec.json.encode(words).decode() for words in (worker.queues, worker.names))
-            told = {"memory": worker.memory, "done": worker.done, "failed": worker.failed}
+            told = {name: getattr(worker, name) for name in ("memory", "done", "failed", "app_version")}
             record = WorkerRecord(worker.id, queues, names, worker.status, worker.running, now, now)
             state.workers[worker.id] = record._replace(**told)
 

@@ -26,7 +26,7 @@ from sloppyjobs.storage.schema.version import VERSION
 SEEDED = ("job_schema", "jobs", "job_attempts", "recurring_jobs", "job_workers", "job_locks", "job_events")
 
 
-OF_WORKERS = ("wanted", "memory", "done", "failed")
+OF_WORKERS = ("wanted", "memory", "done", "failed", "app_version")
 AGEING = (
     *("ageing_seconds", "ageing_most"),
     *("ageing_declared_as", "ageing_application", "ageing_vanished_at"),
@@ -137,6 +137,7 @@ def test_version_4_is_upgraded_with_its_jobs(empty: SqlStore) -> None:
             *(f"ALTER TABLE sloppy_job_queues DROP COLUMN {name}" for name in AGEING),
             *(f"ALTER TABLE sloppy_job_workers DROP COLUMN {name}" for name in OF_WORKERS),
             "DROP TABLE sloppy_job_rekeys",
+            "DROP TABLE sloppy_job_deploys",
             "DROP TABLE sloppy_job_batch_counts",
             "DROP TABLE sloppy_job_batch_members",
             "DROP TABLE sloppy_job_batches",

@@ -15,6 +15,7 @@ Code above ``sloppyjobs.storage`` names nothing else of it. A new store is judge
 | operators, and upkeep | ``commands.py``, values in ``operators.py`` |
 | alerts | ``alerts.py`` |
 | the archive | ``archive.py`` |
+| deploys | ``deploys.py`` |
 | payloads that are changed | ``patches.py`` |
 | the conformance suite and diagnosis | ``inspection.py``, values in ``records.py`` and ``findings.py`` |
 
@@ -40,6 +41,7 @@ from sloppyjobs.storage.ports.commands import (
     ThrottlePort,
 )
 from sloppyjobs.storage.ports.dependencies import DependencyPort
+from sloppyjobs.storage.ports.deploys import DeployPort
 from sloppyjobs.storage.ports.inspection import DoctorPort, Inspection, LocationPort
 from sloppyjobs.storage.ports.jobs import (
     CallerConnection,
@@ -92,6 +94,7 @@ __all__ = [
     "DeadGroupPort",
     "DeathPort",
     "DependencyPort",
+    "DeployPort",
     "DoctorPort",
     "EnqueuePort",
     "FiringPort",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sloppyjobs.storage.ports.alerts import AlertRecord
+from sloppyjobs.storage.ports.deploys import DeployRow
 from sloppyjobs.storage.ports.findings import Finding
 from sloppyjobs.storage.ports.records import (
     ArchiveRecord,
@@ -131,6 +132,10 @@ class Inspection(Protocol):
 
     def alerts(self) -> list[AlertRecord]:
         """Every alert, by rule, cause and window."""
+        ...
+
+    def deploys(self) -> list[DeployRow]:
+        """Every deploy, by number."""
         ...
 
     def counts(self) -> Mapping[str, int]:

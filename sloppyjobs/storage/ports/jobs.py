@@ -146,7 +146,7 @@ class WorkerPort(Protocol):
     """Workers' own rows; a store has it as ``workers``."""
 
     def register(self, worker: WorkerInfo) -> None:
-        """A worker begins."""
+        """A worker begins. An application's version that the latest deploy has not is marked as a deploy, once."""
         ...
 
     def heartbeat(self, worker: WorkerInfo) -> str | None:

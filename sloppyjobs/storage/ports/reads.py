@@ -133,6 +133,7 @@ class WorkerRow(NamedTuple):
     memory: int | None = None
     done: int | None = None
     failed: int | None = None
+    app_version: str | None = None
 
     @property
     def stuck(self) -> int:

@@ -188,6 +188,7 @@ class WorkerRecord(NamedTuple):
     memory: int | None = None
     done: int | None = None
     failed: int | None = None
+    app_version: str | None = None
 
 
 class LogRecord(NamedTuple):

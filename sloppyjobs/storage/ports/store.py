@@ -19,6 +19,7 @@ from sloppyjobs.storage.ports.commands import (
     ThrottlePort,
 )
 from sloppyjobs.storage.ports.dependencies import DependencyPort
+from sloppyjobs.storage.ports.deploys import DeployPort
 from sloppyjobs.storage.ports.inspection import DoctorPort, Inspection, LocationPort
 from sloppyjobs.storage.ports.jobs import (
     CallerPort,
@@ -119,6 +120,8 @@ class Store(SchemaPort, EnqueuePort, ReadPort, ClaimPort, SettlePort, LeasePort,
     def archive(self) -> ArchivePort: ...
     @property
     def audit(self) -> AuditPort: ...
+    @property
+    def deploys(self) -> DeployPort: ...
     @property
     def payloads(self) -> PayloadPort: ...
     @property

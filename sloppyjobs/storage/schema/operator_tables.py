@@ -1,4 +1,4 @@
-"""The tables of what operators do: deaths by cause, retries of a cause, forms that were sent, runs of rekey."""
+"""The tables of what operators do: deaths by cause, retries of a cause, forms that were sent, rekeys, deploys."""
 
 from __future__ import annotations
 
@@ -99,3 +99,21 @@ def rekeys(prefix: str, metadata: MetaData) -> None:
         Column("finished_at", Instant),
     )
     Index(f"ix_{prefix}job_rekeys_moved", rekeys.c.moved_at, rekeys.c.id)
+
+
+def deploys(prefix: str, metadata: MetaData) -> None:
+    """Deploys of applications, as operators marked them or workers noticed them."""
+    deploys = Table(
+        f"{prefix}job_deploys",
+        metadata,
+        # One more than the latest: of two who mark at once, one finds the number taken, and looks again.
+        Column("number", BigInteger, primary_key=True, autoincrement=False),
+        # Empty where no application was named.
+        Column("application", ByteText, nullable=False),
+        Column("version", ByteText, nullable=False),
+        Column("note", LongText),
+        Column("actor", KeyText),
+        Column("worker_id", ByteText),
+        Column("created_at", Instant, nullable=False),
+    )
+    Index(f"ix_{prefix}job_deploys_application", deploys.c.application, deploys.c.number)

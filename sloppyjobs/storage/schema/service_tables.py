@@ -96,6 +96,8 @@ def workers(prefix: str, metadata: MetaData) -> None:
         Column("memory", BigInteger),
         Column("done", BigInteger),
         Column("failed", BigInteger),
+        # The version of the application whose handlers it runs; ``version`` is the library's.
+        Column("app_version", ByteText),
     )
     Index(f"ix_{prefix}job_workers_heartbeat", workers.c.heartbeat_at, workers.c.id)
 

@@ -45,6 +45,7 @@ _BUILDERS = (
     operator_tables.retry_members,
     operator_tables.form_keys,
     operator_tables.rekeys,
+    operator_tables.deploys,
     alert_tables.alert_rules,
     alert_tables.alerts,
 )
@@ -254,6 +255,11 @@ class Tables:
     def rekeys(self) -> Table:
         """Runs of ``rekey``."""
         return self._table("job_rekeys")
+
+    @cached_property
+    def deploys(self) -> Table:
+        """Deploys of applications."""
+        return self._table("job_deploys")
 
     @cached_property
     def alert_rules(self) -> Table:

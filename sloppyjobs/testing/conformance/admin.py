@@ -10,5 +10,6 @@ from sloppyjobs.testing.conformance.admin_lists import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_places import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_secrets import *  # noqa: F403
 from sloppyjobs.testing.conformance.admin_summaries import *  # noqa: F403
+from sloppyjobs.testing.conformance.deploying import *  # noqa: F403
 from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
 from sloppyjobs.testing.conformance.scheduling import *  # noqa: F403
