@@ -47,6 +47,7 @@ ACTIONS: Mapping[str, Words] = {
     "quiet_worker": Words("pause", "Quieted a worker", "Quieted the worker"),
     "resume_worker": Words("play", "Resumed a worker", "Resumed the worker"),
     "stop_worker": Words("stop", "Stopped a worker", "Stopped the worker"),
+    "mark_deploy": Words("deploy", "Marked a deploy", "Marked the deploy of"),
     "create_recurring": Words("recurring", "Created a schedule", "Created the schedule"),
     "edit_recurring": Words("edit", "Changed a schedule", "Changed the schedule"),
     "trigger_recurring": Words("bolt", "Triggered a schedule", "Triggered the schedule"),
@@ -185,6 +186,8 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
         details.append(Markup("its job is {}").format(link("job", str(left.pop("job")))))
     if action == "patch_payload" and isinstance(left.get("keys"), Sequence):
         details.append(Markup("changed {}").format(", ".join(map(str, left.pop("keys")))))
+    if action == "mark_deploy" and "note" in left:
+        details.append(Markup.escape(str(left.pop("note"))))
     if action == "signal" and "signal" in left:
         details.append(Markup("it is called {}").format(left.pop("signal")))
     if action == "restore" and "new" in left:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sloppyjobs.views import Stats, StatsBucket
+from sloppyjobs.views import DeployView, Stats, StatsBucket
+from webui.deploy_marks import Marks, marks
 
 MOST_BARS = 96
 
@@ -44,20 +45,23 @@ class Chart(NamedTuple):
     seconds: int
     width: int
     axis: tuple[datetime, ...]
+    marks: Marks = Marks()
 
 
-def throughput(stats: Stats) -> Chart:
-    """The chart of an overview: at most 96 bars, however many buckets there are."""
+def throughput(stats: Stats, deploys: Sequence[DeployView] = ()) -> Chart:
+    """The chart of an overview: at most 96 bars, however many buckets there are; deploys are given latest first."""
     each = math.ceil(len(stats.buckets) / MOST_BARS) or 1
     groups = [stats.buckets[start : start + each] for start in range(0, len(stats.buckets), each)]
     starts = [group[0].start for group in groups]
     seconds = stats.bucket_seconds * each
+    placed = marks(deploys, starts[0], seconds * len(groups)) if groups else Marks()
     return Chart(
         lane(starts, [_total(group, "succeeded") for group in groups]),
         lane(starts, [_total(group, "failed") for group in groups]),
         seconds,
         max(1, len(groups)),
         tuple(starts[:: _bars_per_label(len(starts), seconds)]),
+        placed,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from sloppyjobs.domain.redaction.redactor import Preview
@@ -33,9 +35,11 @@ def overview(whole: Overview) -> Overview:
 
 
 def job_type(one: JobTypeView) -> JobTypeView:
-    """Without the causes of death, schedules and workers that the actor may not see; the counts stay."""
-    hidden = {"causes": "dead.view", "schedules": "recurring.view", "workers": "worker.view"}
-    left_out = {field: () for field, action in hidden.items() if not visit().may(action)}
+    """Without the causes of death, schedules, workers and deploys that the actor may not see; the counts stay."""
+    hidden = {"causes": "dead.view", "schedules": "recurring.view", "workers": "worker.view", "deploys": "deploy.view"}
+    left_out: dict[str, Any] = {field: () for field, action in hidden.items() if not visit().may(action)}
+    if "deploys" in left_out:
+        left_out["since_deploy"] = None
     return msgspec.structs.replace(one, **left_out)
 
 

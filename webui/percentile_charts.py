@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from sloppyjobs.domain.spreads import Bin, Spread
+from sloppyjobs.views import DeployView
 from webui.charts import round_up
+from webui.deploy_marks import Marks, marks
 from webui.times import duration
 
 PERCENTILES = ("p50", "p95", "p99")
@@ -33,6 +35,7 @@ class Curves(NamedTuple):
     seconds: int
     axis: tuple[tuple[float, datetime, str], ...]
     """Places in percent, instants, and which part of a label stands there."""
+    marks: Marks = Marks()
 
     @property
     def ticks(self) -> tuple[float, ...]:
@@ -63,13 +66,16 @@ class Histogram(NamedTuple):
         return max(self.bars, key=lambda bar: bar.value)
 
 
-def curves(starts: Sequence[datetime], spreads: Sequence[Spread], step_seconds: int) -> Curves:
-    """The percentiles as steps, with gaps where nothing was measured."""
+def curves(
+    starts: Sequence[datetime], spreads: Sequence[Spread], step_seconds: int, deploys: Sequence[DeployView] = ()
+) -> Curves:
+    """The percentiles as steps, with gaps where nothing was measured; deploys are given latest first."""
     top = top_seconds(max((one.p99 for one in spreads if one.p99 is not None), default=0.0))
     points = tuple(map(Point._make, zip(starts, spreads, strict=True)))
     paths = {name: _path([getattr(one, name) for one in spreads], top) for name in PERCENTILES}
     axis = tuple((100 * place / len(starts), starts[place], _anchor(place)) for place in _labelled(len(starts)))
-    return Curves(points, paths, top, step_seconds, axis)
+    placed = marks(deploys, starts[0], step_seconds * len(starts)) if starts else Marks()
+    return Curves(points, paths, top, step_seconds, axis, placed)
 
 
 def _path(values: Sequence[float | None], top: float) -> str:

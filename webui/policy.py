@@ -32,7 +32,7 @@ _BROWSER = "_sloppyjobs_browser"
 COMMANDS = ("retry", "run", "pause", "resume", "cancel", "delete")
 VIEWS = (
     *("overview", "job", "dead", "queue", "recurring", "workflow", "batch"),
-    *("worker", "lock", "limit", "audit", "archive", "alert", "encryption", "metrics"),
+    *("worker", "deploy", "lock", "limit", "audit", "archive", "alert", "encryption", "metrics"),
 )
 ACTIONS = (
     *(f"{page}.view" for page in VIEWS),
@@ -46,6 +46,7 @@ ACTIONS = (
     "worker.quiet",
     "worker.resume",
     "worker.stop",
+    "deploy.mark",
     "recurring.create",
     "recurring.edit",
     "recurring.pause",
@@ -93,8 +94,8 @@ class Policy(Protocol):
         """The queues whose jobs the actor sees; None for all of them.
 
         Of workers it shows those that take from these queues, but not for commands: they may take from others, too.
-        Locks, limits and the audit trail belong to no queue: an actor with a scope does not see them, whatever ``can``
-        says.
+        Deploys, locks, limits and the audit trail belong to no queue: an actor with a scope does not see them, whatever
+        ``can`` says.
         """
 
     def on_unauthenticated(self) -> ResponseReturnValue:

@@ -12,7 +12,7 @@ from flask import current_app, g, request
 from jinja2 import Environment, StrictUndefined
 
 from sloppyjobs.admin import Admin
-from sloppyjobs.views import Overview, Stats
+from sloppyjobs.views import DeployView, Overview, Stats
 from webui import folders
 from webui.assets import Assets
 from webui.policy import Policy, Resource, checked
@@ -24,6 +24,7 @@ OF_NO_QUEUE = (
     *("audit.view", "lock.view", "alert.view", "alert.test", "encryption.view"),
     *("limit.view", "limit.set", "limit.delete", "limit.release"),
     *("worker.quiet", "worker.resume", "worker.stop"),
+    *("deploy.view", "deploy.mark"),
 )
 """What tells of all queues at once."""
 SIGNED_OUT = "_sloppyjobs_left"
@@ -34,6 +35,8 @@ DEFAULT_MINUTES = 60
 """Minutes over which an overview counts what is new, unless a page says otherwise."""
 RECENT_SECONDS = 60.0
 """Seconds for which its counts are good enough for the navigation."""
+DEPLOYS = 20
+"""Deploys that are read for a chart."""
 CACHE_SIZE = 128
 """Overviews that are cached: of sets of visible queues, each over a span of time."""
 
@@ -46,6 +49,7 @@ class Snapshot(NamedTuple):
     at: float
     overview: Overview
     stats: Stats | None = None
+    deploys: tuple[DeployView, ...] = ()
 
 
 class Snapshots:
@@ -69,17 +73,19 @@ class Snapshots:
                 cached = self._store(scope, Snapshot(self._clock(), self._admin().overview(queues=scope)))
             return cached.overview
 
-    def page(self, scope: Scope, minutes: int) -> tuple[Overview, Stats]:
-        """The overview with the counters of the last ``minutes``, which were read at the same time."""
+    def page(self, scope: Scope, minutes: int) -> tuple[Overview, Stats, tuple[DeployView, ...]]:
+        """The overview with the counters of the last ``minutes`` and the latest deploys, read at the same time."""
         with self._lock:
             cached = self._cached.get((scope, minutes))
             if cached is None or cached.stats is None or self._old(cached, CACHE_SECONDS):
                 admin, at = self._admin(), self._clock()
                 overview = admin.overview(queues=scope, minutes=minutes)
                 stats = admin.stats(minutes=minutes, queues=scope, compare=True)
-                self._store(scope, Snapshot(at, overview, stats))
-                return overview, stats
-            return cached.overview, cached.stats
+                # Deploys belong to no queue: who sees some queues only does not see them.
+                deploys = admin.list_deploys(page_size=DEPLOYS).items if scope is None else ()
+                self._store(scope, Snapshot(at, overview, stats, deploys))
+                return overview, stats, deploys
+            return cached.overview, cached.stats, cached.deploys
 
     def latest(self, scope: Scope, age: float) -> Overview:
         """The overview that was read last, over whatever span; read now where it is older than ``age`` seconds."""

@@ -407,7 +407,7 @@ TABLES: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
     "deploys": (
-        "[Deploys](../howto/deployment.md#mark-deploys) of applications, as operators marked them or workers noticed them.",
+        "[Deploys](../howto/deployment.md#mark-deploys) of applications, marked or noticed by workers.",
         {
             "number": "One more than that of the deploy before, so that two who mark at once do not write two.",
             "application": "Whose deploy it is, as `Jobs(application=…)` says; empty for all.",

@@ -67,7 +67,8 @@ class UpkeepAdmin:
 
         Their attempts, events and logs go with them; ``archive`` moves them to the archive, history included.
         Removed too, up to ``limit`` of each: counters after 35 days (those of more than 2 days ago are added up
-        by the hour), workers, expired locks and keys of forms after a day, and audit entries ``audit_older_than``.
+        by the hour), workers, expired locks and keys of forms after a day, deploys but for the latest after 90 days,
+        and audit entries ``audit_older_than``.
         """
         command = command_given("purge", actor, reason)
         done = retention.purge(self._storage, limit, older_than, archive, audit_older_than)

@@ -70,7 +70,9 @@ def _render_one(out: Console, worker: WorkerView, now: datetime) -> None:
     memory = "" if worker.memory is None else f", {worker.memory / 1e6:,.0f} MB"
     out.print(f"slots: {worker.held} of {worker.concurrency} in use{counted}{memory}", soft_wrap=True)
     started, heard = output.ago(worker.started_at, now), output.ago(worker.heartbeat_at, now)
-    out.print(f"started {started}, heard of {heard}, version {output.plain(worker.version)}", soft_wrap=True)
+    out.print(f"started {started}, heard of {heard}, sloppyjobs {output.plain(worker.version)}", soft_wrap=True)
+    if worker.app_version is not None:
+        out.print(f"application: {output.plain(worker.app_version)}", soft_wrap=True)
     if worker.jobs:
         made = output.table("RUNNING", "NAME", "QUEUE", "STARTED", whole=("RUNNING", "STARTED"))
         shown = output.id_for(out)

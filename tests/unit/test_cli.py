@@ -105,6 +105,7 @@ READS = [
     ["dead"],
     ["workers"],
     ["workers", "list"],
+    ["deploys"],
     ["locks"],
     ["job-types"],
     ["audit"],

@@ -250,11 +250,11 @@ def test_the_navigation_counts_what_the_page_counts_over_any_range(jobs: Jobs) -
 def test_a_page_and_its_counters_are_read_once_for_many_viewers(jobs: Jobs) -> None:
     moment = 0.0
     snapshots = Snapshots(lambda: jobs.admin, lambda: moment)
-    overview, stats = snapshots.page(None, 60)
+    overview, stats, deploys = snapshots.page(None, 60)
     jobs.admin.cancel(jobs.enqueue("work", {}).id)
-    assert snapshots.page(None, 60) == (overview, stats)
+    assert snapshots.page(None, 60) == (overview, stats, deploys)
     assert snapshots.overview(None) is overview
-    other, counted = snapshots.page(None, 360)
+    other, counted, _ = snapshots.page(None, 360)
     assert (other.count("cancelled").value, counted.total.cancelled, other.minutes) == (1, 1, 360)
     assert snapshots.recent(None) is other
     moment = 2.0

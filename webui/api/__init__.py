@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Response, url_for
 
-from webui.api import commands, limits, openapi, reads, schedules
+from webui.api import commands, deploys, limits, openapi, reads, schedules
 from webui.api.answers import answer
 from webui.policy import COMMANDS
 from webui.routes import ANY, SIGNED_IN, Route, View
@@ -91,6 +91,8 @@ ROUTES = (
     _read("/workers", "workers", reads.list_workers, "worker.view"),
     _read("/workers/<path:id>", "worker", reads.get_worker, "worker.view"),
     _write(f"/workers/<path:id>/<{_WORKER}:command>", "worker_act", commands.worker, "worker.{command}"),
+    _read("/deploys", "deploys", deploys.list_deploys, "deploy.view"),
+    _write("/deploys", "deploy_mark", deploys.mark_deploy, "deploy.mark"),
     _read("/locks", "locks", reads.list_locks, "lock.view"),
     _read("/audit", "audit", reads.audit, "audit.view"),
     Route("/api/v1/<path:anything>", "api_nowhere", nowhere, SIGNED_IN, ANY, api=True),

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from sloppyjobs.domain.deploys import NOTE_LENGTH, VERSION_LENGTH
 from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.schedules.timetable import Misfire
 from sloppyjobs.views import (
@@ -22,6 +23,7 @@ from sloppyjobs.views import (
     BulkResult,
     DeadGroup,
     DependenciesView,
+    DeployView,
     EventView,
     Explanation,
     JobRow,
@@ -93,6 +95,8 @@ _ANSWERS: Mapping[str, Any] = {
     "api_workers": Page[WorkerView],
     "api_worker": WorkerView,
     "api_worker_act": WorkerView,
+    "api_deploys": Page[DeployView],
+    "api_deploy_mark": DeployView,
     "api_locks": Page[LockView],
     "api_audit": Page[AuditEntry],
     "api_stats": Stats,
@@ -121,6 +125,7 @@ _QUERY: Mapping[str, Sequence[str]] = {
             "api_queues",
             "api_recurring",
             "api_workers",
+            "api_deploys",
             "api_locks",
             "api_limits",
         ),
@@ -159,6 +164,10 @@ _BODY: Mapping[str, Mapping[str, Any]] = {
         "rate": {"type": ["integer", "null"], "minimum": 1},
         "per": {"type": ["number", "null"], "exclusiveMinimum": 0},
         "create": {"type": "boolean"},
+    },
+    "api_deploy_mark": {
+        "version": {"type": "string", "minLength": 1, "maxLength": VERSION_LENGTH},
+        "note": {"type": ["string", "null"], "maxLength": NOTE_LENGTH},
     },
     "api_queue_act": {"until": {"type": "string", "format": "date-time"}},
     "api_alert_mute": {"until": {"type": "string", "format": "date-time"}},

@@ -31,8 +31,8 @@ def show(ui: Ui, name: str) -> Response:
         view=view,
         span=span,
         spans=SPANS,
-        chart=charts.throughput(view.stats),
-        measured=_measured(view.sample),
+        chart=charts.throughput(view.stats, view.deploys),
+        measured=_measured(view),
         sampled=sampled(view.sample),
         compared=compared(view),
         longest=_longest(view),
@@ -40,8 +40,9 @@ def show(ui: Ui, name: str) -> Response:
     )
 
 
-def _measured(sample: RunSample) -> list[dict[str, Any]]:
+def _measured(view: JobTypeView) -> list[dict[str, Any]]:
     """Run time and waiting time: words, percentiles over time and a histogram of each."""
+    sample, deploys = view.sample, view.deploys
     starts = [one.start for one in sample.steps]
     return [
         {
@@ -49,7 +50,9 @@ def _measured(sample: RunSample) -> list[dict[str, Any]]:
             "title": title,
             "about": about,
             "spread": getattr(sample, id),
-            "curves": percentile_charts.curves(starts, [getattr(one, id) for one in sample.steps], sample.step_seconds),
+            "curves": percentile_charts.curves(
+                starts, [getattr(one, id) for one in sample.steps], sample.step_seconds, deploys
+            ),
             "histogram": percentile_charts.histogram(getattr(sample, f"{id}_bins")),
         }
         for id, title, about in (

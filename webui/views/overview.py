@@ -30,7 +30,7 @@ COUNTS_AGE = 15.0
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """Everything at a glance; for who sees some queues only, these queues."""
     span = span_named(request.args.get("range"))
-    whole, stats = ui.snapshots.page(visit().scope, span.minutes)
+    whole, stats, deploys = ui.snapshots.page(visit().scope, span.minutes)
     overview = hidden_details.overview(whole)
     counts = {one.status: one for one in overview.statuses}
     shown = TILES if not counts[Status.WAITING].count else (Status.WAITING, *TILES)
@@ -47,7 +47,7 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
         tiles=[tiles.tile(counts[one], stats, overview, span) for one in shown],
         attention=items(overview.attention),
         stats=stats,
-        chart=charts.throughput(stats),
+        chart=charts.throughput(stats, deploys if visit().may("deploy.view") else ()),
         span=span,
         spans=SPANS,
         nothing=not any(one.count for one in overview.statuses),
