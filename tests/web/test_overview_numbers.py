@@ -23,8 +23,8 @@ from webui.times import Times
 from webui.ui import Snapshots
 
 NOW = datetime(2030, 5, 20, 12, 0, 30, tzinfo=UTC)
-STATEMENTS = 10
-"""What the overview sent before it told what needs attention."""
+STATEMENTS = 11
+"""What the overview sent before it told what needs attention, and one for deploys."""
 
 
 @pytest.fixture
