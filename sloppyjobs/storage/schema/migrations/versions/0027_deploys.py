@@ -8,8 +8,8 @@ from sloppyjobs.storage.schema.column_types import ByteText, KeyText, LongText
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.migrations.steps import add_column, create_index, create_table
 
-revision = "0026"
-down_revision = "0025"
+revision = "0027"
+down_revision = "0026"
 
 
 def upgrade() -> None:
