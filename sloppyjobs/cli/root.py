@@ -43,7 +43,7 @@ COMMANDS: Mapping[str, Entry] = {
     "job-types": Entry(_SEE, "job_types", "job_types", "List job types, or show how one of them does."),
     "workflows": Entry(_SEE, "workflows", "workflows", "List workflows, show, cancel and retry them."),
     "workers": Entry(_SEE, "workers", "workers", "List worker processes, show, quiet, resume and stop them."),
-    "deploys": Entry(_SEE, "deploys", "deploys", "List when which version of the application went live."),
+    "deploys": Entry(_SEE, "deploys", "deploys", "List deploys, latest first."),
     "locks": Entry(_SEE, "overview", "locks", "List named locks."),
     "audit": Entry(_SEE, "overview", "audit", "List who commanded what."),
     "alerts": Entry(_SEE, "alerts", "alerts", "List the rules for alerts, what was sent, and send a test."),

@@ -8,7 +8,7 @@ from sloppyjobs import Jobs
 from sloppyjobs.flask import SloppyJobs
 
 JOBS = {
-    *("admin", "definitions", "init", "retention", "schedules", "storage"),
+    *("admin", "app_version", "definitions", "init", "retention", "schedules", "storage"),
     *("declare", "define", "middleware", "on_dead", "on_retry", "upcast"),
     *("chain", "enqueue", "enqueue_at", "enqueue_delayed", "enqueue_many", "get", "replace", "wait", "workflow"),
     *("batch", "get_batch", "open_batch", "open_batch_async"),
