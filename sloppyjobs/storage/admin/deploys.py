@@ -53,15 +53,15 @@ class Deploys:
     def remove(self, before: datetime, limit: int) -> int:
         """Remove old deploys, the oldest first. The latest of an application stays: the next is compared with it."""
         deploys = self.tables.deploys
-        oldest = self._select().order_by(deploys.c.number).limit(limit)
+        c = deploys.c
+        oldest = select(c.number, c.application, c.created_at).order_by(c.number).limit(limit)
 
         def work(connection: Connection) -> int:
-            rows = [DeployRow._make(row) for row in connection.execute(oldest)]
-            old = [row for row in rows if row.created_at < before]
-            kept = {self._latest_of(connection, application) for application in {row.application for row in old}}
-            gone = [row.number for row in old if row not in kept]
-            removed = delete(deploys).where(deploys.c.number.in_(gone))
-            return connection.execute(removed).rowcount if gone else 0
+            old = [row for row in connection.execute(oldest) if row.created_at < before]
+            latest = (self._latest_of(connection, application) for application in {row.application for row in old})
+            kept = {row.number for row in latest if row is not None}
+            gone = [row.number for row in old if row.number not in kept]
+            return connection.execute(delete(deploys).where(c.number.in_(gone))).rowcount if gone else 0
 
         return self.database.write(work)
 
