@@ -131,7 +131,7 @@ def preview(typed: Mapping[str, str], known: Recurring | None = None) -> Preview
     now = datetime.now(UTC)
     parsed = timetable.parse(**options, now=now)
     unchanged = known is not None and all(typed.get(field) == values_of(known)[field] for field in TIMING)
-    fires = known.upcoming(FIRES) if known is not None and unchanged else timetable.preview(parsed, now, FIRES)
+    fires = known.upcoming(FIRES, now) if known is not None and unchanged else timetable.preview(parsed, now, FIRES)
     return Preview(_words(parsed), fires, ZoneInfo(parsed.timezone))
 
 

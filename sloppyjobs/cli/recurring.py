@@ -228,7 +228,8 @@ def preview(target: Target, name: str | None, cron: str | None, timezone: str, c
     else:
         assert name is not None
         one = target.admin.get_recurring(name)
-        now, timezone, found = target.now(), one.timezone, one.upcoming(count)
+        now, timezone = target.now(), one.timezone
+        found = one.upcoming(count, now)
 
     def render(out: Console) -> None:
         if output.nothing(out, found, "occurrences"):

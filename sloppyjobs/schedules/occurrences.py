@@ -20,7 +20,7 @@ from sloppyjobs.domain.options import KEY_LENGTH
 from sloppyjobs.domain.payload import decode, encode, validate_input
 from sloppyjobs.domain.redaction.redactor import Preview, Redactor
 from sloppyjobs.enqueue.definitions import Definition, default_terms
-from sloppyjobs.schedules.timetable import MAX_PREVIEW, Misfire, Plan, after, plan
+from sloppyjobs.schedules.timetable import MAX_PREVIEW, Misfire, Plan, after, plan, resumed
 from sloppyjobs.storage.ports.schedules import Firing, PassedOver, ScheduleFacts, StoredSchedule, passed_over, timetable
 
 MANUAL = "recurring.trigger"
@@ -42,10 +42,15 @@ class Recurring(ScheduleFacts, frozen=True, kw_only=True):
         """Whether the code that declared it does so no more."""
         return self.vanished_at is not None
 
-    def upcoming(self, count: int = 5) -> list[datetime]:
-        """The next occurrences from its cursor on, as if it is neither paused nor late; none for a damaged row."""
+    def upcoming(self, count: int = 5, now: datetime | None = None) -> list[datetime]:
+        """The next occurrences from its cursor on, as if it is neither paused nor late; none for a damaged row.
+
+        With ``now``, those of a paused schedule are as if it was resumed then, which passes over what it missed.
+        """
         moment, found = self.next_run_at, list[datetime]()
         try:
+            if moment is not None and self.paused and now is not None:
+                moment = resumed(timetable(self), moment, now)
             while moment is not None and len(found) < min(count, MAX_PREVIEW):
                 found.append(moment)
                 moment = after(timetable(self), moment, anchor=self.next_run_at)

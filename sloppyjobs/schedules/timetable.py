@@ -160,6 +160,16 @@ def preview(schedule: Schedule, now: datetime, count: int = 10) -> list[datetime
     return found
 
 
+def resumed(schedule: Schedule, cursor: datetime, now: datetime) -> datetime:
+    """The cursor after a time in which nothing could fire: what was missed is passed over.
+
+    A ``once`` keeps its time, because there is no later one; an interval keeps its grid.
+    """
+    if cursor > now or schedule.kind == "once":
+        return cursor
+    return after(schedule, now, anchor=cursor) or cursor
+
+
 def plan(schedule: Schedule, cursor: datetime, now: datetime) -> Plan:
     """What to fire at ``now`` when ``cursor`` is the stored next occurrence; bounded, however old that is.
 

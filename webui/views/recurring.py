@@ -44,10 +44,11 @@ def show_one(ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int 
     history = _history(ui, name, request.args.get("cursor") or None, HISTORY)
     following = _history(ui, name, history.next_cursor, 1) if history.next_cursor and schedule.missed else None
     [(_, ran)] = _with_runs(ui, [schedule])
+    times = PageContext(ui, visit()).times
     return render(
         ui, "schedule.html", title=f"{name} schedule", nav="recurring", live=True, status=status, flashes=flashes,
-        schedule=schedule, line=schedule_lines.schedule_line(schedule, ran, PageContext(ui, visit()).times),
-        fires=schedule.upcoming(FIRES), page=history, entries=entries(history, schedule.missed, following),
+        schedule=schedule, line=schedule_lines.schedule_line(schedule, ran, times),
+        fires=schedule.upcoming(FIRES, times.now), page=history, entries=entries(history, schedule.missed, following),
         reasons=schedule_lines.reasons(schedule),
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Table
 
 from sloppyjobs import errors
-from sloppyjobs.schedules.timetable import Schedule, after, first, missed
+from sloppyjobs.schedules.timetable import Schedule, first, missed, resumed
 from sloppyjobs.storage.ports.schedules import NewSchedule, PassedOver, StoredSchedule, passed_over, timetable
 from sloppyjobs.storage.schema.instants import Instant, as_stored
 from sloppyjobs.storage.schema.style import out_of_range
@@ -100,16 +100,6 @@ def cursor_after_registration(known: StoredSchedule, new: Schedule, now: datetim
     if before != wanted or known.next_run_at is None:
         return first(new, now)
     return resumed(new, known.next_run_at, now) if known.vanished_at else known.next_run_at
-
-
-def resumed(schedule: Schedule, cursor: datetime, now: datetime) -> datetime:
-    """The cursor after a time in which nothing could fire: what was missed is passed over.
-
-    A ``once`` keeps its time, because there is no later one; an interval keeps its grid.
-    """
-    if cursor > now or schedule.kind == "once":
-        return cursor
-    return after(schedule, now, anchor=cursor) or cursor
 
 
 def resumed_if_readable(known: StoredSchedule, now: datetime) -> datetime | None:

@@ -320,3 +320,15 @@ def test_an_operator_sees_schedules_without_their_secrets(jobs: Jobs) -> None:
     assert isinstance(view.payload_preview.value, dict)
     assert view.payload_preview.value["n"] == 1
     assert "canary" not in repr(view)
+
+
+def test_the_coming_occurrences_of_a_paused_schedule_are_those_after_a_resume(jobs: Jobs, clock: FakeClock) -> None:
+    jobs.declare("sync")
+    for name, timing in (("hourly", {"every": 3600}), ("cron", {"cron": "5 * * * *"})):
+        jobs.recurring(name, "sync", **timing)
+        jobs.admin.pause_recurring(name)
+    clock.advance(10 * 86400)
+    for name in ("hourly", "cron"):
+        shown = jobs.admin.get_recurring(name).upcoming(3, clock.now())
+        assert shown == jobs.admin.resume_recurring(name).upcoming(3)
+        assert shown[0] > clock.now()
