@@ -99,7 +99,11 @@ class Policy(Protocol):
         """
 
     def on_unauthenticated(self) -> ResponseReturnValue:
-        """The answer where ``actor`` found nobody: a redirect to the host's login, or a challenge."""
+        """The answer where ``actor`` found nobody: a redirect to the host's login, or a challenge.
+
+        A policy that derives from this class and does not say answers 401.
+        """
+        return Response("Sign in to see this page.\n", 401, {"Content-Type": "text/plain; charset=utf-8"})
 
 
 def checked(option: str, policy: object) -> Policy | None:

@@ -253,3 +253,17 @@ def test_a_policy_may_have_a_way_back_and_a_logout(jobs: Jobs, caplog: pytest.Lo
 def test_a_policy_without_links_is_a_policy(jobs: Jobs) -> None:
     text = make_app(jobs, webui.AllowAll()).test_client().get(f"{PREFIX}/queues").text
     assert isinstance(webui.AllowAll(), webui.Policy) and 'rel="noreferrer"' not in text
+
+
+class _Derived(webui.Policy):
+    def actor(self) -> None: ...
+    def can(self, *_: object) -> bool:
+        return True
+
+
+def test_a_policy_that_does_not_say_how_to_sign_in_answers_401(jobs: Jobs) -> None:
+    app = Flask(__name__)
+    app.secret_key = "kept"
+    app.register_blueprint(webui.create_blueprint(jobs, policy=_Derived()), url_prefix=PREFIX)
+    answer = app.test_client().get(f"{PREFIX}/")
+    assert (answer.status_code, answer.text) == (401, "Sign in to see this page.\n")
