@@ -12,7 +12,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, make_url
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import storage
-from sloppyjobs.storage.dialects.sqlserver import drivers
+from sloppyjobs.storage.dialects.sqlserver import drivers, rollbacks
 from sloppyjobs.storage.schema.tables import Tables
 
 _VERSION_TABLE = Tables().schema_name
@@ -55,6 +55,7 @@ class SqlServer:
     def __init__(self, url: str) -> None:
         self._url = make_url(url)
         self._engine = create_engine(self._url, isolation_level="AUTOCOMMIT")
+        rollbacks.ask_server(self._engine)
         self._numbers = itertools.count()
         self._ready: list[str] = []
         self._made: list[str] = []

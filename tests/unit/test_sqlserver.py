@@ -19,7 +19,7 @@ from sqlglot import exp
 from sqlserver_twin import T_SQL, faults_of
 
 from sloppyjobs import DriverMissing, InvalidOption, storage
-from sloppyjobs.storage.dialects.sqlserver import applocks, drivers, faults, sessions
+from sloppyjobs.storage.dialects.sqlserver import applocks, drivers, faults, rollbacks, sessions
 from sloppyjobs.storage.dialects.sqlserver.dialect import SqlServerDialect
 from sloppyjobs.storage.dialects.sqlserver.null_values import without_nulls
 from sloppyjobs.storage.dialects.sqlserver.schema import STYLE, TYPES
@@ -142,6 +142,56 @@ def test_an_unknown_driver_is_refused() -> None:
         storage.from_url("mssql+nothing://db.example.org/shop")
 
 
+class DriverOfPymssql:
+    """A connection of pymssql, on which a rollback of its own would fail."""
+
+    def __init__(self, *, autocommit: bool = False) -> None:
+        self.autocommit_state = autocommit
+        self.executed: list[str] = []
+
+    def cursor(self) -> Any:
+        """A cursor."""
+        return SimpleNamespace(execute=self.executed.append, close=lambda: None)
+
+    def commit(self) -> None:
+        """Commit."""
+        self.executed.append("commit")
+
+    def rollback(self) -> None:
+        """Refused: the server has ended the transaction already."""
+        raise AssertionError("ROLLBACK can only be used in transaction blocks")
+
+
+def test_a_transaction_that_the_server_has_ended_is_rolled_back_by_pymssql_too() -> None:
+    driver = DriverOfPymssql()
+    connection = rollbacks.PymssqlConnection(driver)
+    connection.commit()
+    connection.rollback()
+    assert driver.executed == ["commit", "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION; BEGIN TRANSACTION"]
+
+
+def test_in_autocommit_mode_there_is_nothing_to_roll_back() -> None:
+    driver = DriverOfPymssql(autocommit=True)
+    rollbacks.PymssqlConnection(driver).rollback()
+    assert driver.executed == []
+
+
+@pytest.mark.parametrize(("driver", "english"), [("pymssql", False), ("pyodbc", True)])
+def test_connections_of_our_own_are_wrapped_and_set_as_their_driver_needs(driver: str, english: bool) -> None:
+    made = DriverOfPymssql()
+    module = SimpleNamespace(
+        paramstyle="pyformat", version="5.0", Error=Exception, Cursor=object, connect=lambda *_, **__: made
+    )
+    engine = sqlalchemy.create_engine(
+        f"mssql+{driver}://db.example.org/shop?driver=x", module=module, _initialize=False
+    )
+    SqlServerDialect(Tables(style=STYLE)).attach(engine, ours=True)
+    pooled = engine.raw_connection()
+    assert isinstance(pooled.dbapi_connection, rollbacks.PymssqlConnection) is (driver == "pymssql")
+    assert ("LANGUAGE us_english" in made.executed[0]) is english
+    pooled.invalidate()
+
+
 def test_null_is_written_into_the_text() -> None:
     named = without_nulls("SELECT %(a)s, CAST(%(b)s AS int), %(a)s", {"a": None, "b": 1})
     assert named == ("SELECT NULL, CAST(%(b)s AS int), NULL", {"b": 1})
@@ -225,7 +275,12 @@ def _is_comparison(part: exp.Expression) -> bool:
 
 def test_what_is_sent_besides_is_t_sql(dialect: SqlServerDialect) -> None:
     take = str(applocks.TAKE.compile(dialect=T_SQL))
-    texts = [*take.split("; "), *sessions.SETTINGS.split("; "), f"SELECT {dialect.now_sql}"]
+    texts = [
+        *take.split("; "),
+        *sessions.ENGLISH.split("; "),
+        *rollbacks.ROLLBACK.split("; "),
+        f"SELECT {dialect.now_sql}",
+    ]
     assert [fault for text in texts for fault in faults_of(text)] == []
 
 

@@ -38,6 +38,7 @@ from sloppyjobs.storage.dialects.sqlserver import (
     json_values,
     kept_keys,
     null_values,
+    rollbacks,
     sessions,
     upserts,
 )
@@ -172,6 +173,7 @@ class SqlServerDialect(Dialect):
     def attach(self, engine: Engine, *, ours: bool) -> None:
         """Connections of our own making have the settings that statements rely on."""
         if ours:
+            rollbacks.ask_server(engine)
             sessions.pin_connections(engine)
             null_values.write_nulls(engine)
 

@@ -12,9 +12,10 @@ from sqlalchemy import Connection, Engine, event
 from sloppyjobs.storage import answer_timeout
 
 ISOLATION = "READ COMMITTED"
-# Without XACT_ABORT a refused row ends its statement and not the transaction. Messages are in English for the driver
-# that has no numbers of errors.
-SETTINGS = f"SET TRANSACTION ISOLATION LEVEL {ISOLATION}; SET XACT_ABORT OFF; SET LANGUAGE us_english"
+# Without XACT_ABORT a refused row ends its statement and not the transaction.
+SETTINGS = f"SET TRANSACTION ISOLATION LEVEL {ISOLATION}; SET XACT_ABORT OFF"
+# For drivers that have no numbers of errors, or only in texts.
+ENGLISH = f"{SETTINGS}; SET LANGUAGE us_english"
 # Of a script: what filtered indexes need and not every client sets, ``sqlcmd`` for one; an error undoes everything.
 SCRIPT = (
     "SET ANSI_NULLS, ANSI_PADDING, ANSI_WARNINGS, ARITHABORT, CONCAT_NULL_YIELDS_NULL, QUOTED_IDENTIFIER ON;\n"
@@ -29,12 +30,19 @@ NO_LIMIT = -1
 
 def pin_connections(engine: Engine) -> None:
     """Give each new connection of an engine of our own its settings; nobody else changes them."""
-    if not event.contains(engine, "connect", _pin):
-        event.listen(engine, "connect", _pin)
+    # pymssql has the numbers, and raises the message that the language is another one where its severity is 10.
+    pin = _pin if engine.dialect.driver == "pymssql" else _pin_in_english
+    if not event.contains(engine, "connect", pin):
+        event.listen(engine, "connect", pin)
 
 
 def _pin(driver: Any, _record: Any) -> None:
     _run(driver, SETTINGS)
+    driver.commit()
+
+
+def _pin_in_english(driver: Any, _record: Any) -> None:
+    _run(driver, ENGLISH)
     driver.commit()
 
 
