@@ -317,20 +317,12 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
         return NewJobs(self.definitions, self._payload_limit, self._principal)
 
     def _insert_flow(
-        self,
-        new: Sequence[NewJob],
-        workflow: NewWorkflow,
-        session: Any = None,
-        connection: CallerConnection | None = None,
+        self, new: Sequence[NewJob], workflow: NewWorkflow, session: Any = None, connection: CallerConnection = None
     ) -> list[Job]:
         return self._insert(new, session, connection, workflow)
 
     def _insert(
-        self,
-        new: Sequence[NewJob],
-        session: Any,
-        connection: CallerConnection | None,
-        workflow: NewWorkflow | None = None,
+        self, new: Sequence[NewJob], session: Any, connection: CallerConnection, workflow: NewWorkflow | None = None
     ) -> list[Job]:
         caller = self._connection_of(session, connection)
         storage: CallerStore = self.storage if caller is None else self.storage.callers.storage_for(caller)
