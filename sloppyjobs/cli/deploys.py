@@ -55,7 +55,7 @@ def _render(out: Console, page: Page[DeployView], now: datetime) -> None:
 
 deploys = listing(
     "deploys",
-    "List deploys, latest first: what was marked, and what workers noticed by their version.",
+    "List when which version of the application went live, latest first.",
     lambda admin: admin.list_deploys,
     _render,
 )
