@@ -95,6 +95,30 @@ def test_deadlocks_and_lock_timeouts_are_retried(dialect: SqlServerDialect, make
     assert not dialect.is_transient(raised(make(515, NOT_NULL)))
 
 
+NO_TRANSACTION = "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION."
+NO_SAVEPOINT = "Cannot roll back sa_savepoint_2. No transaction or savepoint of that name was found."
+
+
+@pytest.mark.parametrize(("number", "text"), [(3903, NO_TRANSACTION), (6401, NO_SAVEPOINT)])
+@pytest.mark.parametrize("make", [by_pymssql, by_pyodbc, lambda _number, text: by_mssql_python(text)])
+def test_a_deadlock_that_took_the_savepoint_with_it_is_retried(
+    dialect: SqlServerDialect, make: Any, number: int, text: str
+) -> None:
+    def roll_back_after(cause: Exception) -> DBAPIError:
+        refused = make(number, text)
+        try:
+            try:
+                raise raised(cause)
+            except DBAPIError:
+                raise refused  # noqa: B904 - as where an error is handled
+        except Exception:
+            return raised(refused)
+
+    assert dialect.is_transient(roll_back_after(make(1205, DEADLOCK)))
+    assert dialect.is_duplicate(roll_back_after(make(2627, KEY)))
+    assert not dialect.is_transient(raised(make(number, text)))
+
+
 def test_a_lost_connection_is_retried_and_one_that_never_was_is_not(dialect: SqlServerDialect) -> None:
     lost = raised(Exception("Driver Error: Communication link failure; DDBC Error: [Microsoft]"), invalidated=True)
     never = raised(Exception("Driver Error: Client unable to establish connection; DDBC Error: "), invalidated=True)

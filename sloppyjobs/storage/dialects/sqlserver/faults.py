@@ -15,6 +15,9 @@ READ_ONLY = frozenset({3906, 3908, 978, 979})
 """The database is read-only, or a secondary of an availability group."""
 NO_SUCH_DATABASE = frozenset({4060, 911})
 
+ENDED = frozenset({3903, 6401})
+"""Nothing to roll back: the error before has ended the whole transaction, also where only a savepoint is asked for."""
+
 TRANSIENT = frozenset(
     {
         DEADLOCK,
@@ -75,6 +78,8 @@ _MESSAGES = (
     (re.compile(r"database is read-only|read-only transaction", re.IGNORECASE), 3906),
     (re.compile(r"Cannot open database|database \S+ does not exist", re.IGNORECASE), 4060),
     (re.compile(r"Login failed", re.IGNORECASE), 18456),
+    (re.compile(r"no corresponding BEGIN TRANSACTION|can only be used in transaction blocks", re.IGNORECASE), 3903),
+    (re.compile(r"No transaction or savepoint of that name", re.IGNORECASE), 6401),
     (re.compile(r"is being recovered|has not been recovered yet", re.IGNORECASE), 922),
     (re.compile(r"middle of a restore", re.IGNORECASE), 927),
     (re.compile(r"because it is offline", re.IGNORECASE), 942),
@@ -82,9 +87,18 @@ _MESSAGES = (
 
 
 def number(error: BaseException | None) -> int | None:
-    """The server's number of the error; None where the driver itself speaks."""
-    if error is None:
-        return None
+    """The server's number of the error; None where the driver itself speaks.
+
+    Of a rollback that found no transaction, it is the number of the error that has ended it, where that is known.
+    """
+    found = None if error is None else _number(error)
+    if error is None or found not in ENDED:
+        return found
+    before = (_number(getattr(one, "orig", None) or one) for one in _handled(error))
+    return next((one for one in before if one is not None and one not in ENDED), found)
+
+
+def _number(error: BaseException) -> int | None:
     for found in _values(error):
         if isinstance(found, int):
             return found
@@ -98,6 +112,14 @@ def number(error: BaseException | None) -> int | None:
 def never_connected(error: BaseException | None) -> bool:
     """Whether there was no connection that could have been lost: nobody answers at this address."""
     return _NO_CONNECTION.search(str(error)) is not None
+
+
+def _handled(error: BaseException) -> Iterator[BaseException]:
+    """The errors that were being handled when this one was raised, the last first."""
+    before = error.__context__
+    while before is not None:
+        yield before
+        before = before.__context__
 
 
 def _values(error: BaseException) -> Iterator[object]:
