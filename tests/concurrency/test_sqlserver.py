@@ -9,12 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from sloppyjobs import Jobs, storage
 from sloppyjobs.testing.conformance.records import check_every_history
 
 WRITERS = 8
 JOBS = 48
+LOCK = "UPDATE sloppy_job_queues SET created_at = created_at WHERE name = '{}'"
 
 
 @pytest.fixture
@@ -94,3 +96,24 @@ def test_settlements_of_many_workers_are_all_counted(jobs: Jobs) -> None:
     shares = [jobs.claim("worker_1", limit=JOBS // WRITERS) for _ in range(WRITERS)]
     at_once(lambda place: [jobs.complete(claim) for claim in shares[place]])
     assert sum(counter.succeeded for counter in jobs.storage.inspection.counters()) == JOBS
+
+
+def test_a_deadlock_that_takes_the_savepoint_with_it_is_retried(jobs: Jobs) -> None:
+    jobs.enqueue_many([("work", 1, {"queue": "a"}), ("work", 2, {"queue": "b"})])
+    database, both, tries = jobs.storage.database, threading.Barrier(2), Counter[int]()
+
+    def lock_both(place: int) -> None:
+        mine, other = ("a", "b") if place else ("b", "a")
+
+        def work(connection: Connection) -> None:
+            tries[place] += 1
+            connection.exec_driver_sql(LOCK.format(mine))
+            if tries[place] == 1:
+                both.wait(60)
+            with connection.begin_nested():
+                connection.exec_driver_sql(LOCK.format(other))
+
+        database.retry(lambda: database.write_once(work))
+
+    at_once(lock_both, 2)
+    assert tries.total() > 2

@@ -79,7 +79,7 @@ _MESSAGES = (
     (re.compile(r"Cannot open database|database \S+ does not exist", re.IGNORECASE), 4060),
     (re.compile(r"Login failed", re.IGNORECASE), 18456),
     (re.compile(r"no corresponding BEGIN TRANSACTION|can only be used in transaction blocks", re.IGNORECASE), 3903),
-    (re.compile(r"No transaction or savepoint of that name", re.IGNORECASE), 6401),
+    (re.compile(r"No transaction or savepoint of that name|savepoint \S+ does not exist", re.IGNORECASE), 6401),
     (re.compile(r"is being recovered|has not been recovered yet", re.IGNORECASE), 922),
     (re.compile(r"middle of a restore", re.IGNORECASE), 927),
     (re.compile(r"because it is offline", re.IGNORECASE), 942),
