@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from msgspec import structs
 from sqlalchemy import URL, Connection, Engine
@@ -28,7 +28,7 @@ from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.enqueue.option_types import DelayedOptions, Duration, EnqueueOptions, Item, Moment, Parents
 from sloppyjobs.enqueue.request import NewJobs, connection_of, inherited_options
 from sloppyjobs.enqueue.signalling import Signalling
-from sloppyjobs.enqueue.waiting import WaitBackoff, id_of
+from sloppyjobs.enqueue.waiting import Waiting, id_of
 from sloppyjobs.ids import Ids
 from sloppyjobs.internals import Internals
 from sloppyjobs.limits import LimitedJobs, declared
@@ -37,7 +37,8 @@ from sloppyjobs.observe import traces
 from sloppyjobs.observe.hooks import F, Hooks
 from sloppyjobs.retention import Retention
 from sloppyjobs.schedules.occurrences import Recurring
-from sloppyjobs.schedules.registry import Schedules, ScheduleSettings
+from sloppyjobs.schedules.registry import Schedules
+from sloppyjobs.schedules.settings import ScheduleSettings
 from sloppyjobs.storage import from_url
 from sloppyjobs.storage.ports import CallerConnection, CallerStore, EnqueuePort, Store
 from sloppyjobs.views import Page
@@ -50,10 +51,10 @@ if TYPE_CHECKING:
     from sloppyjobs.worker import Worker
     from sloppyjobs.worker.runners.find_jobs import Find
 
-R = TypeVar("R")
 
-
-class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJobs, Signalling, AlertDeclaring):
+class Jobs(
+    Defining, Waiting, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJobs, Signalling, AlertDeclaring
+):
     """Durable jobs in one database. Making it opens no connection and starts nothing.
 
     ``target`` is a SQLAlchemy URL, an ``Engine``, a storage made by ``sloppyjobs.storage``, or a store of your own with
@@ -297,21 +298,6 @@ class Jobs(Defining, AsyncJobs, ClaimProtocol, WorkflowJobs, BatchJobs, LimitedJ
             return self.get(job_id)
         store: CallerStore = self.storage.callers.storage_for(caller)
         return self._sealing.open_job(traces.without_trace(store.get_job(job_id, caller)))
-
-    @overload
-    def wait(self, job: Job[R], /, timeout: Duration = 10) -> Job[R]: ...
-    @overload
-    def wait(self, job_id: str, timeout: Duration = 10) -> Job: ...
-
-    def wait(self, job_id: Job[Any] | str, timeout: Duration = 10) -> Job[Any]:
-        """Block until the job, or the one with this id, has finished, and return it as it is then.
-
-        ``WaitTimeout`` when it has not finished by then. Its ``result`` is None unless it has succeeded.
-        """
-        backoff, wanted = WaitBackoff(timeout), id_of(job_id)
-        while (delay := backoff.next_delay(job := self.get(wanted))) is not None:
-            time.sleep(delay)
-        return job
 
     def _new_jobs(self) -> NewJobs:
         return NewJobs(self.definitions, self._payload_limit, self._principal)

@@ -9,7 +9,8 @@ from sloppyjobs.admin.filters import command_given, scope_of
 from sloppyjobs.domain import options
 from sloppyjobs.domain.states import Status
 from sloppyjobs.schedules.occurrences import Recurring
-from sloppyjobs.schedules.registry import ScheduleChanges, Schedules, ScheduleSettings
+from sloppyjobs.schedules.registry import Schedules
+from sloppyjobs.schedules.settings import ScheduleChanges, ScheduleSettings
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.reads import Ran
 from sloppyjobs.views import JobView, Occurrence, Page

@@ -33,7 +33,7 @@ def mark_deploy(
 
 def _said(made: DeployView, now: datetime) -> str:
     if made.existing:
-        return f"{output.plain(made.version)} was marked {output.ago(made.created_at, now)} already"
+        return f"{output.plain(made.version)} is already marked ({output.ago(made.created_at, now)})"
     return f"marked the deploy of {output.plain(made.version)}"
 
 

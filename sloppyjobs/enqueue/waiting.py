@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from typing import Any, TypeVar, overload
 
 from sloppyjobs import errors
 from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import FINISHED
+from sloppyjobs.enqueue.option_types import Duration
 
 FIRST_DELAY = 0.005
 LONGEST_DELAY = 0.25
+
+R = TypeVar("R")
 
 
 def id_of(job: Job | str) -> str:
@@ -37,3 +41,26 @@ class WaitBackoff:
         delay = min(self._delay, left)
         self._delay = min(self._delay * 1.5, LONGEST_DELAY)
         return delay
+
+
+class Waiting:
+    """What ``Jobs`` offers to wait for the end of a job."""
+
+    def get(self, job_id: str) -> Job:
+        """The job with this id."""
+        raise NotImplementedError
+
+    @overload
+    def wait(self, job: Job[R], /, timeout: Duration = 10) -> Job[R]: ...
+    @overload
+    def wait(self, job_id: str, timeout: Duration = 10) -> Job: ...
+
+    def wait(self, job_id: Job[Any] | str, timeout: Duration = 10) -> Job[Any]:
+        """Block until the job, or the one with this id, has finished, and return it as it is then.
+
+        ``WaitTimeout`` when it has not finished by then. Its ``result`` is None unless it has succeeded.
+        """
+        backoff, wanted = WaitBackoff(timeout), id_of(job_id)
+        while (delay := backoff.next_delay(job := self.get(wanted))) is not None:
+            time.sleep(delay)
+        return job

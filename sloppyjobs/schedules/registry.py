@@ -9,14 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Job, NewJob
-from sloppyjobs.domain.payload import decode, encode, validate_input
+from sloppyjobs.domain.payload import encode, validate_input
 from sloppyjobs.domain.redaction.redactor import encrypted_preview
 from sloppyjobs.domain.sealed import is_sealed
 from sloppyjobs.encryption import PLAIN, SCHEDULE, Sealing
@@ -27,6 +27,7 @@ from sloppyjobs.observe.hooks import Observer
 from sloppyjobs.schedules import occurrences
 from sloppyjobs.schedules import timetable as schedule
 from sloppyjobs.schedules.occurrences import JobDefaults, Recurring
+from sloppyjobs.schedules.settings import ScheduleSettings, edited
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.ports.schedules import (
@@ -43,34 +44,6 @@ TICK_LIMIT = 1000
 
 # Cron is periodic, so whether an expression ever fires does not depend on the day it is asked.
 _ANY_DAY = datetime(2000, 1, 1, tzinfo=UTC)
-
-
-class ScheduleSettings(TypedDict, total=False):
-    """What can be set for a schedule. ``queue`` and ``priority`` are the definition's unless they are given."""
-
-    cron: str | None
-    every: float | timedelta | None
-    at: datetime | str | None
-    timezone: str
-    misfire: str
-    catch_up_limit: int
-    queue: str | None
-    priority: int | None
-    paused: bool
-
-
-class ScheduleChanges(TypedDict, total=False):
-    """What can be changed of a schedule that there is."""
-
-    payload: Any
-    cron: str | None
-    every: float | timedelta | None
-    at: datetime | str | None
-    timezone: str
-    misfire: str
-    catch_up_limit: int
-    queue: str | None
-    priority: int | None
 
 
 class Synchronised(NamedTuple):
@@ -352,7 +325,7 @@ class Schedules:
             if known.declared:
                 why = "is declared in code and changed there; here it can be paused, resumed and triggered"
                 raise errors.InvalidTransition(f"the schedule {name!r} {why}")
-            return self._sealed(self._checked(**_edited(self._opened(known), given)))
+            return self._sealed(self._checked(**edited(self._opened(known), given)))
 
         return self._changed(name, make, command)
 
@@ -389,13 +362,3 @@ class Schedules:
         """Remove the schedule, and return it as it was. Jobs that it enqueued stay."""
         gone = self._storage.schedules.delete(name, command)
         return self._shown(gone, self._storage.redactions.by_name())
-
-
-def _edited(known: StoredSchedule, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a schedule with those that are given; another timing takes the place of the one that it has."""
-    timings = ("cron", "every", "at")
-    kept = ["timezone", "misfire", "catch_up_limit", "queue", "priority", "paused"]
-    if not any(given.get(timing) is not None for timing in timings):
-        kept += timings
-    settings = {name: getattr(known, name) for name in kept}
-    return {"name": known.name, "job_name": known.job_name, "payload": decode(known.payload), **settings, **given}

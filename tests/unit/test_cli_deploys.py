@@ -34,7 +34,7 @@ def _run(jobs: Jobs, *arguments: str, code: int = 0) -> Result:
 def test_a_deploy_is_marked_once(jobs: Jobs) -> None:
     said = _run(jobs, "mark-deploy", "119", "--note", "new fonts", "--actor", "ada", "--reason", "release").stdout
     assert said == "marked the deploy of 119\n"
-    assert "119 was marked" in _run(jobs, "mark-deploy", "119").stdout
+    assert "119 is already marked" in _run(jobs, "mark-deploy", "119").stdout
     [made] = jobs.admin.list_deploys()
     assert (made.version, made.note, made.actor) == ("119", "new fonts", "ada")
     assert json.loads(_run(jobs, "mark-deploy", "119", "--json").stdout)["existing"] is True

@@ -9,7 +9,7 @@ from flask import Response
 
 from sloppyjobs import errors
 from sloppyjobs.domain import options
-from sloppyjobs.schedules.registry import ScheduleChanges, ScheduleSettings
+from sloppyjobs.schedules.settings import ScheduleChanges, ScheduleSettings
 from webui import hidden_details
 from webui.api.answers import answer, body, text
 from webui.api.reads import get_recurring
