@@ -205,6 +205,8 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
         return [Markup("{} of {}").format(counted(left.get("rows", 0), "row"), left.get("area"))]
     left.pop("until", None)
     left.pop("run", None)
+    if isinstance(left.get("jobs"), int):
+        details.append(Markup.escape(counted(left.pop("jobs"), "job")))
     return details + [_filter(name, value, times) for name, value in left.items()]
 
 

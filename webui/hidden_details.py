@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from sloppyjobs.domain.redaction.redactor import Preview
 from sloppyjobs.schedules.occurrences import Recurring
-from sloppyjobs.views import AuditEntry, BulkResult, JobTypeView, JobView, Overview, Page, WorkerView
+from sloppyjobs.views import Attention, AuditEntry, BulkResult, JobTypeView, JobView, Overview, Page, WorkerView
 from webui.ui import visit
 
 HIDDEN = "[hidden]"
@@ -23,14 +24,16 @@ def sees_jobs() -> bool:
     return visit().may("job.view")
 
 
-def overview(whole: Overview) -> Overview:
-    """Without the causes of dead jobs, which quote an error and an example; the counts stay.
+def attention(found: Sequence[Attention]) -> tuple[Attention, ...]:
+    """Who paused a queue, and why, is for those who see queues."""
+    if visit().may("queue.view"):
+        return tuple(found)
+    return tuple(msgspec.structs.replace(one, by=None, reason=None) for one in found)
 
-    Who paused a queue, and why, is for those who see queues.
-    """
-    if not visit().may("queue.view"):
-        shown = tuple(msgspec.structs.replace(one, by=None, reason=None) for one in whole.attention)
-        whole = msgspec.structs.replace(whole, attention=shown)
+
+def overview(whole: Overview) -> Overview:
+    """Without the causes of dead jobs, which quote an error and an example; the counts stay."""
+    whole = msgspec.structs.replace(whole, attention=attention(whole.attention))
     return whole if sees_jobs() else msgspec.structs.replace(whole, dead_groups=())
 
 

@@ -29,7 +29,7 @@ def tile(one: StatusCount, stats: Stats, overview: Overview, span: Span) -> Tile
         change, title = _slots(one.count, overview)
         return Tile(one.status, one.count, change, oldest_seconds=one.oldest_seconds, title=title)
     if one.fresh is not None:
-        created = f"{one.fresh if one.fresh else 'none'} created in {span.short}"
+        created = f"{one.fresh if one.fresh else 'none'} new in {span.short}"
         title = f"{one.count} {one.status} now, {one.fresh} of them created in the last {span.words}."
         return Tile(one.status, one.count, created, oldest_seconds=one.oldest_seconds, title=title)
     return _ended(one, stats, span)
@@ -52,13 +52,15 @@ def _ended(one: StatusCount, stats: Stats, span: Span) -> Tile:
     came = getattr(stats.total, one.status.value)
     before = getattr(stats.previous, one.status.value) if stats.previous is not None else 0
     events = _events(one.status, came)
+    # The word of a tile is its status; deaths are said, because they are not the dead jobs of now.
+    change = events if one.status is Status.DEAD else f"{came:,}" if came else "none"
     title = f"{one.count} {one.status} now. {events} in the last {span.words}, {before:,} in the same time before."
     note = _compared(came - before)
     if one.status is Status.DEAD and came > one.count.value and not one.count.capped:
         # Deaths are events: a retried job leaves the count, and may die again.
-        note = "some retried since" if one.count else "retried or deleted"
+        note = "some retried" if one.count else "retried or deleted"
         title += " A job that was retried or deleted since is not dead any more; one that died twice counts twice."
-    return Tile(one.status, one.count, f"{events} in {span.short}", note, title=title)
+    return Tile(one.status, one.count, f"{change} in {span.short}", note, title=title)
 
 
 def _events(status: Status, number: int) -> str:

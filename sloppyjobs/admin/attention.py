@@ -60,8 +60,8 @@ class Found(NamedTuple):
     """When a worker was last heard of; None where there never was one."""
     jobs: bool
     """Whether there is any job or schedule."""
-    some_queues: bool
-    """Whether the overview is limited to some queues."""
+    queues: Sequence[str] | None
+    """The queues that the overview is limited to; None for all."""
     idle: Sequence[Waiting]
     more_idle: int
     unhandled: Sequence[Waiting]
@@ -96,7 +96,7 @@ def _no_worker(found: Found) -> Iterator[Attention]:
     if found.live or not found.jobs:
         return
     due = "No job is due." if not found.due else f"{found.due} {_plural(found.due, 'job is', 'jobs are')} due."
-    where = " for these queues" if found.some_queues else ""
+    where, command = _where(found.queues)
     what = f"No worker is running{where}. {due}"
     advice = "Start a worker."
     if found.quiet:
@@ -111,10 +111,22 @@ def _no_worker(found: Found) -> Iterator[Attention]:
         level=level,
         text=what,
         advice=advice,
-        command=START,
+        command=command,
         count=found.due,
         since=found.last_seen,
     )
+
+
+def _where(queues: Sequence[str] | None) -> tuple[str, str]:
+    """For which queues a worker is missing, and what starts one."""
+    if queues is not None and len(queues) == 1:
+        return f" for {queues[0]}", worker_command(queues[0])
+    return (" for these queues" if queues is not None else ""), START
+
+
+def worker_command(queue: str) -> str:
+    """What starts a worker of a queue. Its name is hostile text, and people paste what they read into a shell."""
+    return f"{START} --queue {shlex.quote(queue)}"
 
 
 def _dead(found: Found) -> Iterator[Attention]:
@@ -153,8 +165,7 @@ def _idle(jobs: Waiting) -> Attention:
         level="bad",
         text=f"No worker for {jobs.queue}",
         advice="Start a worker that takes from it.",
-        # A queue's name is hostile text, and people paste what they read into a shell.
-        command=f"{START} --queue {shlex.quote(jobs.queue)}",
+        command=worker_command(jobs.queue),
         count=jobs.number,
         since=jobs.since,
         queue=jobs.queue,

@@ -18,7 +18,16 @@ from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.schedules.occurrences import effective_queue
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.reads import SCHEDULES, Count, DueSchedule, Loads, QueueInUse, StatusLoad
-from sloppyjobs.views import CappedCount, Fire, Overview, StatusCount, Unhandled, WorkerView
+from sloppyjobs.views import (
+    Attention,
+    CappedCount,
+    DeadGroup,
+    Fire,
+    Overview,
+    StatusCount,
+    Unhandled,
+    WorkerView,
+)
 
 MANY = 50
 """Queues, workers and lanes that are named in an overview."""
@@ -30,22 +39,43 @@ def overview(
     """Everything at a glance, or what concerns some queues; a job is fresh for so many ``minutes``."""
     span = options.whole("minutes", minutes, least=1, most=MOST_MINUTES)
     storage.ensure_schema()
-    return storage.snapshot(lambda: _overview(storage, definitions, presenter, queues, span))
+    return storage.snapshot(
+        lambda: _overview(storage, presenter, queues, span, _extras(storage, definitions, presenter, queues))
+    )
+
+
+def queue_attention(storage: Store, presenter: Presenter, queues: Sequence[str] | None) -> tuple[Attention, ...]:
+    """What keeps jobs of some queues from running; cheaper than an overview, without causes of death and schedules."""
+    storage.ensure_schema()
+    return storage.snapshot(lambda: _overview(storage, presenter, queues, 60, _Extras()).attention)
+
+
+class _Extras(NamedTuple):
+    """What an overview tells besides the state of queues and workers."""
+
+    late: tuple[Fire, ...] = ()
+    coming: tuple[Fire, ...] = ()
+    dead: tuple[DeadGroup, ...] = ()
+
+
+def _extras(storage: Store, definitions: Definitions, presenter: Presenter, scope: Sequence[str] | None) -> _Extras:
+    late, coming = storage.overview.schedules_due(storage.clock.now(), FEW if scope is None else SCHEDULES)
+    causes = storage.dead_groups.recent_causes(FEW, scope)
+    return _Extras(
+        _fires(late, definitions, scope),
+        _fires(coming, definitions, scope),
+        tuple(dead_group(cause, presenter) for cause in causes),
+    )
 
 
 def _overview(
-    storage: Store,
-    definitions: Definitions,
-    presenter: Presenter,
-    scope: Sequence[str] | None,
-    minutes: int,
+    storage: Store, presenter: Presenter, scope: Sequence[str] | None, minutes: int, extras: _Extras
 ) -> Overview:
     now = storage.clock.now()
     loads = storage.overview.status_loads(now, now - timedelta(minutes=minutes), scope)
     queues = storage.overview.queues_in_use(scope)
     rows = storage.history.recent_workers()
     workers = Workers.of([worker_view(row, now) for row in rows], scope)
-    late, coming = storage.overview.schedules_due(now, FEW if scope is None else SCHEDULES)
     whole = Overview(
         taken_at=now,
         minutes=minutes,
@@ -57,9 +87,9 @@ def _overview(
         stuck_workers=tuple(worker for worker in workers.seen if worker.trouble is not None)[:MANY],
         live_workers=len(workers.live),
         slots=sum(max(0, worker.concurrency - worker.stuck) for worker in workers.live),
-        late_schedules=_fires(late, definitions, scope),
-        next_fires=_fires(coming, definitions, scope),
-        dead_groups=tuple(dead_group(cause, presenter) for cause in storage.dead_groups.recent_causes(FEW, scope)),
+        late_schedules=extras.late,
+        next_fires=extras.coming,
+        dead_groups=extras.dead,
     )
     waiting = Waiters.of(queues, workers, now)
     counts = [
@@ -144,7 +174,7 @@ def _found(
         quiet=sum(worker.liveness == "quiet" for worker in workers.seen),
         last_seen=max(stopped, default=None),
         jobs=any(one.count for one in whole.statuses) or bool(whole.late_schedules or whole.next_fires),
-        some_queues=scope is not None,
+        queues=scope,
         idle=counts[:idle],
         more_idle=len(waiting.idle) - idle,
         unhandled=counts[idle : idle + lanes],

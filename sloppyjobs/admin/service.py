@@ -25,7 +25,7 @@ from sloppyjobs.admin.limits import LimitAdmin
 from sloppyjobs.admin.locks import LockAdmin
 from sloppyjobs.admin.login_throttle import ThrottleAdmin
 from sloppyjobs.admin.one_job import OneJobAdmin
-from sloppyjobs.admin.overview import overview, unhandled
+from sloppyjobs.admin.overview import overview, queue_attention, unhandled
 from sloppyjobs.admin.patches import PatchAdmin
 from sloppyjobs.admin.presenter import Presenter, status_of
 from sloppyjobs.admin.queues import QueueAdmin
@@ -48,6 +48,7 @@ from sloppyjobs.paging import page_size as checked_size
 from sloppyjobs.schedules.registry import Schedules
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.views import (
+    Attention,
     AuditEntry,
     BulkResult,
     JobRow,
@@ -293,6 +294,10 @@ class Admin(
         )
         scope = scope_of(queues)
         return msgspec.structs.replace(page, items=tuple(worker_views(self._storage, page.items, scope)))
+
+    def queue_attention(self, queues: Iterable[str]) -> tuple[Attention, ...]:
+        """What keeps jobs of these queues from running, the most urgent first: a part of what ``overview`` tells."""
+        return queue_attention(self._storage, self._presenter(), scope_of(queues))
 
     def unhandled(self) -> tuple[Unhandled, ...]:
         """Queued jobs, by queue and name, that no live worker of their queue has a handler for.

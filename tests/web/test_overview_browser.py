@@ -44,7 +44,7 @@ def test_the_range_governs_tiles_panel_and_chart(either: Page, site: Site) -> No
     expect(tiles).to_contain_text("in 1 h")
     either.get_by_role("navigation", name="Time range").get_by_role("link", name="24 h").click()
     expect(either.get_by_role("heading", name="Last 24 hours")).to_be_visible()
-    expect(tiles).to_contain_text("1 cancelled in 24 h")
+    expect(tiles).to_contain_text("1 in 24 h")
     expect(tiles).not_to_contain_text("in 1 h")
     expect(either.locator(".plot svg").first).to_have_attribute("aria-label", re.compile("over the last 24 hours"))
 
@@ -54,7 +54,7 @@ def test_the_number_of_cancelled_jobs_is_the_number_in_its_list(either: Page, si
     either.goto(site.url("/"))
     tile = either.get_by_role("region", name="Jobs by status").get_by_role("link", name="Cancelled")
     expect(tile.locator("strong")).to_have_text("2")
-    expect(tile).to_contain_text("2 cancelled in 1 h")
+    expect(tile).to_contain_text("2 in 1 h")
     tile.click()
     expect(either.locator("tbody tr")).to_have_count(2, timeout=PATIENT)
 

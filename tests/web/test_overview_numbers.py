@@ -79,10 +79,10 @@ def _fail(jobs: Jobs, times: int = 1) -> list[str]:
 def test_jobs_that_were_cancelled_before_they_ran_are_cancelled_in_the_range(jobs: Jobs, clock: FakeClock) -> None:
     for delay in (0, 900):
         jobs.admin.cancel(jobs.enqueue("work", {}, delay=delay).id)
-    assert _tile(_get(jobs), "cancelled") == "Cancelled 2 2 cancelled in 1 h +2 vs before"
+    assert _tile(_get(jobs), "cancelled") == "Cancelled 2 2 in 1 h +2 vs before"
     clock.advance(2 * 3600)
-    assert _tile(_get(jobs), "cancelled") == "Cancelled 2 none cancelled in 1 h as before"
-    assert _tile(_get(jobs, "/?range=6h"), "cancelled") == "Cancelled 2 2 cancelled in 6 h +2 vs before"
+    assert _tile(_get(jobs), "cancelled") == "Cancelled 2 none in 1 h as before"
+    assert _tile(_get(jobs, "/?range=6h"), "cancelled") == "Cancelled 2 2 in 6 h +2 vs before"
 
 
 def test_deaths_are_not_taken_for_dead_jobs(jobs: Jobs) -> None:
@@ -91,7 +91,7 @@ def test_deaths_are_not_taken_for_dead_jobs(jobs: Jobs) -> None:
     jobs.admin.retry(first)
     jobs.create_worker(id="w", recurring=False).run_once()
     text = _get(jobs)
-    assert _tile(text, "dead") == "Dead 2 3 deaths in 1 h some retried since"
+    assert _tile(text, "dead") == "Dead 2 3 deaths in 1 h some retried"
     assert "2 dead now. 3 deaths in the last hour" in text
 
 
@@ -101,7 +101,7 @@ def test_the_range_governs_what_was_created(jobs: Jobs, clock: FakeClock, span: 
         jobs.enqueue("work", {})
         clock.advance(wait)
     shown = f"{span[:-1]} {span[-1]}"
-    assert _tile(_get(jobs, f"/?range={span}"), "queued").startswith(f"Queued 3 {created} created in {shown} oldest")
+    assert _tile(_get(jobs, f"/?range={span}"), "queued").startswith(f"Queued 3 {created} new in {shown} oldest")
 
 
 def test_running_jobs_without_a_worker_are_not_counted_out_of_slots(jobs: Jobs) -> None:

@@ -27,7 +27,7 @@ def test_the_page_tells_what_a_worker_runs_and_what_it_says_of_itself(admin: Cli
     for job in played.admin.list_jobs("processing", worker="app-2:3380"):
         assert f"/jobs/{job.id}" in page.text
     assert "/queues/media" in page.text
-    assert "/jobs?name=resize-image" in page.text
+    assert "/job-types/resize-image" in page.text
 
 
 def test_lists_jobs_and_attempts_link_to_the_worker(admin: Client, played: Jobs) -> None:

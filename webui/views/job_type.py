@@ -7,7 +7,7 @@ from typing import Any
 from flask import Response, request
 
 from sloppyjobs.views import JobTypeSettings, JobTypeView, RunSample
-from webui import charts, hidden_details, percentile_charts
+from webui import charts, hidden_details, percentile_charts, verdicts
 from webui.rendering import render
 from webui.routes import Route
 from webui.spans import SPANS, span_named
@@ -35,6 +35,7 @@ def show(ui: Ui, name: str) -> Response:
         measured=_measured(view),
         sampled=sampled(view.sample),
         compared=compared(view),
+        verdicts=verdicts.of_job_type(ui, view),
         longest=_longest(view),
         settings=None if view.settings is None else settings(view.settings),
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from flask import Response, request
 
 from sloppyjobs import errors
+from sloppyjobs.admin.attention import worker_command
 from sloppyjobs.domain.ageing import rising
 from sloppyjobs.views import Page, QueueView
-from webui import charts, hidden_details, page_context, until
+from webui import charts, hidden_details, page_context, until, verdicts
 from webui.command_response import actor_and_reason, refuse, respond, run_command
 from webui.fields import EMPTY, Form
 from webui.page_context import PageContext
@@ -37,8 +38,17 @@ def show(
     unserved = [queue for queue in page if queue.depth and not queue.workers and not queue.paused]
     return render(
         ui, "queues.html", title="Queues", nav="queues", live=True, status=status, flashes=flashes, page=page,
-        summary=summary(page), unserved=unserved[:UNSERVED], pauses=PAUSES, form=form, rate=rate,
+        summary=summary(page), unserved=unserved[:UNSERVED], command=worker_command, unhandled=_unhandled(ui),
+        pauses=PAUSES, form=form, rate=rate,
     )  # fmt: skip
+
+
+def _unhandled(ui: Ui) -> dict[str, list[str]]:
+    """By queue, the names of queued jobs that none of its workers can run."""
+    found: dict[str, list[str]] = {}
+    for one in ui.admin.unhandled():
+        found.setdefault(one.queue, []).append(one.name)
+    return found
 
 
 def show_one(
@@ -52,7 +62,8 @@ def show_one(
     return render(
         ui, "queue.html", title=f"{name} queue", nav="queues", live=True, status=status, flashes=flashes, queue=queue,
         chart=charts.throughput(stats), page=page, workers=workers, pauses=PAUSES, rate=rate,
-        ageing=ageing_words(queue), form=form if isinstance(form, until.UntilForm) else None,
+        ageing=ageing_words(queue), verdicts=verdicts.of_queue(ui, name),
+        form=form if isinstance(form, until.UntilForm) else None,
         ageing_form=form if isinstance(form, Form) else EMPTY,
     )  # fmt: skip
 
