@@ -9,6 +9,7 @@ from flask.blueprints import BlueprintSetupState
 from flask.typing import ResponseReturnValue
 
 from webui import api, failures, gate, metrics, rendering, routes, security, sent_forms
+from webui.installation import Installation, InstallationBlueprint
 from webui.policy import Policy
 from webui.routes import Route
 from webui.ui import JobsLike, Ui
@@ -75,19 +76,26 @@ def create_blueprint(
     *,
     api_policy: Policy | None = None,
     read_only: bool = False,
+    title: str = "",
+    environment: str = "",
 ) -> Blueprint:
     """The admin UI of ``jobs``, to be registered under any prefix; twice in one app under different names.
 
     ``policy`` decides over the pages; without one they answer 403 and say what to do. ``api_policy`` decides over
     ``/api/v1`` and ``/metrics``, where only bearer tokens count: a ``TokenPolicy``. ``read_only`` refuses every
     command, as ``SLOPPYJOBS_WEBUI_READ_ONLY`` in the application's configuration does.
+
+    ``title`` names the installation and ``environment`` says where it stands, on every page; ``production`` and
+    ``staging`` have colours of their own. Blueprints of one app that have a title offer each other in a switcher.
     """
-    return build(Ui(jobs, policy, api_policy, name, read_only=read_only))
+    installation = Installation.named(title, environment)
+    return build(Ui(jobs, policy, api_policy, name, read_only=read_only, installation=installation))
 
 
 def build(ui: Ui, *, owns_root: bool = False) -> Blueprint:
     """The blueprint of a ``Ui``. With ``owns_root`` it answers unknown addresses even without a prefix."""
-    blueprint = Blueprint(ui.name, __name__)
+    blueprint = InstallationBlueprint(ui.name, __name__)
+    blueprint.installation = ui.installation
 
     @blueprint.url_value_preprocessor
     def before_the_host(endpoint: str | None, values: dict[str, Any] | None) -> None:

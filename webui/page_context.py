@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from sloppyjobs.ids import SHORT_MARK, shortened
 from webui import labels, security, times
+from webui.installation import Installation, Place, places
 from webui.policy import Link, links_of
 from webui.times import Times
 from webui.ui import Ui, Visit
@@ -164,6 +165,17 @@ class PageContext:
     def links(self) -> tuple[Link, ...]:
         """The host's way back and its logout, where its policy has them."""
         return () if self.visit is None else links_of(self._ui.policy)
+
+    @property
+    def installation(self) -> Installation:
+        """What the installation is called; nothing for those who were not let in."""
+        return Installation() if self.visit is None else self._ui.installation
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """The installations between which the viewer can switch, this one included; none where it has no title."""
+        found = places() if self.installation.title else []
+        return found if len(found) > 1 else []
 
     @property
     def token(self) -> Markup:

@@ -71,7 +71,7 @@ def render(
     """
     context = PageContext(ui, visit_or_none())
     fragment = ui.templates.get_template(f"sloppyjobs/{template}").render(context=context, dialog=is_htmx(), **data)
-    title = f"{title} · sloppyjobs"
+    title = f"{title} · {context.installation.title or 'sloppyjobs'}"
     tag = _tag(fragment, title, counts)
     if is_htmx():
         response = _fragment(ui, context, _with_page_changes(ui, fragment, title, counts), status, flashes, tag)

@@ -18,6 +18,7 @@ from sloppyjobs.encryption import KEYS_VARIABLE, keyring_from
 from webui import failures, secret_key, security
 from webui.application_path import locate
 from webui.blueprint import build
+from webui.installation import Installation
 from webui.loopback import LoopbackOnly
 from webui.policy import AllowAll, BasicAuthPolicy, Policy, TokenPolicy
 from webui.ui import JobsLike, Ui
@@ -60,6 +61,9 @@ def create_app(environ: Mapping[str, str] | None = None, jobs: JobsLike | None =
     ui = Ui(
         jobs or _jobs(settings), policy, api_policy, "sloppyjobs", read_only=False,
         signs_out=isinstance(policy, BasicAuthPolicy),
+        installation=Installation.named(
+            settings.get("SLOPPYJOBS_WEBUI_TITLE", ""), settings.get("SLOPPYJOBS_WEBUI_ENVIRONMENT", "")
+        ),
     )  # fmt: skip
     app.register_blueprint(build(ui, owns_root=True))
     failures.register_alone(app)

@@ -15,6 +15,7 @@ from sloppyjobs.admin import Admin
 from sloppyjobs.views import DeployView, Overview, Stats
 from webui import folders
 from webui.assets import Assets
+from webui.installation import Installation
 from webui.policy import Policy, Resource, checked
 from webui.routes import Route, changes
 from webui.template_loader import UnindentedLoader
@@ -39,6 +40,8 @@ DEPLOYS = 20
 """Deploys that are read for a chart."""
 CACHE_SIZE = 128
 """Overviews that are cached: of sets of visible queues, each over a span of time."""
+
+NAMELESS = Installation()
 
 Scope = tuple[str, ...] | None
 
@@ -173,6 +176,7 @@ class Ui:
         *,
         read_only: bool,
         signs_out: bool = False,
+        installation: Installation = NAMELESS,
     ) -> None:
         self.jobs = jobs
         self.policy = checked("policy", policy)
@@ -181,6 +185,7 @@ class Ui:
         self._read_only = read_only
         self.signs_out = signs_out
         """Whether signing in and out is ours; a host has its own."""
+        self.installation = installation
         self.assets = Assets(folders.find("static"))
         # An environment of our own: a host's delimiters, filters and templates cannot meet ours.
         self.templates = Environment(
