@@ -201,6 +201,9 @@ class Dialect(ABC):
     transactional_ddl: ClassVar[bool] = True
     """Whether a migration is one transaction; elsewhere a lease keeps others from it, and each step looks first."""
 
+    def refuse_rights(self, connection: Connection) -> None:  # noqa: B027
+        """Raise ``InvalidOption`` where tables cannot be made. Asked where those before the failure would be left."""
+
     @abstractmethod
     def lock_migrations(self, connection: Connection) -> None:
         """Wait until no other process migrates, until the end of the transaction."""

@@ -343,6 +343,23 @@ def test_the_rights_that_the_documentation_names_are_enough(
     jobs.storage.close()
 
 
+@pytest.mark.parametrize("without", ["CREATE", "INDEX", "ALTER", "SELECT", "DELETE"])
+def test_a_right_that_is_missing_is_named_before_anything_is_created(
+    mariadb_server: Any, empty_mariadb_url: str, kept_users: Callable[[str], str], without: str
+) -> None:
+    database = make_url(empty_mariadb_url).database
+    rights = [
+        right for right in ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "INDEX") if right != without
+    ]
+    made = storage.from_url(
+        make_url(empty_mariadb_url).set(username=kept_users(f"{', '.join(rights)} ON {database}.*"))
+    )
+    with pytest.raises(InvalidOption, match=rf"nothing was created: GRANT {without} ON `{database}`\.\* to it"):
+        made.init()
+    made.close()
+    assert mariadb_server.rows(f"SHOW TABLES FROM `{database}`") == []
+
+
 @pytest.fixture
 def kept_users(mariadb_server: Any) -> Iterator[Callable[[str], str]]:
     """Makes users with some rights, for the time of the test."""

@@ -66,6 +66,7 @@ class Migrations:
             with self.database.writing() as connection:
                 self.dialect.lock_migrations(connection)
                 return self._bring_up_to_date(connection)
+        self.database.read(self.dialect.refuse_rights)
         if self._is_there(self.database.read(lambda c: schema_version.read(self.tables, c))):
             return VERSION
         lease = MigrationLease(self.database)

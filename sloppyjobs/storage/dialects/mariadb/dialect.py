@@ -30,7 +30,7 @@ from sqlalchemy.types import TypeEngine
 from sloppyjobs import errors
 from sloppyjobs.storage.checks import Check
 from sloppyjobs.storage.dialect import Dialect
-from sloppyjobs.storage.dialects.mariadb import connections, error_codes, server
+from sloppyjobs.storage.dialects.mariadb import connections, error_codes, rights, server
 from sloppyjobs.storage.dialects.mariadb.error_codes import code_of
 from sloppyjobs.storage.dialects.mariadb.json_rows import json_table
 from sloppyjobs.storage.dialects.mariadb.prepared import JsonRows, UpdateFromGiven, WithLists
@@ -87,6 +87,10 @@ class MariaDbDialect(Dialect):
             )
 
     transactional_ddl = False
+
+    def refuse_rights(self, connection: Connection) -> None:
+        """What is missing is named before the first table is made."""
+        rights.refuse_to_create(connection, self.tables)
 
     def lock_migrations(self, connection: Connection) -> None:
         """The lease of migrations does it: DDL would end every lock of the transaction."""

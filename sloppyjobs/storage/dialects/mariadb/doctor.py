@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, bindparam, text
-from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs.storage.checks import RIGHTS, Check, claim_plan, rights
 from sloppyjobs.storage.dialects.mariadb import server
-from sloppyjobs.storage.dialects.mariadb.error_codes import code_of, is_of_client
+from sloppyjobs.storage.dialects.mariadb.rights import denied
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.ports.findings import FAIL, OK, WARN, Finding
 
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 LEAST_PACKET = 16 * 2**20
 _BINARY = {"utf8mb4_nopad_bin", "utf8mb4_0900_bin"}
-_DENIED = {1142, 1143}
-"""Refusals of a table, and of a column."""
 _KEYS = ("id", "name", "queue", "idempotency_key")
 """Columns of jobs whose values must be told apart to the last byte."""
 
@@ -99,7 +96,7 @@ def _writable(_storage: SqlStore, connection: Connection) -> Iterator[Finding]:
 
 
 def _rights(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
-    """Statements that touch no row: servers tell of rights in several places, and by several names."""
+    """Which rights to which tables are missing."""
     quote = storage.engine.dialect.identifier_preparer.quote
     missing = []
     for table in storage.tables.metadata.sorted_tables:
@@ -111,13 +108,8 @@ def _rights(storage: SqlStore, connection: Connection) -> Iterator[Finding]:
             f"DELETE FROM {name} WHERE 1 = 0",
         )
         for right, statement in zip(RIGHTS, tried, strict=True):
-            try:
-                connection.exec_driver_sql(statement)
-            except DBAPIError as error:
-                if is_of_client(code_of(error)):
-                    raise
-                # Of a row that is not complete the server speaks after it has seen to the rights.
-                missing += [f"{right} on {table.name}"] if code_of(error) in _DENIED else []
+            # Of a row that is not complete the server speaks after it has seen to the rights.
+            missing += [f"{right} on {table.name}"] if denied(connection, statement) else []
     connection.rollback()
     yield rights(missing, "this user")
 
