@@ -23,7 +23,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "worker": ("sloppyjobs.worker", "sloppyjobs.alerting.evaluation"),
     "admin": ("sloppyjobs.admin",),
     "retention, locks": ("sloppyjobs.retention", "sloppyjobs.locks", "sloppyjobs.limits", "sloppyjobs.queues"),
-    "schedules": ("sloppyjobs.schedules.registry", "sloppyjobs.schedules.occurrences"),
+    "schedules": ("sloppyjobs.schedules.registry", "sloppyjobs.schedules.settings", "sloppyjobs.schedules.occurrences"),
     "enqueue": (
         "sloppyjobs.enqueue.request",
         "sloppyjobs.enqueue.defining",
