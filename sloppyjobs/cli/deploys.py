@@ -55,7 +55,7 @@ def _render(out: Console, page: Page[DeployView], now: datetime) -> None:
 
 deploys = listing(
     "deploys",
-    "List when which version of the application went live, latest first.",
+    "List deploys, latest first: when which version of the application went live.",
     lambda admin: admin.list_deploys,
     _render,
 )
