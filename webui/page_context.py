@@ -140,8 +140,9 @@ class PageContext:
         return short if len(short) <= _SHORT else f"{id[:10]}{SHORT_MARK}{id[-5:]}"
 
     def dotted(self, name: str) -> Markup:
-        """A dotted name that breaks after its dots, and not inside its words."""
-        return Markup("{}").format(name).replace(".", Markup(".<wbr>"))
+        """A dotted name, or a code in capitals, that breaks after its dots and underscores, not inside its words."""
+        text = Markup("{}").format(name)
+        return text.replace(".", Markup(".<wbr>")).replace("_", Markup("_<wbr>"))
 
     def may(self, action: str, id: str | None = None) -> bool:
         """Whether a button for this action is shown."""

@@ -53,7 +53,7 @@ def _ended(one: StatusCount, stats: Stats, span: Span) -> Tile:
     before = getattr(stats.previous, one.status.value) if stats.previous is not None else 0
     events = _events(one.status, came)
     # The word of a tile is its status; deaths are said, because they are not the dead jobs of now.
-    change = events if one.status is Status.DEAD else f"{came:,}" if came else "none"
+    change = (f"{came:,}" if came else "none") + (" died" if one.status is Status.DEAD else "")
     title = f"{one.count} {one.status} now. {events} in the last {span.words}, {before:,} in the same time before."
     note = _compared(came - before)
     if one.status is Status.DEAD and came > one.count.value and not one.count.capped:

@@ -14,7 +14,7 @@
 
   // What happened, and what that means for what was pressed.
   sj.unsent = (context, verdict) => {
-    const name = context.words ?? "This";
+    const name = context.words ? `“${context.words}”` : "This";
     const asks = context.request.method === "GET";
     const look = /\/jobs\/job_[^/]+\/[a-z]+$/.test(context.request.action) ? "look at the job" : "look at the page";
     if (verdict === "out") {

@@ -77,8 +77,8 @@ def test_no_label_of_an_action_is_its_name_in_code() -> None:
             "Removed deleted jobs for good | 1 job, history included | 1 audit entry",
         ),
         (
-            ("retry_canary", "cause", "c1", {"name": "send", "error_type": "SmtpTimeout", "count": 5}),
-            "Retried a few of the cause <c1>, SmtpTimeout in send | count 5",
+            ("retry_canary", "cause", "c1", {"name": "send", "error_type": "SmtpTimeout", "jobs": 5}),
+            "Retried a few of the cause <c1>, SmtpTimeout in send | 5 jobs",
         ),
         (("melt_down", "core", "x", {"heat": 3}), "Melt down <x> | heat 3"),
     ],

@@ -69,6 +69,22 @@ def test_a_row_says_how_long_it_runs_ran_or_waits(admin: Client, status: str, sh
 
 
 @pytest.mark.parametrize(
+    ("query", "last"),
+    [
+        ("", "Worker"),
+        ("?status=processing", "Worker"),
+        ("?status=dead", "Ended"),
+        ("?status=succeeded", "Ended"),
+        ("?status=queued", "Last change"),
+    ],
+)
+def test_a_list_has_a_worker_only_where_jobs_can_have_one(admin: Client, query: str, last: str) -> None:
+    text = admin.get(f"/jobs{query}").text
+    assert re.findall(r'<th role="columnheader"[^>]*>([^<]+)</th>', text)[-1] == last
+    assert "Worker" not in (*re.findall(r'data-l="(\w+)"', text), last) or last == "Worker"
+
+
+@pytest.mark.parametrize(
     ("query", "title"),
     [
         ("", "Jobs"),

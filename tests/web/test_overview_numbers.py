@@ -87,11 +87,11 @@ def test_jobs_that_were_cancelled_before_they_ran_are_cancelled_in_the_range(job
 
 def test_deaths_are_not_taken_for_dead_jobs(jobs: Jobs) -> None:
     first, _second = _fail(jobs, 2)
-    assert _tile(_get(jobs), "dead") == "Dead 2 2 deaths in 1 h +2 vs before"
+    assert _tile(_get(jobs), "dead") == "Dead 2 2 died in 1 h +2 vs before"
     jobs.admin.retry(first)
     jobs.create_worker(id="w", recurring=False).run_once()
     text = _get(jobs)
-    assert _tile(text, "dead") == "Dead 2 3 deaths in 1 h some retried"
+    assert _tile(text, "dead") == "Dead 2 3 died in 1 h some retried"
     assert "2 dead now. 3 deaths in the last hour" in text
 
 

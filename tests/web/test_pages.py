@@ -274,7 +274,7 @@ def test_tiles_say_how_the_counts_changed(tmp_path: Path) -> None:
     tiles = {name: " ".join(re.sub(r"<[^>]+>", " ", tile).split()) for name, tile in _tiles(text).items()}
     assert "Scheduled 2 1 new in 1 h oldest" in tiles["scheduled"]
     assert "Succeeded 4 1 in 1 h -2 vs before" in tiles["succeeded"]
-    assert "Dead 3 2 deaths in 1 h +1 vs before" in tiles["dead"]
+    assert "Dead 3 2 died in 1 h +1 vs before" in tiles["dead"]
     assert "Cancelled 0 none in 1 h as before" in tiles["cancelled"]
     assert "slots" in tiles["processing"]
     jobs.storage.close()

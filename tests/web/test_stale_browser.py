@@ -142,7 +142,7 @@ def test_a_session_that_ends_leaves_the_page_as_it_was(browser: Browser, played:
         expect(page.locator(".flash.stick")).to_contain_text("You were logged out.", timeout=SOON)
         expect(page.locator("h1 .st")).to_have_text("Dead")
         page.get_by_role("button", name="Retry").click()
-        expect(page.get_by_role("alert")).to_contain_text("You were logged out. Retry was not done.")
+        expect(page.get_by_role("alert")).to_contain_text("You were logged out. “Retry” was not done.")
         assert page.url == address
         context.close()
     assert site.complaints == []
@@ -167,10 +167,10 @@ def test_an_action_that_is_not_sent_says_so(page: Page, site: Site) -> None:
     page.context.set_offline(True)
     page.get_by_role("button", name="Retry").click()
     told = page.get_by_role("alert")
-    expect(told).to_contain_text("You are offline. Retry was not sent.", timeout=SOON)
+    expect(told).to_contain_text("You are offline. “Retry” was not sent.", timeout=SOON)
     expect(told).to_contain_text("Nothing was changed.")
     page.get_by_role("link", name="Delete…").click()
-    expect(told).to_contain_text("You are offline. Delete was not opened.")
+    expect(told).to_contain_text("You are offline. “Delete” was not opened.")
     page.context.set_offline(False)
     page.get_by_role("button", name="Retry").click()
     expect(page.locator("#flash")).to_contain_text("Queued again", timeout=SOON)
@@ -187,7 +187,7 @@ def test_an_action_without_an_answer_is_not_said_to_be_done_or_not(page: Page, s
     page.get_by_role("button", name="Retry").click()
     told = page.get_by_role("alert")
     expect(told).to_contain_text("The server did not answer", timeout=SOON)
-    expect(told).to_contain_text("It is not known whether Retry was done: look at the job before you press it again.")
+    expect(told).to_contain_text("It is not known whether “Retry” was done: look at the job before you press it again.")
     expect(page.locator("h1 .st")).to_have_text("Dead")
     expect(page.get_by_role("button", name="Retry")).to_be_enabled()
 
@@ -198,7 +198,9 @@ def test_in_a_dialog_it_is_told_in_the_dialog(page: Page, site: Site) -> None:
     dialog = page.get_by_role("dialog")
     page.route("**/delete", lambda route: route.abort())
     dialog.get_by_role("button", name="Delete the job").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("It is not known whether Delete the job was done", timeout=SOON)
+    expect(dialog.get_by_role("alert")).to_contain_text(
+        "It is not known whether “Delete the job” was done", timeout=SOON
+    )
 
 
 def test_an_answer_that_breaks_off_is_none(page: Page, site: Site) -> None:
@@ -212,4 +214,4 @@ def test_an_answer_that_breaks_off_is_none(page: Page, site: Site) -> None:
         };
     }""")
     page.get_by_role("button", name="Retry").click()
-    expect(page.get_by_role("alert")).to_contain_text("It is not known whether Retry was done", timeout=SOON)
+    expect(page.get_by_role("alert")).to_contain_text("It is not known whether “Retry” was done", timeout=SOON)

@@ -51,6 +51,21 @@ def test_a_worker_is_quieted_resumed_and_stopped(admin: Client, played: Jobs, he
     assert {entry.reason for entry in played.admin.audit(id)} == {"deploy"}
 
 
+def test_the_list_says_what_a_worker_will_be_told_and_when_it_was_heard_of(admin: Client, played: Jobs) -> None:
+    id = scene.worker(played)
+    assert re.search(r"app-2:3380 .* Live media, exports .* \d+ s ago", _text(admin.get("/workers").text))
+    for command, told in (
+        ("quiet", "Takes no new jobs after its next heartbeat"),
+        ("resume", ""),
+        ("stop", "Begins to stop with its next heartbeat"),
+    ):
+        getattr(played.admin, f"{command}_worker")(id)
+        for path in ("/workers", f"/workers/{id}"):
+            text = _text(admin.get(path).text)
+            assert told in text
+            assert ("next heartbeat" in text) == bool(told), (path, command)
+
+
 def _buttons(html: str, id: str) -> list[str]:
     return list(dict.fromkeys(re.findall(rf"/workers/{id}/(quiet|resume|stop)", html)))
 
