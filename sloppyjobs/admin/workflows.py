@@ -127,6 +127,7 @@ class WorkflowAdmin:
     def workflow_blockers(self, id: str, *, scope: Iterable[str] | None = None) -> tuple[Blocker, ...]:
         """The dead jobs of a workflow, those first that were added first, and how many jobs wait for each."""
         queues = scope_of(scope)
+        self._visible(id, queues)
         store = self._storage.workflows
         dead, _ = store.jobs(id, (Status.DEAD,), None, None, backward=False, limit=BLOCKERS)
         waiting = store.waiting_for([job.id for job in dead], WAITING)

@@ -16,7 +16,15 @@ from sloppyjobs.storage.database import Database, bounded_read
 from sloppyjobs.storage.jobs.permit_sweep import PermitSweep
 from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.rows import possible_id
-from sloppyjobs.storage.ports.limits import Held, LineHead, LineState, StoredLimit, Usage, unknown_limit
+from sloppyjobs.storage.ports.limits import (
+    Held,
+    LineHead,
+    LineState,
+    StoredLimit,
+    Usage,
+    possible_name,
+    unknown_limit,
+)
 from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.reads.keyset import Scan
 from sloppyjobs.storage.upkeep.retention import Retention
@@ -336,7 +344,7 @@ class Limits:
         return None if row is None else _stored(row)
 
     def _require(self, connection: Connection, name: str, *, lock: bool = False) -> StoredLimit:
-        found = self._find(connection, name, lock=lock) if isinstance(name, str) else None
+        found = self._find(connection, possible_name(name), lock=lock)
         if found is None:
             raise unknown_limit(name)
         return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sloppyjobs import Claim, Result, Retry
+from sloppyjobs import Claim, Result, Retry, storage
 from sloppyjobs.domain import options
 from sloppyjobs.errors import InvalidOption, JobsError, UnknownJob
 from sloppyjobs.jobs import Jobs
@@ -57,6 +57,8 @@ WRONG: dict[str, tuple[Callable[[Jobs], object], str]] = {
     "a text that is no claim": (lambda _: Claim.from_json("{}"), "text"),
     "a number as a claim's text": (lambda _: Claim.from_json(5), "text"),  # type: ignore[arg-type]
     "a principal that is not asked": (lambda _: Jobs("sqlite://", principal="ada"), "principal"),  # type: ignore[arg-type]
+    "a number as a prefix of tables": (lambda _: storage.sqlite("sqlite://", prefix=5), "prefix"),
+    "a list as a schema of tables": (lambda _: storage.postgres("postgresql://", schema=["a"]), "schema"),
     "a value without a text": (lambda jobs: jobs.enqueue("work", queue=Unprintable()), "queue"),  # type: ignore[arg-type]
 }
 

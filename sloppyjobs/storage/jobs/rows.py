@@ -45,9 +45,14 @@ _decode_words = msgspec.json.Decoder(tuple[str, ...]).decode
 
 def possible_id(job_id: object) -> str:
     """The id, if a row could have it; ``UnknownJob`` for what no database would even take as text."""
-    if not isinstance(job_id, str) or len(job_id) > NAME_LENGTH or not job_id.isprintable():
+    if not could_be_id(job_id):
         raise unknown(job_id)
-    return job_id
+    return str(job_id)
+
+
+def could_be_id(job_id: object) -> bool:
+    """Whether every database would take it for an id."""
+    return isinstance(job_id, str) and len(job_id) <= NAME_LENGTH and job_id.isprintable()
 
 
 def unknown(job_id: object) -> errors.UnknownJob:

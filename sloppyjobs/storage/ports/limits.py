@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from sloppyjobs import errors
+from sloppyjobs.domain import options
 from sloppyjobs.domain.limits import Limit, Partition
 from sloppyjobs.storage.ports.operators import Command
 
@@ -140,6 +141,14 @@ class LimitPort(Protocol):
     def repair(self, limit: int) -> int:
         """Recompute permits and lines from the jobs, up to ``limit`` of each; how many rows were mended."""
         ...
+
+
+def possible_name(name: object) -> str:
+    """The name, if a limit could have it; ``UnknownLimit`` for what no store would take as text."""
+    try:
+        return options.text("name", name)
+    except errors.InvalidOption:
+        raise unknown_limit(name) from None
 
 
 def unknown_limit(name: object) -> errors.UnknownLimit:

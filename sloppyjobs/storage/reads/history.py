@@ -19,7 +19,7 @@ from sloppyjobs.domain.steps import StepKind, StepState
 from sloppyjobs.storage.database import Database, bounded_read
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs, salvage
-from sloppyjobs.storage.jobs.rows import possible_id, unknown
+from sloppyjobs.storage.jobs.rows import could_be_id, possible_id, unknown
 from sloppyjobs.storage.ports.dependencies import EdgeRow, Neighbours
 from sloppyjobs.storage.ports.reads import (
     AttemptState,
@@ -150,7 +150,9 @@ class History:
         return [*(c[name] for name in StepRow._fields if name != "result"), result.label("result")]
 
     def neighbours(self, job_id: str, limit: int) -> Neighbours:
-        """What a job waits for, and what waits for it: up to ``limit`` of each."""
+        """What a job waits for, and what waits for it: up to ``limit`` of each; none where there is no such job."""
+        if not could_be_id(job_id):
+            return Neighbours([], [])
         queries = [self._edges_of(end, job_id, limit) for end in ("child_id", "parent_id")]
         parents, children = self.database.read(lambda c: self.keyset.each(c, queries))
         return Neighbours(_edge_rows(parents), _edge_rows(children))

@@ -91,9 +91,9 @@ class Tables:
     metadata: MetaData = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not _PREFIX.fullmatch(self.prefix):
+        if not isinstance(self.prefix, str) or not _PREFIX.fullmatch(self.prefix):
             raise refuse("prefix", self.prefix, "must be a letter or _, then up to 30 letters, digits or _")
-        if self.schema is not None and not _SCHEMA.fullmatch(self.schema):
+        if self.schema is not None and not (isinstance(self.schema, str) and _SCHEMA.fullmatch(self.schema)):
             raise refuse("schema", self.schema, "must have 1 to 63 characters and no quotation mark")
         object.__setattr__(self, "metadata", _metadata(self.prefix, self.schema, self.style))
 

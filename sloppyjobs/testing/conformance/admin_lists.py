@@ -14,6 +14,7 @@ from sloppyjobs.domain.states import Status
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance import admin_scenes as scene
+from sloppyjobs.views import DependenciesView
 
 
 def test_a_list_is_newest_first_and_each_page_goes_on_where_the_last_one_ended(jobs: Jobs, clock: FakeClock) -> None:
@@ -187,6 +188,11 @@ def test_lines_that_were_left_out_are_summed_in_the_last_line_of_their_job(jobs:
 def test_an_unknown_id_is_an_unknown_job(jobs: Jobs, method: str, id: Any) -> None:
     with pytest.raises(errors.UnknownJob):
         getattr(jobs.admin, method)(id)
+
+
+@pytest.mark.parametrize("id", ["job_nobody", "", "a\0b", "\ud800", "x" * 5000, None, 7])
+def test_an_unknown_id_depends_on_nothing(jobs: Jobs, id: Any) -> None:
+    assert jobs.admin.dependencies(id) == DependenciesView()
 
 
 @pytest.mark.parametrize(

@@ -303,9 +303,10 @@ def test_what_is_no_workflow_is_refused(flows: Jobs) -> None:
         flows.workflow("nightly", metadata=[1])  # type: ignore[arg-type]
     with pytest.raises(errors.InvalidOption, match="status"):
         flows.admin.list_workflows("dead")
-    for unknown in ("flow_nobody", "\0", "x" * 500):
-        with pytest.raises(errors.UnknownWorkflow):
-            flows.admin.cancel_workflow(unknown)
+    for unknown in ("flow_nobody", "\0", "\ud800", "x" * 500):
+        for ask in (flows.admin.cancel_workflow, flows.admin.workflow_jobs, flows.admin.workflow_blockers):
+            with pytest.raises(errors.UnknownWorkflow):
+                ask(unknown)
 
 
 def test_a_graph_over_the_bound_is_refused_before_anything_is_written(flows: Jobs) -> None:

@@ -297,9 +297,11 @@ def test_a_limit_that_is_removed_lets_everybody_go_on(limited: Jobs, clock: Fake
     assert _statuses(limited, made) == ["processing", "queued", "queued", "queued"]
     assert len(claim_all(limited)) == 3
     with pytest.raises(errors.UnknownLimit):
-        limited.admin.get_limit("api")
-    with pytest.raises(errors.UnknownLimit):
         limited.admin.set_limit("api", concurrency=1)
+    for unknown in ("api", "", "a\0b", "\ud800", "x" * 5000, None, 7):
+        for ask in (limited.admin.get_limit, limited.admin.limit_details, limited.admin.delete_limit):
+            with pytest.raises(errors.UnknownLimit):
+                ask(unknown)  # type: ignore[arg-type]
 
 
 def test_a_limit_that_no_code_declares_any_more_limits_nothing(make_storage: Any, clock: FakeClock) -> None:
