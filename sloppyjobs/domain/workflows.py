@@ -33,7 +33,7 @@ class WorkflowStatus(StrEnum):
     FAILED = "failed"
     """It has ended, and jobs of it are dead, or were deleted when they were."""
     CANCELLED = "cancelled"
-    """It has ended, and somebody cancelled it or one of its jobs."""
+    """It has ended, and somebody cancelled it, one of its jobs, or a job elsewhere whose success it needed."""
 
 
 ENDED = frozenset({WorkflowStatus.SUCCEEDED, WorkflowStatus.FAILED, WorkflowStatus.CANCELLED})

@@ -73,10 +73,17 @@ class WorkflowState:
         return exists(query.correlate(self._tables.workflows))
 
     def _not_needed(self) -> ColumnElement[bool]:
-        """Whether a member was cancelled because its parents did not end as it needed."""
-        edge = self._tables.dependencies.alias("edge")
-        query = select(literal(1)).select_from(edge).where(edge.c.child_id == self._member.c.id)
-        return exists(query.where(edge.c.state == int(EdgeState.FAILED)).correlate(self._member))
+        """Whether a member was cancelled because its parents did not end as it needed.
+
+        One that needed the success of a job elsewhere, which was cancelled or deleted, was needed. A parent inside of
+        the workflow says by its own row whether it was.
+        """
+        edge, parent = self._tables.dependencies.alias("edge"), self._tables.jobs.alias("parent")
+        inside = parent.c.workflow_id == self._member.c.workflow_id
+        query = select(literal(1)).select_from(edge.outerjoin(parent, parent.c.id == edge.c.parent_id))
+        of_member = (edge.c.child_id == self._member.c.id, edge.c.state == int(EdgeState.FAILED))
+        by_its_end = or_(edge.c.needs != "success", edge.c.result_test.is_not(None))
+        return exists(query.where(*of_member, or_(by_its_end, inside)).correlate(self._member))
 
 
 def as_number(condition: ColumnElement[bool]) -> ColumnElement[Any]:

@@ -118,6 +118,28 @@ def test_a_parent_that_has_ended_already_is_seen(flows: Jobs) -> None:
     assert flows.admin.get_workflow(flow.id).status == "running"
 
 
+@pytest.mark.parametrize("end", ["cancel", "delete"])
+def test_a_workflow_that_needed_a_job_elsewhere_is_cancelled_with_it(flows: Jobs, end: str) -> None:
+    elsewhere = flows.enqueue("work")
+    with flows.workflow("late") as flow:
+        first = flow.add("work", after=elsewhere)
+        flow.add("work", after=first)
+    getattr(flows.admin, end)(elsewhere.id)
+    assert statuses(flows, flow) == ["cancelled", "cancelled"]
+    assert flows.admin.get_workflow(flow.id).status == "cancelled"
+
+
+def test_a_branch_that_a_job_elsewhere_did_not_ask_for_was_not_needed(flows: Jobs) -> None:
+    elsewhere = flows.enqueue("work")
+    with flows.workflow("late") as flow:
+        flow.add("work", after=elsewhere)
+        flow.add("work", after=elsewhere, on="failure")
+        flow.add("work", after=elsewhere, when=Result("/rows", ">", 1))
+    assert (succeed(flows), succeed(flows)) == (1, 1)
+    assert statuses(flows, flow) == ["succeeded", "cancelled", "cancelled"]
+    assert flows.admin.get_workflow(flow.id).status == "succeeded"
+
+
 def test_a_dead_job_blocks_until_the_workflow_is_retried(flows: Jobs) -> None:
     flow = diamond(flows)
     succeed(flows)
