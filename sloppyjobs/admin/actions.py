@@ -33,6 +33,7 @@ def _into(target: Status) -> frozenset[Status]:
 
 
 _PAUSABLE = _into(Status.PAUSED)
+_MAY_WAIT = frozenset({Status.WAITING, Status.PAUSED})
 
 ACTIONS: Mapping[str, Action] = {
     action.name: action
@@ -62,13 +63,15 @@ ACTIONS: Mapping[str, Action] = {
 
 @lru_cache(maxsize=128)
 def actions_for(status: Status, waiting_for: str | None = None) -> tuple[str, ...]:
-    """The commands that are allowed in a state; of jobs that wait, those that sleep can be run now."""
+    """The commands that are allowed in a state; of jobs that wait, paused or not, those that sleep can be run now."""
     return tuple(name for name, action in ACTIONS.items() if _takes(action, status, waiting_for))
 
 
 def _takes(action: Action, status: Status, waiting_for: str | None) -> bool:
-    asleep = status is Status.WAITING and waiting_for == WaitingFor.SLEEP
-    return status in action.sources or (asleep and action.name == "run_now")
+    if action.name == "run_now" and status in _MAY_WAIT and waiting_for is not None:
+        # Whatever else it waits for would not be there: parents, a signal, a permit.
+        return waiting_for == WaitingFor.SLEEP
+    return status in action.sources
 
 
 def action_named(name: object) -> Action:

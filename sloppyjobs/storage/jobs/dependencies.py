@@ -118,8 +118,8 @@ class Dependencies:
         by_job = {job.id: readiness(numbers[job.id], any_parent=job.terms.depends_on_any) for job in dependent}
         return PreparedEdges(rows, by_job, awaited & here)
 
-    def write(self, connection: Connection, prepared: PreparedEdges, now: datetime) -> None:
-        """Write the edges of jobs that were just inserted; one that can never start is cancelled at once."""
+    def write(self, connection: Connection, prepared: PreparedEdges, now: datetime) -> list[str]:
+        """Write the edges of jobs that were just inserted, and cancel those that can never start; which these are."""
         statement = self.database.prepared("write dependencies", self._write_dependencies)
         for start in range(0, len(prepared.rows), EDGES):
             given = msgspec.json.encode(prepared.rows[start : start + EDGES]).decode()
@@ -127,6 +127,7 @@ class Dependencies:
         impossible = [job_id for job_id, one in prepared.readiness.items() if one is Readiness.IMPOSSIBLE]
         if impossible:
             self._cancel(connection, impossible, now)
+        return impossible
 
     def _mark(self, connection: Connection, parents: Sequence[JobState]) -> None:
         """Set the bit that says that somebody waits; ``Conflict`` where a parent has moved on since it was read.

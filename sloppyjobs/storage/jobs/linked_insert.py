@@ -6,7 +6,7 @@ that are to be replaced, in the order of their ids. Whoever ends a job has its r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from itertools import count
@@ -26,6 +26,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
 from sloppyjobs.storage.jobs.dependencies import Dependencies, PreparedEdges
+from sloppyjobs.storage.jobs.edge_rows import chunks
 from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, as_existing, first_of_each_key
 from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.rows import possible_id, unknown
@@ -88,13 +89,19 @@ class LinkedInsert:
             answers = {job.id: job for job in self.inserts.holders(connection, new, ids=True) if job.id in ours}
         left = [job for job in new if job.id not in answers]
         admit(self.database, connection, batch_terms(left))
+        cancelled: set[str] = set()
         if left and whole is not None:
             whole(connection, now)
-            answers |= self._insert_part(connection, left, now, refuse=_refuse_existing)
-            return [answers[job.id] for job in new]
-        for generation in _generations(left):
-            for part in _with_distinct_keys(generation):
-                answers |= self._insert_part(connection, part, now)
+            answers |= self._insert_part(connection, left, now, cancelled, refuse=_refuse_existing)
+        else:
+            for generation in _generations(left):
+                for part in _with_distinct_keys(generation):
+                    answers |= self._insert_part(connection, part, now, cancelled)
+        ids = {job.id for job in answers.values()}
+        if cancelled & ids or (cancelled and any(job.terms.depends_on for job in left)):
+            # What was written first has been moved since: nobody is told of a job as it was for a moment.
+            as_it_is = self._read(connection, ids)
+            answers = {new_id: _as_it_is(job, as_it_is) for new_id, job in answers.items()}
         return [answers[job.id] for job in new]
 
     def _insert_part(
@@ -102,9 +109,13 @@ class LinkedInsert:
         connection: Connection,
         new: Sequence[NewJob],
         now: datetime,
+        cancelled: set[str],
         refuse: Callable[[Mapping[str, Job]], None] = lambda _answers: None,
     ) -> dict[str, Job]:
-        """Jobs of which no two have the same business key; ``refuse`` may raise because of jobs that are there."""
+        """Jobs of which no two have the same business key; ``refuse`` may raise because of jobs that are there.
+
+        ``cancelled`` is told which jobs end by it: those that can never start, and those whose places are taken.
+        """
         known = {job.idempotency_key: job for job in self.inserts.holders(connection, new, ids=False)}
         answers = {
             job.id: as_existing(known[job.terms.idempotency_key])
@@ -129,7 +140,7 @@ class LinkedInsert:
             self.keys.give_up(connection, missed)
         written_ids = {job.id for job in written}
         if edges is not None:
-            self.dependencies.write(connection, edges.only(written_ids), now)
+            cancelled.update(self.dependencies.write(connection, edges.only(written_ids), now))
         superseded = {new_id: state for new_id, state in replaced.items() if new_id in written_ids}
         if superseded and edges is not None:
             # A job that waits for one of them may just have said so in its row.
@@ -137,6 +148,7 @@ class LinkedInsert:
             superseded = {new_id: states[state.id] for new_id, state in superseded.items()}
         if superseded:
             self._supersede(connection, superseded, now)
+            cancelled.update(state.id for state in superseded.values())
         return answers
 
     def _hold_replaced(self, connection: Connection, new: Sequence[NewJob]) -> dict[str, JobState]:
@@ -218,13 +230,17 @@ class LinkedInsert:
 
     def _existing(self, connection: Connection, kept: Mapping[str, str]) -> dict[str, Job]:
         """The jobs that keep their keys, for each of the new ones."""
-        if not kept:
-            return {}
-        jobs = self.tables.jobs
-        query = select(*rows.columns(jobs, rows.JOB_FIELDS)).where(jobs.c.id.in_(sorted(set(kept.values()))))
-        found = {job.id: as_existing(job) for job in read_jobs(self.dialect, connection, query)}
+        found = self._read(connection, set(kept.values()))
         # One that was purged in this very moment has given up its key.
-        return {new_id: found[holder] for new_id, holder in kept.items()}
+        return {new_id: as_existing(found[holder]) for new_id, holder in kept.items()}
+
+    def _read(self, connection: Connection, ids: Collection[str]) -> dict[str, Job]:
+        jobs = self.tables.jobs
+        found: dict[str, Job] = {}
+        for some in chunks(sorted(ids)):
+            query = select(*rows.columns(jobs, rows.JOB_FIELDS)).where(jobs.c.id.in_(some))
+            found |= {job.id: job for job in read_jobs(self.dialect, connection, query)}
+        return found
 
     def _supersede(self, connection: Connection, replaced: Replaced, now: datetime) -> None:
         """Cancel the jobs whose places were taken, and say by which."""
@@ -288,6 +304,11 @@ def _placed(new: NewJob, edges: PreparedEdges) -> NewJob:
     if not waits and not awaited:
         return new
     return replace(new, terms=replace(new.terms, waits=waits, awaited=awaited))
+
+
+def _as_it_is(told: Job, found: Mapping[str, Job]) -> Job:
+    job = found.get(told.id, told)
+    return as_existing(job) if told.existing else job
 
 
 def _superseding(new: NewJob, replaced: Replaced) -> NewJob:

@@ -105,6 +105,28 @@ def test_a_parent_that_has_ended_already(work: Jobs, on: str, end: str) -> None:
     assert work.get(child.id).status == BECOMES[on, end]
 
 
+def test_a_job_that_can_never_start_is_told_as_cancelled(work: Jobs) -> None:
+    gone = work.enqueue("work")
+    work.admin.cancel(gone.id)
+    assert work.enqueue("work", depends_on=gone).status == "cancelled"
+    chain = work.chain([("work", 1, {"depends_on": gone}), ("work", 2), ("work", 3)])
+    assert [job.status.value for job in chain] == _statuses(work, chain) == ["cancelled"] * 3
+    keyed = work.enqueue_many([("work", n, {"business_key": "account:7", "on_conflict": "replace"}) for n in range(3)])
+    assert [job.status.value for job in keyed] == _statuses(work, keyed) == ["cancelled", "cancelled", "queued"]
+
+
+def test_a_paused_job_that_waits_for_others_is_not_run_now(work: Jobs) -> None:
+    parent = work.enqueue("work", delay=60)
+    child = work.enqueue("work", depends_on=parent)
+    work.admin.pause(child.id)
+    assert work.admin.get_job(child.id).actions == ("resume", "cancel")
+    with pytest.raises(errors.InvalidTransition, match="what it can take is resume, cancel"):
+        work.admin.run_now(child.id)
+    assert work.admin.bulk("run_now", {"status": "paused"}).done == 0
+    work.admin.resume(child.id)
+    assert _statuses(work, [child]) == ["waiting"]
+
+
 def test_a_job_waits_for_all_of_its_parents(work: Jobs) -> None:
     first, second = work.enqueue("work", priority=1), work.enqueue("work", delay=60)
     child = work.enqueue("work", depends_on=[first, second.id])
