@@ -73,6 +73,16 @@ def test_a_limit_is_made_and_deleted(admin: Client, played: Jobs) -> None:
     assert "sms" not in {limit.name for limit in played.admin.list_limits()}
 
 
+def test_limits_and_permits_are_asked_for_in_a_dialog(admin: Client, played: Jobs) -> None:
+    first, _ = _held(played)
+    page = admin.get("/limits/warehouse").text
+    for path in ("/limits/warehouse/delete", f"/limits/warehouse/release/{first.id}"):
+        assert f'hx-get="/admin/jobs{path}"' in page
+        assert 'aria-label="Breadcrumb"' not in admin.get(path, headers={"HX-Request": "true"}).text
+    # The page of a limit is gone with it, so that the answer is another page.
+    assert "hx-post" not in admin.get("/limits/warehouse/delete", headers={"HX-Request": "true"}).text
+
+
 def test_a_permit_is_released_after_a_warning(admin: Client, played: Jobs) -> None:
     first, second = _held(played)
     asked = admin.get(f"/limits/warehouse/release/{first.id}").text
