@@ -97,9 +97,9 @@ def rough(seconds: float) -> str:
 
 
 def relative(seconds_ago: float) -> str:
-    """``6 min ago`` for the past, ``in 12 s`` for the future."""
+    """``6 min ago`` and ``just now`` for the past, ``in 12 s`` for the future."""
     if abs(seconds_ago) < 1:
-        return "now"
+        return "just now" if seconds_ago >= 0 else "now"
     return f"{rough(seconds_ago)} ago" if seconds_ago > 0 else f"in {rough(-seconds_ago)}"
 
 

@@ -37,7 +37,7 @@ const sj = {
   };
   sj.rough = rough;
   const relative = (seconds) => {
-    if (Math.abs(seconds) < 1) return "now";
+    if (Math.abs(seconds) < 1) return seconds >= 0 ? "just now" : "now";
     return seconds > 0 ? `${rough(seconds)} ago` : `in ${rough(-seconds)}`;
   };
   sj.freshen = () => {

@@ -177,11 +177,12 @@ def main(folder: Path, *, everything: bool, only: set[str]) -> None:
         bases = hosts(stack, jobs, scratch)
         browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         if not everything:
+            names = names_of(jobs)
             for suffix, scheme, width, height in (
                 ("light", "light", 1360, 900), ("dark", "dark", 1360, 900), ("narrow", "light", 360, 780)
             ):  # fmt: skip
                 shots = {name: Shot(path) for name, path in PAGES.items() if f"{name}-{suffix}" in KEPT}
-                take(browser, bases, names_of(jobs), shots, folder, (suffix, scheme, width, height, False))
+                take(browser, bases, names, shots, folder, (suffix, scheme, width, height, False))
         else:
             page = browser.new_page()
             names = {**names_of(jobs), **causes(page, bases["shop"], jobs)}

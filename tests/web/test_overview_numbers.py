@@ -19,7 +19,7 @@ import webui
 from sloppyjobs import Jobs, Retry, storage
 from sloppyjobs.storage import FakeClock
 from sloppyjobs.testing.conformance.admin_scenes import live_worker
-from webui.times import Times
+from webui.times import Times, relative
 from webui.ui import Snapshots
 
 NOW = datetime(2030, 5, 20, 12, 0, 30, tzinfo=UTC)
@@ -113,6 +113,13 @@ def test_running_jobs_without_a_worker_are_not_counted_out_of_slots(jobs: Jobs) 
     assert _tile(_get(jobs), "processing").startswith("Processing 2 running, 1 slot live")
     live_worker(jobs, "another", concurrency=4)
     assert _tile(_get(jobs), "processing").startswith("Processing 2 of 5 slots")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "just now"), (0.9, "just now"), (-0.4, "now"), (1, "1 s ago"), (-60, "in 1 min")]
+)
+def test_what_has_just_been_fits_into_a_sentence_of_the_past(seconds: float, words: str) -> None:
+    assert relative(seconds) == words
 
 
 # What needs attention
