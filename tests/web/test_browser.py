@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 import scene
-from browser import axe
+from accessibility import checkable, violations
 from every_page import EVERY_PAGE
 from flask import Flask
 from hosts import PREFIX
-from missing import without
 from playwright.sync_api import Browser, Page, expect
 from served_site import Site
 from sqlalchemy.exc import OperationalError
@@ -273,22 +271,15 @@ def test_the_current_page_is_in_sight_in_a_narrow_navigation(browser: Browser, s
     context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_has_an_accessibility_violation(browser: Browser, site: Site, scheme: Any) -> None:
-    checker = axe()
-    if checker is None:
-        without("axe-core is not installed: npm ci")
-    # The checker is put in by the test, which the pages' own policy would refuse.
-    context = browser.new_context(color_scheme=scheme, bypass_csp=True)
-    page = site.watch(context)
-    found = []
-    for path in PAGES:
-        page.goto(site.fill(path))
-        page.add_script_tag(path=Path(checker))
-        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        found += [(path, one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in result["violations"]]
-    context.close()
-    assert found == []
+# Several, so that the processes of a run share them.
+@pytest.mark.parametrize("part", range(4))
+def test_no_page_has_an_accessibility_violation(browser: Browser, site: Site, part: int) -> None:
+    found = {}
+    with checkable(browser, site) as page:
+        for path in PAGES[part::4]:
+            page.goto(site.fill(path))
+            found[path] = violations(page)
+    assert {path: those for path, those in found.items() if those} == {}
 
 
 def test_without_the_files_from_npm_the_pages_are_complete(

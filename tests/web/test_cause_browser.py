@@ -6,8 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from browser import axe
-from missing import without
+from accessibility import checkable, violations
 from playwright.sync_api import Page, expect
 from served_site import Site
 
@@ -172,18 +171,10 @@ def test_a_cause_fits_its_window(browser: Any, site: Site, mails: DeadGroup, wid
     context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_cause_is_accessible(browser: Any, site: Site, mails: DeadGroup, scheme: Any) -> None:
-    checker = axe()
-    if checker is None:
-        without("axe-core is not installed: npm ci")
+def test_a_cause_is_accessible(browser: Any, site: Site, mails: DeadGroup) -> None:
     site.jobs.admin.retry_canary(mails.cause, 2)
     _let_them_die(site)
-    context = browser.new_context(color_scheme=scheme, bypass_csp=True)
-    page = site.watch(context)
-    for path in (f"/dead/{mails.cause}", f"/dead/{mails.cause}/rest?rate=0", "/dead"):
-        page.goto(site.url(path))
-        page.add_script_tag(path=checker)
-        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        assert [(one["id"], one["nodes"][0]["html"][:200]) for one in result["violations"]] == [], path
-    context.close()
+    with checkable(browser, site) as page:
+        for path in (f"/dead/{mails.cause}", f"/dead/{mails.cause}/rest?rate=0", "/dead"):
+            page.goto(site.url(path))
+            assert violations(page) == [], path

@@ -6,12 +6,10 @@ import re
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import axe
-from missing import without
+from accessibility import checkable, violations
 from playwright.sync_api import Browser, Page, expect
 from served_site import Site
 
@@ -223,26 +221,20 @@ def test_a_zone_keeps_the_page_with_its_filters(plain_page: Page, site: Site, pa
 
 
 def test_the_pages_of_find_and_of_an_expired_form_are_accessible(browser: Browser, site: Site) -> None:
-    checker = axe()
-    if checker is None:
-        without("axe-core is not installed: npm ci")
-    context = browser.new_context(bypass_csp=True, java_script_enabled=True)
-    page = site.watch(context)
-    for path in ("/find?q=email", "/find?q=nothing-like-it", "/queues"):
-        page.goto(site.url(path))
-        if path == "/queues":
-            # The page for who has no script, for a token that was never made.
-            page.evaluate("""(action) => {
-              const form = Object.assign(document.createElement("form"), {method: "post", action});
-              form.innerHTML = '<input name="until" value="60"><input name="reason" value="typed">';
-              document.body.append(form);
-              form.submit();
-            }""", site.url("/queues/emails/pause"))  # fmt: skip
-            expect(page.get_by_role("button", name="Send again")).to_be_visible()
-        page.add_script_tag(path=Path(checker))
-        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        assert [one["id"] for one in result["violations"]] == [], path
-    context.close()
+    with checkable(browser, site) as page:
+        for path in ("/find?q=email", "/find?q=nothing-like-it"):
+            page.goto(site.url(path))
+            assert violations(page) == [], path
+        page.goto(site.url("/queues"))
+        # The page for who has no script, for a token that was never made.
+        page.evaluate("""(action) => {
+          const form = Object.assign(document.createElement("form"), {method: "post", action});
+          form.innerHTML = '<input name="until" value="60"><input name="reason" value="typed">';
+          document.body.append(form);
+          form.submit();
+        }""", site.url("/queues/emails/pause"))  # fmt: skip
+        expect(page.get_by_role("button", name="Send again")).to_be_visible()
+        assert violations(page) == []
 
 
 def test_the_find_box_leads_to_what_is_printed_and_lists_what_is_alike(either: Page, site: Site) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import scene
-from browser import axe
+from accessibility import checkable, violations
 from flask import Flask
 from hosts import PREFIX, Client
-from missing import without
 from playwright.sync_api import Browser, Page, expect
 from served_site import Site
 
@@ -119,21 +116,11 @@ def test_a_signal_in_a_browser(either: Page, site: Site, played: Jobs, waiting: 
     assert played.get(waiting).status == "queued"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_has_no_accessibility_violation(browser: Browser, site: Site, played: Jobs, scheme: Any) -> None:
-    checker = axe()
-    if checker is None:
-        without("axe-core is not installed: npm ci")
-    context = browser.new_context(color_scheme=scheme, bypass_csp=True)
-    page = site.watch(context)
-    found = []
-    for id in scene.suspend(played):
-        page.goto(site.url(f"/jobs/{id}"))
-        page.add_script_tag(path=Path(checker))
-        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        found += [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in result["violations"]]
-    context.close()
-    assert found == []
+def test_the_page_has_no_accessibility_violation(browser: Browser, site: Site, played: Jobs) -> None:
+    with checkable(browser, site) as page:
+        for id in scene.suspend(played):
+            page.goto(site.url(f"/jobs/{id}"))
+            assert violations(page) == []
 
 
 def test_the_page_fits_a_phone(browser: Browser, site: Site, played: Jobs, waiting: str) -> None:
