@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 from sloppyjobs.domain.model import Terms
@@ -13,6 +14,9 @@ from sloppyjobs.enqueue.option_rules import OPTIONS, Fields, refuse_together
 
 ONCE = {str, int, float, timedelta, datetime}
 """Types of values that are read once for all jobs that give the same."""
+
+DEFAULTS = dict(zip(reversed(Terms.__struct_fields__), reversed(Terms.__struct_defaults__), strict=False))
+"""What the fields of terms have that are not given."""
 
 Found = tuple[Iterable[Terms], frozenset[str] | None]
 """The terms of each job, and the fields in which they can differ; None where nobody has looked."""
@@ -38,17 +42,16 @@ def terms_of(
     given = [item[2] if len(item) == 3 else {} for item in items]
     if set(map(type, given)) != {dict}:
         return None
-    shapes = list(zip(names, map(tuple, given), strict=True))
-    different = dict.fromkeys(shapes)
-    if len(different) == 1:
-        return _terms_of_shape(known, shapes[0], given, host, partitions)
-    positions: dict[Shape, list[int]] = {shape: [] for shape in different}
-    for position, shape in enumerate(shapes):
-        positions[shape].append(position)
+    if len(known) == 1 and (columns := _columns_of_all(given)) is not None:
+        return _terms_of_shape(known, names[0], columns, len(given), host, partitions)
+    positions: dict[Shape, list[int]] = {}
+    for position, shape in enumerate(zip(names, map(tuple, given), strict=True)):
+        positions.setdefault(shape, []).append(position)
     terms: list[Any] = [None] * len(items)
-    for shape, own in positions.items():
+    for (name, chosen), own in positions.items():
         parts = None if partitions is None else [partitions[position] for position in own]
-        found = _terms_of_shape(known, shape, [given[position] for position in own], host, parts)
+        columns = {option: [given[position][option] for position in own] for option in chosen}
+        found = _terms_of_shape(known, name, columns, len(own), host, parts)
         if found is None:
             return None
         for position, one in zip(own, found[0], strict=True):
@@ -56,15 +59,25 @@ def terms_of(
     return terms, None
 
 
+def _columns_of_all(given: Sequence[dict[str, Any]]) -> dict[str, list[Any]] | None:
+    """The values of each option, where all give the same ones."""
+    if len(set(map(len, given))) > 1:
+        return None
+    try:
+        return {option: list(map(itemgetter(option), given)) for option in given[0]}
+    except KeyError:
+        return None
+
+
 def _terms_of_shape(
     known: Mapping[str, Definition],
-    shape: Shape,
-    given: list[dict[str, Any]],
+    name: str,
+    chosen: Mapping[str, list[Any]],
+    number: int,
     host: Fields,
     partitions: Sequence[str | None] | None,
 ) -> Found | None:
-    """The terms of jobs of one name that give the same options."""
-    name, chosen = shape
+    """The terms of so many jobs of one name that give the same options, by their values."""
     # A payload of an older version is checked in its own way.
     if not OPTIONS.keys() >= set(chosen) or "version" in chosen:
         return None
@@ -72,7 +85,7 @@ def _terms_of_shape(
     fields = {**default_terms(known[name]), **host}
     if "partition" in chosen:
         # A job that gives None has the partition that the definition says.
-        own = known[name].partition is not None and any(one["partition"] is None for one in given)
+        own = known[name].partition is not None and None in chosen["partition"]
         if own or ("resource" not in chosen and fields["resource"] is None):
             return None
     if "delay" in chosen and ("expires" in chosen or fields["expires"] is not None):
@@ -80,11 +93,11 @@ def _terms_of_shape(
     defaults, columns = dict(fields), dict[str, Sequence[Any]]()
     for option in OPTIONS:
         if option in chosen:
-            for field, values in _read(option, [one[option] for one in given], defaults, columns).items():
+            for field, values in _read(option, chosen[option], defaults, columns).items():
                 _set(fields, columns, field, values)
     if partitions is not None and known[name].partition is not None and "partition" not in chosen:
         _set(fields, columns, "partition_key", partitions)
-    return _build(fields, columns, len(given)), frozenset(columns)
+    return _build(fields, columns, number), frozenset(columns)
 
 
 def _set(fields: dict[str, Any], columns: dict[str, Sequence[Any]], field: str, values: Sequence[Any]) -> None:
@@ -111,7 +124,7 @@ def _read(
     if len(kinds) == 1 and kinds <= ONCE:
         known = {value: one.read(value, defaults) for value in set(values)}
         tables = {name: {value: found[name] for value, found in known.items()} for name in known[values[0]]}
-        return {name: [table[value] for value in values] for name, table in tables.items()}
+        return {name: list(map(table.__getitem__, values)) for name, table in tables.items()}
     return _read_each([None if value is None else one.read(value, defaults) for value in values], defaults, before)
 
 
@@ -133,9 +146,23 @@ def _build(fields: Fields, columns: Mapping[str, Sequence[Any]], number: int) ->
     base = Terms(**fields)
     if not columns:
         return repeat(base, number)
-    rows = list(zip(*columns.values(), strict=True))
+    single = len(columns) == 1
+    rows: Sequence[Any] = next(iter(columns.values())) if single else list(zip(*columns.values(), strict=True))
     different = dict.fromkeys(rows)
-    given = dict(zip(columns, zip(*different, strict=True), strict=True))
-    made = map(Terms, *(given.get(field) or repeat(getattr(base, field)) for field in Terms.__struct_fields__))
-    by_row = dict(zip(different, made, strict=True))
-    return map(by_row.__getitem__, rows)
+    if len(different) == number:
+        return _made(base, columns)
+    values = [tuple(different)] if single else zip(*different, strict=True)
+    made = _made(base, dict(zip(columns, values, strict=True)))
+    return map(dict(zip(different, made, strict=True)).__getitem__, rows)
+
+
+def _made(base: Terms, columns: Mapping[str, Sequence[Any]]) -> Iterable[Terms]:
+    """The terms with the values of each row of these columns.
+
+    The fields after the last one that must be given have their defaults, which a struct fills by itself at no cost.
+    """
+    names = Terms.__struct_fields__
+    last = max(
+        place for place, name in enumerate(names) if name in columns or getattr(base, name) != DEFAULTS.get(name)
+    )
+    return map(Terms, *(columns.get(name) or repeat(getattr(base, name)) for name in names[: last + 1]))
