@@ -38,12 +38,20 @@ class NewRows:
     """The rows of new jobs; the first is created ``now``, and each a step after the one before.
 
     ``shared`` are the values of those columns of terms that are the same in every row, ``own`` the lists of the others.
-    ``due_now`` says that each of them is due when it is created; ``run_at`` and ``statuses`` hold for all.
+    ``due_now`` says that each of them is due when it is created; ``run_at`` and ``statuses`` hold for all. ``delay`` is
+    how long after its creation each is due, where that is the same for all. Without ``now``, what depends on it is only
+    known after ``date``.
     """
 
-    __slots__ = ("_new", "created", "due_now", "ids", "own", "payloads", "run_at", "shared", "statuses")
+    __slots__ = ("_new", "created", "delay", "due_now", "ids", "own", "payloads", "run_at", "shared", "statuses")
 
-    def __init__(self, new: Sequence[NewJob], now: datetime, step: timedelta) -> None:
+    created: list[datetime]
+    run_at: list[datetime]
+    statuses: list[Status]
+    delay: timedelta | None
+    due_now: bool
+
+    def __init__(self, new: Sequence[NewJob], now: datetime | None, step: timedelta) -> None:
         self._new = new
         self.ids = [job.id for job in new]
         self.payloads = [job.payload for job in new]
@@ -54,9 +62,22 @@ class NewRows:
             self._divide_by(terms, new.differing)
         else:
             self._divide(terms, {id(one): one for one in terms})
-        more = repeat(step, len(new) - 1)
-        self.created: list[datetime] = list(accumulate(more, add, initial=now)) if step else [now] * len(new)
-        self.run_at, self.statuses = _placed(new, terms, self.created)
+        if now is not None:
+            self.date(now, step)
+
+    def date(self, now: datetime, step: timedelta) -> None:
+        """Say when the first of the jobs is created, and how long before the next one."""
+        number = len(self.ids)
+        more = repeat(step, number - 1)
+        self.created = list(accumulate(more, add, initial=now)) if step else [now] * number
+        self.delay = _common_delay(self._new)
+        if self.delay is None:
+            self.run_at, self.statuses = _placed([job.terms for job in self._new], self.created)
+        elif self.delay:
+            self.run_at = [moment + self.delay for moment in self.created]
+            self.statuses = [Status.SCHEDULED] * number
+        else:
+            self.run_at, self.statuses = self.created, [Status.QUEUED] * number
         self.due_now = self.run_at is self.created
 
     def _divide(self, terms: Sequence[Terms], different: dict[int, Terms]) -> None:
@@ -171,12 +192,19 @@ def due_at_once(terms: Terms) -> bool:
     return terms.run_at is None and not terms.delay and not terms.waits
 
 
-def _placed(
-    new: Sequence[NewJob], terms: Sequence[Terms], created: list[datetime]
-) -> tuple[list[datetime], list[Status]]:
+def _common_delay(new: Sequence[NewJob]) -> timedelta | None:
+    """How long after its creation each job is due; None where it is not as simple as that."""
+    terms = terms_by(new, "run_at", "delay", "waits")
+    if all(map(due_at_once, terms)):
+        return timedelta(0)
+    one = next(iter(terms))
+    alone = len(terms) == 1 and one.run_at is None and not one.waits
+    # A delay below a microsecond is none.
+    return timedelta(seconds=one.delay or 0.0) if alone else None
+
+
+def _placed(terms: Sequence[Terms], created: list[datetime]) -> tuple[list[datetime], list[Status]]:
     """Due when it is created and ``queued``, or later and ``scheduled``."""
-    if all(map(due_at_once, terms_by(new, "run_at", "delay", "waits"))):
-        return created, [Status.QUEUED] * len(created)
     different = {id(one): one for one in terms}
     # By the instant, or by the delay, of those that share their terms.
     delays = {key: timedelta(seconds=one.delay or 0.0) for key, one in different.items()}

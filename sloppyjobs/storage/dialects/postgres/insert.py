@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import chain
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
-from sloppyjobs.domain.model import Job, NewJob
+from sloppyjobs.domain.model import Job, NewJob, part_of
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.batches.members import shard_of_process
 from sloppyjobs.storage.database import Database
@@ -22,12 +23,15 @@ from sloppyjobs.storage.driver import cursor_of, driver_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, Written, chunks, first_of_each_key, keyed
 from sloppyjobs.storage.jobs.new_rows import TERMS, NewRows, of_terms
-from sloppyjobs.storage.schema.columns import JOB_COLUMNS
+from sloppyjobs.storage.schema.columns import JOB_COLUMNS, Kind
 
 KIND = {column.name: column.kind for column in JOB_COLUMNS}
 
-PART = 3000
+PART = 4000
 """Jobs that one statement inserts. Of more, the server writes some while the next are made."""
+
+FIRST_PART = 1000
+"""Jobs of the first statement of several: until it is sent, the server has nothing to do."""
 
 
 class PostgresInsert(Insert):
@@ -130,9 +134,10 @@ class PostgresInsert(Insert):
 
     def insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """All of them in one statement."""
-        made = NewRows(new, now, self.database.step)
-        self._send_insert(taking_arrays(driver_of(connection).cursor()), made)
-        return made.jobs()
+        driver = driver_of(connection)
+        part = _Part.of(new, driver.info.encoding)
+        self._send_insert(taking_arrays(driver.cursor()), part, now)
+        return part.rows.jobs()
 
     def add_members(self, connection: Connection, batch_id: str, job_ids: Sequence[str]) -> None:
         """As an array, which is cheaper to read than JSON."""
@@ -159,6 +164,9 @@ class PostgresInsert(Insert):
                 if business_keys:
                     looked.append(self._find_taken(driver, self._sql.taken_business_key, business_keys))
                 admitted = None if batch_id is None else self._admit(driver, batch_id)
+                # Most of the first statement is made while the server answers.
+                parts = _parts(new)
+                first = _Part.of(next(parts), driver.info.encoding)
             key_taken = any(taken.fetchone() is not None for taken in looked)
             if key_taken or (admitted is not None and admitted.rowcount != 1):
                 driver.execute("ROLLBACK")
@@ -167,7 +175,7 @@ class PostgresInsert(Insert):
             with driver.pipeline():
                 if business_keys:
                     self._send_keys(cursor, new, now)
-                made = self._send_inserts(cursor, new, now, batch_id)
+                made = self._send_inserts(cursor, first, parts, now, batch_id)
                 if batch_id is not None:
                     self._count_members(driver, batch_id, new)
                 if linked:
@@ -176,13 +184,16 @@ class PostgresInsert(Insert):
                 # The answer is made while the server works.
                 return [job for rows in made for job in rows.jobs()]
 
-    def _send_inserts(self, cursor: Any, new: Sequence[NewJob], now: datetime, batch_id: str | None) -> list[NewRows]:
+    def _send_inserts(
+        self, cursor: Any, first: _Part, others: Iterator[Sequence[NewJob]], now: datetime, batch_id: str | None
+    ) -> list[NewRows]:
         """Part by part: the server writes one while the next is made."""
+        encoding = cursor.connection.info.encoding
         made: list[NewRows] = []
-        for part in chunks(new, PART):
-            made.append(NewRows(part, now, self.database.step))
-            self._send_insert(cursor, made[-1], batch_id)
-            now += len(part) * self.database.step
+        for part in chain([first], (_Part.of(one, encoding) for one in others)):
+            self._send_insert(cursor, part, now, batch_id)
+            made.append(part.rows)
+            now += len(part.rows.ids) * self.database.step
         return made
 
     def _send_keys(self, cursor: Any, new: Sequence[NewJob], now: datetime) -> None:
@@ -208,21 +219,49 @@ class PostgresInsert(Insert):
             values = {"batch": batch_id, "queue": queue, "number": number, "shard": shard_of_process()}
             driver.execute(self._sql.count_members, values, prepare=True)
 
-    def _send_insert(self, cursor: Any, made: NewRows, batch_id: str | None = None) -> None:
+    def _send_insert(self, cursor: Any, part: _Part, now: datetime, batch_id: str | None = None) -> None:
         """By one statement: arrays of the columns in which the jobs differ, and the others once."""
-        encoding = cursor.connection.info.encoding
-        own = dict(made.own)
-        if not made.due_now:
-            own |= {"run_at": made.run_at, "status": [status.value for status in made.statuses]}
-        shared = {name: value for name, value in made.shared.items() if value is not None}
-        values: dict[str, Any] = {name: array(KIND[name], given, encoding) for name, given in own.items()}
-        values |= {"id": text_array(made.ids, encoding), "payload": text_array(made.payloads, encoding)}
-        values["now"] = instant_array(made.created[0], self.database.step, len(made.ids))
-        values |= shared | {"queues": text_array(made.queues(), encoding)}
+        rows, step = part.rows, self.database.step
+        rows.date(now, step)
+        values: dict[str, Any] = {**part.values, "now": instant_array(now, step, len(rows.ids))}
+        own, shared = tuple(rows.own), tuple(part.shared)
+        if rows.delay:
+            values |= {"run_at": instant_array(rows.run_at[0], step, len(rows.ids)), "status": rows.statuses[0].value}
+            own, shared = (*own, "run_at"), (*shared, "status")
+        elif not rows.due_now:
+            encoding = cursor.connection.info.encoding
+            values["run_at"] = array(Kind.INSTANT, rows.run_at, encoding)
+            values["status"] = text_array([status.value for status in rows.statuses], encoding)
+            own = (*own, "run_at", "status")
         statement = self._sql.insert_many
         if batch_id is not None:
             statement, values["batch"] = self._sql.insert_members, batch_id
-        cursor.execute(statements.insert_many(statement, tuple(own), tuple(shared)), values, prepare=True)
+        cursor.execute(statements.insert_many(statement, own, shared), values, prepare=True)
+
+
+class _Part(NamedTuple):
+    """Jobs of one statement, and of its values those that do not depend on when the jobs are created."""
+
+    rows: NewRows
+    shared: Mapping[str, Any]
+    values: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, new: Sequence[NewJob], encoding: str) -> _Part:
+        """Made for a connection with this encoding."""
+        rows = NewRows(new, None, timedelta(0))
+        shared = {name: value for name, value in rows.shared.items() if value is not None}
+        values: dict[str, Any] = {name: array(KIND[name], given, encoding) for name, given in rows.own.items()}
+        values |= {"id": text_array(rows.ids, encoding), "payload": text_array(rows.payloads, encoding)}
+        values |= shared | {"queues": text_array(rows.queues(), encoding)}
+        return cls(rows, shared, values)
+
+
+def _parts(new: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
+    """The jobs of each statement."""
+    first = FIRST_PART if len(new) > 2 * FIRST_PART else len(new)
+    yield from chunks(part_of(new, 0, first), PART)
+    yield from chunks(part_of(new, first, len(new)), PART)
 
 
 def _common_batch(new: Sequence[NewJob]) -> str | None:

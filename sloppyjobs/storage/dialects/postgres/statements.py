@@ -128,10 +128,12 @@ def statements(tables: Tables, channel: str | None) -> Statements:
 def insert_many(statement: str, own: tuple[str, ...], shared: tuple[str, ...]) -> str:
     """The insert of jobs that differ in the columns ``own``, each of which is given as an array named like it.
 
-    ``shared`` are the other columns that have a value.
+    ``shared`` are the other columns that have a value. Without ``status`` and ``run_at``, the jobs are due at once.
     """
     lists = {name: f", unnest(%({name})s::{array_of(_KIND[name]).sql}) AS {name}" for name in own}
-    given = {**{name: _ONE_JOB[name] for name in shared}, **_OF_MANY, **{name: name for name in own}}
+    given = {name: _ONE_JOB[name] for name in shared} | _OF_MANY | {name: name for name in own}
+    if "status" in shared:
+        given["status"] = "%(status)s"
     return statement.format(
         columns=", ".join(given),
         values=", ".join(given.values()),
