@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks import databases, subject
-from benchmarks.report import Report, best, middle, ratio, spread
+from benchmarks.report import Report, best, middle, middle_if_known, ratio, spread
 from benchmarks.rounds import Measurement, alternate, chosen
 
 SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -14,6 +14,10 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "pgqueuer, psycopg": ("pgqueuer_peer", {"driver": "psycopg"}),
     "pgqueuer, asyncpg": ("pgqueuer_peer", {"driver": "asyncpg"}),
 }
+
+
+BARE = "bare writes of the same"
+"""What of a bulk call the server itself takes."""
 
 
 def once(server: str, system: str, action: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -33,7 +37,7 @@ def run(server: str, single: int, bulk: int, rounds: int, peers: tuple[str, ...]
     ]
     report = Report(
         "enqueue: one thread, every call a commit",
-        ("kind", "system", "jobs/s", "lowest-highest", "x pgqueuer"),
+        ("kind", "system", "jobs/s", "lowest-highest", "x pgqueuer", "client us/job", "server us/job"),
     )
     report.note(databases.describe(server))
     bulk_rates: dict[str, float] = {}
@@ -46,15 +50,20 @@ def run(server: str, single: int, bulk: int, rounds: int, peers: tuple[str, ...]
             measurements["sloppyjobs, in the caller's session"] = partial(
                 once, server, "ours", "enqueue_in_session", params
             )
+        else:
+            measurements[BARE] = partial(once, server, "bare_enqueue", action, params)
         results = alternate(chosen(measurements, peers), rounds, report)
         rates = {name: middle(found, "per_second") for name, found in results.items()}
         for name, found in results.items():
             times = ratio(rates[name], best(rates, "pgqueuer"))
-            report.add(title, name, rates[name], spread(found, "per_second"), times)
+            cpu = (middle_if_known(found, key) for key in ("cpu_us_per_job", "server_us_per_job"))
+            report.add(title, name, rates[name], spread(found, "per_second"), times, *cpu)
             if action == "enqueue_bulk":
                 bulk_rates[name] = max(rates[name], bulk_rates.get(name, 0))
     for name, rate in bulk_rates.items():
-        report.add("bulk, its fastest size", name, rate, None, ratio(rate, best(bulk_rates, "pgqueuer")))
+        report.add("bulk, its fastest size", name, rate, None, ratio(rate, best(bulk_rates, "pgqueuer")), None, None)
     report.note("'x pgqueuer' is against the faster of its two drivers")
+    report.note("us/job are microseconds of CPU, of the client and of all processes of the server")
+    report.note(f"'{BARE}': our statements alone, whose values were made before; what no client can be faster than")
     report.note(f"medians of {rounds} alternating rounds")
     return [report]

@@ -34,7 +34,7 @@ def alternate(systems: Mapping[str, Measurement], rounds: int, report: Report | 
 
 def chosen(systems: Mapping[str, Measurement], peers: tuple[str, ...]) -> dict[str, Measurement]:
     """Our own systems, and of the others those whose name begins with one of ``peers`` (all, when empty)."""
-    ours = ("sloppyjobs", "bare loop")
+    ours = ("sloppyjobs", "bare")
     return {name: measure for name, measure in systems.items() if not peers or name.startswith((*ours, *peers))}
 
 

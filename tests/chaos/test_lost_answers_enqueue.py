@@ -14,7 +14,8 @@ from sqlalchemy.exc import DBAPIError
 from sloppyjobs import Jobs, storage
 from sloppyjobs.domain.model import Job
 from sloppyjobs.internals import internals
-from sloppyjobs.storage.dialects.postgres.insert import PART, PostgresInsert
+from sloppyjobs.storage.dialects.postgres.bulk_part import PART
+from sloppyjobs.storage.dialects.postgres.insert import PostgresInsert
 
 pytestmark = pytest.mark.timeout(60)
 

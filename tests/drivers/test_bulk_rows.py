@@ -16,7 +16,7 @@ from kept_database import url_by
 from sloppyjobs import Jobs, Retry, errors, storage
 from sloppyjobs.domain.model import Job
 from sloppyjobs.storage.clock import FakeClock
-from sloppyjobs.storage.dialects.postgres import insert
+from sloppyjobs.storage.dialects.postgres import bulk_part
 from sloppyjobs.testing.conformance.records import row, transitions
 
 Item = tuple[str, Any, dict[str, Any]]
@@ -107,20 +107,24 @@ def one_by_one(jobs: Jobs, items: list[Item]) -> list[Job]:
     return [jobs.enqueue(name, value, **options) for name, value, options in items]
 
 
-@pytest.mark.parametrize("part", [insert.PART, 2], ids=["by one statement", "by several"])
+@pytest.mark.parametrize("part", [bulk_part.PART, 2], ids=["by one statement", "by several"])
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(items=ITEMS)
 @example(items=[("greet", {}, {"priority": 1}), ("greet", {}, {"priority": None, "max_attempts": 3})])
 @example(items=[("mail", {}, {"retry": Retry(max_attempts=2), "max_attempts": m}) for m in (4, 5)])
+@example(items=[("greet", {}, {"delay": delay}) for delay in (60, timedelta(minutes=1))])
+@example(items=[("greet", {}, {"delay": 1.5, "priority": priority}) for priority in (1, 2)])
+@example(items=[("greet", {}, {"priority": 1, "delay": 60}), ("greet", {}, {"delay": 60, "priority": 1})])
+@example(items=[("greet", {}, {"priority": 1, "delay": 60}), ("greet", {}, {"priority": 1, "timeout": 2})])
 @example(items=[("greet", {}, {"idempotency_key": "a", "queue": "x"}), ("mail", {}, {"idempotency_key": "a"})])
 def test_a_bulk_call_writes_what_single_calls_write(jobs: Jobs, part: int, items: list[Item]) -> None:
-    usual, insert.PART = insert.PART, part
+    usual, bulk_part.PART = bulk_part.PART, part
     number = next(numbers)
     alone, together = f"alone {number}", f"together {number}"
     try:
         many = jobs.enqueue_many(with_own_keys(items, together))
     finally:
-        insert.PART = usual
+        bulk_part.PART = usual
     single = one_by_one(jobs, with_own_keys(items, alone))
     assert seen(jobs, many, together) == seen(jobs, single, alone)
 
@@ -175,11 +179,11 @@ LINKED: list[Item] = [
 ]
 
 
-@pytest.mark.parametrize("part", [insert.PART, 2], ids=["by one statement", "by several"])
+@pytest.mark.parametrize("part", [bulk_part.PART, 2], ids=["by one statement", "by several"])
 def test_a_bulk_call_writes_the_rows_of_keys_and_tags_that_a_callers_transaction_writes(
     jobs: Jobs, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(insert, "PART", part)
+    monkeypatch.setattr(bulk_part, "PART", part)
 
     def named(who: str) -> list[Item]:
         keys = ("business_key", "idempotency_key")

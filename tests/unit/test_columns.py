@@ -10,6 +10,7 @@ import pytest
 from sloppyjobs.domain.model import Attempt, Event, Job, NewJob, Terms
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.dialects.postgres import statements as postgres
+from sloppyjobs.storage.dialects.postgres.bulk_part import parts_of
 from sloppyjobs.storage.dialects.sqlite import statements as sqlite
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.new_rows import JOB_INSERT, NewRows
@@ -97,3 +98,21 @@ def test_the_answer_to_one_and_to_many_is_the_same() -> None:
     terms = Terms("greet", "default", priority=3, timeout=2.5, principal="ada", metadata='{"a":1}')
     new = NewJob("job_1", "{}", terms)
     assert NewRows([new], NOW, timedelta(0)).jobs() == [rows.as_written(new, Status.QUEUED, NOW, NOW)]
+
+
+@pytest.mark.parametrize("delays", [(None, None), (60.0, 60.0), (60.0, None)], ids=["at once", "alike", "different"])
+def test_rows_may_be_dated_after_they_were_made(delays: tuple[float | None, ...]) -> None:
+    new = [NewJob(f"job_{delay}", "{}", Terms("greet", "default", delay=delay)) for delay in delays]
+    step = timedelta(microseconds=1)
+    later = NewRows(new, None, step)
+    later.date(NOW, step)
+    assert later.jobs() == NewRows(new, NOW, step).jobs()
+    assert [job.run_at - job.created_at for job in later.jobs()] == [timedelta(seconds=delay or 0) for delay in delays]
+
+
+@pytest.mark.parametrize(
+    ("number", "sizes"), [(2000, [2000]), (5000, [1000, 4000]), (9001, [1000, 4000, 4000, 1])], ids=str
+)
+def test_the_first_of_several_statements_is_short(number: int, sizes: list[int]) -> None:
+    job = NewJob("job_1", "{}", Terms("greet", "default"))
+    assert [len(part) for part in parts_of([job] * number)] == sizes

@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
-from sloppyjobs.domain.model import Job, NewJob, part_of
+from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.batches.members import shard_of_process
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import linked_rows, statements
-from sloppyjobs.storage.dialects.postgres.arrays import array, instant_array, taking_arrays, text_array
+from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays, text_array
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
+from sloppyjobs.storage.dialects.postgres.bulk_part import Part, parts_of
 from sloppyjobs.storage.driver import cursor_of, driver_of
 from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, Written, chunks, first_of_each_key, keyed
+from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, Written, first_of_each_key, keyed
 from sloppyjobs.storage.jobs.new_rows import TERMS, NewRows, of_terms
-from sloppyjobs.storage.schema.columns import JOB_COLUMNS, Kind
-
-KIND = {column.name: column.kind for column in JOB_COLUMNS}
-
-PART = 4000
-"""Jobs that one statement inserts. Of more, the server writes some while the next are made."""
-
-FIRST_PART = 1000
-"""Jobs of the first statement of several: until it is sent, the server has nothing to do."""
 
 
 class PostgresInsert(Insert):
@@ -135,8 +127,8 @@ class PostgresInsert(Insert):
     def insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """All of them in one statement."""
         driver = driver_of(connection)
-        part = _Part.of(new, driver.info.encoding)
-        self._send_insert(taking_arrays(driver.cursor()), part, now)
+        part = Part.of(new, driver.info.encoding)
+        taking_arrays(driver.cursor()).execute(*part.statement(self._sql, now, self.database.step), prepare=True)
         return part.rows.jobs()
 
     def add_members(self, connection: Connection, batch_id: str, job_ids: Sequence[str]) -> None:
@@ -165,8 +157,8 @@ class PostgresInsert(Insert):
                     looked.append(self._find_taken(driver, self._sql.taken_business_key, business_keys))
                 admitted = None if batch_id is None else self._admit(driver, batch_id)
                 # Most of the first statement is made while the server answers.
-                parts = _parts(new)
-                first = _Part.of(next(parts), driver.info.encoding)
+                parts = parts_of(new)
+                first = Part.of(next(parts), driver.info.encoding)
             key_taken = any(taken.fetchone() is not None for taken in looked)
             if key_taken or (admitted is not None and admitted.rowcount != 1):
                 driver.execute("ROLLBACK")
@@ -185,13 +177,13 @@ class PostgresInsert(Insert):
                 return [job for rows in made for job in rows.jobs()]
 
     def _send_inserts(
-        self, cursor: Any, first: _Part, others: Iterator[Sequence[NewJob]], now: datetime, batch_id: str | None
+        self, cursor: Any, first: Part, others: Iterator[Sequence[NewJob]], now: datetime, batch_id: str | None
     ) -> list[NewRows]:
         """Part by part: the server writes one while the next is made."""
         encoding = cursor.connection.info.encoding
         made: list[NewRows] = []
-        for part in chain([first], (_Part.of(one, encoding) for one in others)):
-            self._send_insert(cursor, part, now, batch_id)
+        for part in chain([first], (Part.of(one, encoding) for one in others)):
+            cursor.execute(*part.statement(self._sql, now, self.database.step, batch_id), prepare=True)
             made.append(part.rows)
             now += len(part.rows.ids) * self.database.step
         return made
@@ -218,50 +210,6 @@ class PostgresInsert(Insert):
         for queue, number in sorted(Counter(job.terms.queue for job in new).items()):
             values = {"batch": batch_id, "queue": queue, "number": number, "shard": shard_of_process()}
             driver.execute(self._sql.count_members, values, prepare=True)
-
-    def _send_insert(self, cursor: Any, part: _Part, now: datetime, batch_id: str | None = None) -> None:
-        """By one statement: arrays of the columns in which the jobs differ, and the others once."""
-        rows, step = part.rows, self.database.step
-        rows.date(now, step)
-        values: dict[str, Any] = {**part.values, "now": instant_array(now, step, len(rows.ids))}
-        own, shared = tuple(rows.own), tuple(part.shared)
-        if rows.delay:
-            values |= {"run_at": instant_array(rows.run_at[0], step, len(rows.ids)), "status": rows.statuses[0].value}
-            own, shared = (*own, "run_at"), (*shared, "status")
-        elif not rows.due_now:
-            encoding = cursor.connection.info.encoding
-            values["run_at"] = array(Kind.INSTANT, rows.run_at, encoding)
-            values["status"] = text_array([status.value for status in rows.statuses], encoding)
-            own = (*own, "run_at", "status")
-        statement = self._sql.insert_many
-        if batch_id is not None:
-            statement, values["batch"] = self._sql.insert_members, batch_id
-        cursor.execute(statements.insert_many(statement, own, shared), values, prepare=True)
-
-
-class _Part(NamedTuple):
-    """Jobs of one statement, and of its values those that do not depend on when the jobs are created."""
-
-    rows: NewRows
-    shared: Mapping[str, Any]
-    values: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, new: Sequence[NewJob], encoding: str) -> _Part:
-        """Made for a connection with this encoding."""
-        rows = NewRows(new, None, timedelta(0))
-        shared = {name: value for name, value in rows.shared.items() if value is not None}
-        values: dict[str, Any] = {name: array(KIND[name], given, encoding) for name, given in rows.own.items()}
-        values |= {"id": text_array(rows.ids, encoding), "payload": text_array(rows.payloads, encoding)}
-        values |= shared | {"queues": text_array(rows.queues(), encoding)}
-        return cls(rows, shared, values)
-
-
-def _parts(new: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
-    """The jobs of each statement."""
-    first = FIRST_PART if len(new) > 2 * FIRST_PART else len(new)
-    yield from chunks(part_of(new, 0, first), PART)
-    yield from chunks(part_of(new, first, len(new)), PART)
 
 
 def _common_batch(new: Sequence[NewJob]) -> str | None:
