@@ -157,3 +157,28 @@ def test_many_hits_are_bounded(jobs: Jobs) -> None:
     text = page(client, "together")
     assert text.count('class="row"') == 20 and "20+" in text
     assert f'href="{PREFIX}/jobs?correlation_id=together">View all</a>' in text
+
+
+def test_what_is_typed_is_suggested_by_kind_without_opening_anything(admin: Client, dead: str) -> None:
+    def suggested(text: str) -> str:
+        answer = admin.get("/find", query_string={"q": text, "suggest": "1"}, headers={"HX-Request": "true"})
+        assert (answer.status_code, answer.headers["SJ-Page"]) == (200, "1")
+        return unescape(answer.text)
+
+    text = suggested("em")
+    assert f'href="{PREFIX}/job-types/send-email"' in text
+    assert text.index("Errors of dead jobs") < text.index("Job types")
+    assert f'href="{PREFIX}/find?q=em"' in text
+    assert "<title>" not in text
+    assert f'href="{PREFIX}/jobs/{dead}"' in suggested(dead)
+    assert "href" not in suggested("nothing like this")
+    assert suggested("e").count(f'href="{PREFIX}/queues/') == 4
+
+
+def test_a_suggestion_is_text(jobs: Jobs) -> None:
+    jobs.declare("<b>send</b>", queue="a&b")
+    jobs.enqueue("<b>send</b>")
+    client = Client(make_app(jobs).test_client())
+    text = client.get("/find?q=send&suggest=1", headers={"HX-Request": "true"}).text
+    assert "&lt;b&gt;send&lt;/b&gt;" in text
+    assert "<b>" not in text

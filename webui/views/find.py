@@ -16,12 +16,14 @@ from sloppyjobs import errors
 from sloppyjobs.admin.search import Part
 from sloppyjobs.domain.limit_words import limit_words
 from sloppyjobs.views import DeadGroup, JobRow
-from webui.rendering import render
+from webui.rendering import is_htmx, render
 from webui.routes import Route
 from webui.ui import Ui, visit
 
 SHOWN = 20
 """Hits of one kind that are shown."""
+SUGGESTED = 4
+"""Hits of one kind that are suggested while somebody types."""
 LOOKED_AT = 500
 """Schedules, workers, limits and causes of death that are looked at."""
 LATEST = 50
@@ -99,6 +101,8 @@ def find(ui: Ui) -> ResponseReturnValue:
     if not text:
         return redirect(url_for(".jobs"))
     groups = [group for group in _groups(ui, text) if group.hits]
+    if is_htmx() and request.args.get("suggest"):
+        return render(ui, "suggestions.html", title="Suggestions", text=text, groups=groups, shown=SUGGESTED)
     if len(groups) == 1 and len(groups[0].hits) == 1:
         return redirect(groups[0].hits[0].url)
     return render(ui, "find.html", title=f"Find: {text}", text=text, groups=groups, shown=SHOWN,
