@@ -78,6 +78,19 @@ def test_what_operators_do(client: Client, jobs: Jobs, log: Log) -> None:
     assert_sound(jobs, log, within=0)
 
 
+def test_what_operators_change(client: Client, jobs: Jobs, log: Log) -> None:
+    patched = client.enqueue("greet", {"to": "ada"}, delay=3600)
+    jobs.admin.patch_payload(patched.id, {"to": "bob"})
+    replaced = jobs.replace(client.enqueue("greet", delay=3600).id, delay=0)
+    jobs.replace(jobs.replace(client.enqueue("greet", delay=3600).id).id)
+    drain(jobs)
+    jobs.admin.delete(replaced.id)
+    jobs.admin.purge(older_than=0, archive=True)
+    jobs.admin.restore(replaced.id)
+    drain(jobs)
+    assert_sound(jobs, log, within=0)
+
+
 def test_the_claim_protocol_with_a_lost_lease(
     timed_client: Client, timed_jobs: Jobs, log: Log, jobs_clock: FakeClock
 ) -> None:

@@ -47,8 +47,9 @@ class Payloads:
         tried.append(new.payload)
         # The condition decides, where the database has no locks: a job that has started, or another patch.
         unchanged = (c.status == row.status, c.attempt_count == row.attempt_count, c.payload == row.payload)
-        values = {"payload": new.payload, "updated_at": self.database.now(connection)}
-        changed = connection.execute(update(self.jobs).where(c.id == job_id, *unchanged).values(values)).rowcount
+        # ``updated_at`` stays: it is of the last event, and this is none.
+        patched = update(self.jobs).where(c.id == job_id, *unchanged).values(payload=new.payload)
+        changed = connection.execute(patched).rowcount
         all_changed(changed, 1)
         self.audit.write(connection, command, "job", job_id, {"keys": list(new.keys)})
         return True

@@ -132,11 +132,15 @@ class Evidence:
 
     @cached_property
     def jobs_by_token(self) -> Mapping[str, Sequence[str]]:
-        """The ids of the jobs that carry a client's token."""
+        """The ids of the jobs that carry a client's token, without those that have it from another job."""
         found: dict[str, list[str]] = defaultdict(list)
+        tokens = {job.id: _token(job.metadata) for job in self.tables.known()}
         for job in self.tables.known():
-            token = _token(job.metadata)
-            if token is not None:
+            token = tokens[job.id]
+            if token is None:
+                continue
+            source = job.supersedes or _restored_from(job.metadata)
+            if source is None or tokens.get(source) != token:
                 found[token].append(job.id)
         return found
 
@@ -168,6 +172,12 @@ def _token(metadata: str | None) -> str | None:
 
 class _Marked(msgspec.Struct):
     token: str | None = msgspec.field(default=None, name=METADATA_KEY)
+    restored_from: str | None = None
+
+
+def _restored_from(metadata: str | None) -> str | None:
+    """The archived job of which this one has its metadata. Only asked for those with a token."""
+    return None if metadata is None else msgspec.json.decode(metadata, type=_Marked).restored_from
 
 
 def _schedules(store: Store) -> Iterator[StoredSchedule]:
