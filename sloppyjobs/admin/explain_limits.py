@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sloppyjobs.admin.sentences import At, Relative, Sentence, span
-from sloppyjobs.domain.limits import NO_PARTITION, Limit
+from sloppyjobs.domain.limits import NO_PARTITION, Limit, lets_nothing_start
 from sloppyjobs.storage.ports.limits import Held, LineState
 
 NAMED = 3
@@ -20,6 +20,8 @@ def waits_for_permit(line: LineState) -> Sentence:
     if line.limit is None:
         return (f"It waited for a permit of {of}, and nothing limits {resource!r} any more. {GOES_ON}",)
     text = f"It waits for a permit of {of}: {_place(line)}."
+    if lets_nothing_start(line.limit):
+        return (f"{text} Somebody has written a limit that lets nothing start: set it anew, or delete it.",)
     full = line.limit.concurrency is not None and line.held >= line.limit.concurrency
     if full:
         text += _held(line, line.limit.concurrency or 0)

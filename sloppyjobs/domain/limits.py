@@ -125,10 +125,17 @@ def partition_of(given: PartitionOf, payload: Any) -> str | None:
 # Tokens
 
 
+def lets_nothing_start(limit: Limit) -> bool:
+    """Whether somebody has written a number by hand that is refused otherwise. No claim must break by it."""
+    return any(number is not None and number <= 0 for number in (limit.concurrency, limit.rate, limit.per))
+
+
 def tokens(limit: Limit, full_at: datetime | None, now: datetime) -> int | None:
     """How many jobs may start now by the rate; None where there is none."""
     if limit.rate is None or limit.per is None:
         return None
+    if lets_nothing_start(limit):
+        return 0
     span = _microseconds(timedelta(seconds=limit.per))
     missing = _microseconds(_full_at(limit, full_at, now) - now)
     return (span - missing) * limit.rate // span
@@ -145,7 +152,7 @@ def after_taking(limit: Limit, full_at: datetime | None, now: datetime, number: 
 def next_token_at(limit: Limit, full_at: datetime | None, now: datetime) -> datetime | None:
     """When a token comes, where none is there; None where one is, or where there is no rate."""
     left = tokens(limit, full_at, now)
-    if left is None or left > 0:
+    if left is None or left > 0 or lets_nothing_start(limit):
         return None
     assert limit.rate is not None
     assert limit.per is not None

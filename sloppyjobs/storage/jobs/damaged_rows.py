@@ -126,9 +126,11 @@ class _Reading:
             case Kind.INSTANT:
                 return self._read(name, _instant, EARLIEST if column.required else None, "an instant")
             case Kind.WHOLE:
-                return self._read(name, int, 0 if column.required else None, "a whole number")
+                read = _budget if name == "max_attempts" else int
+                return self._read(name, read, 0 if column.required else None, "a whole number that makes sense")
             case Kind.NUMBER:
-                return self._read(name, _number, None, "a number that makes sense")
+                read_number = _timeout if name == "timeout_seconds" else _number
+                return self._read(name, read_number, None, "a number that makes sense")
             case Kind.STATUS:
                 # No row is ever left in this state, so that it cannot be mistaken for a real one.
                 return self._read(name, Status, Status.FAILED if column.required else None, "a status")
@@ -179,6 +181,20 @@ def _instant(value: str) -> datetime:
     if not EARLIEST < moment < LATEST:
         raise ValueError(value)
     return moment
+
+
+def _budget(value: str) -> int:
+    number = int(value)
+    if number < 0:
+        raise ValueError(value)
+    return number
+
+
+def _timeout(value: str) -> float:
+    number = _number(value)
+    if number == 0:
+        raise ValueError(value)
+    return number
 
 
 def _number(value: str) -> float:

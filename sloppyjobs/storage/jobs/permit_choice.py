@@ -40,7 +40,8 @@ class FreeSlots:
         self.left = max(0, concurrency - len(held))
         self._concurrency = concurrency
         self._held = held
-        self._next = random.randrange(concurrency)  # noqa: S311
+        # Somebody may have written 0 by hand: nothing starts, and no claim breaks.
+        self._next = random.randrange(max(1, concurrency))  # noqa: S311
 
     def take(self) -> int:
         """One of those that are left."""

@@ -176,15 +176,21 @@ def _flagged(moves: Sequence[Move]) -> list[Edge]:
     ]
 
 
+_STATUS: Mapping[str | None, Status] = {status.value: status for status in Status}
+
+
 def _state(row: Any) -> JobState:
-    paused_from = None if row.paused_from is None else Status(row.paused_from)
+    status = _STATUS.get(row.status)
+    if status is None:
+        why = "somebody has changed its row by hand, and nothing can be done to it before that is mended there"
+        raise errors.InvalidTransition(f"job {row.id} has the status {row.status!r:.100}, which is none: {why}")
     return JobState(
         row.id,
         row.name,
-        Status(row.status),
+        status,
         row.attempt_count,
         row.locked_by,
-        paused_from,
+        _STATUS.get(row.paused_from),
         row.retry_policy,
         row.queue,
         row.followups,

@@ -226,6 +226,49 @@ def test_a_damaged_job_can_be_cancelled_and_deleted(damaged_jobs: Jobs) -> None:
         assert (kind, damaged_jobs.admin.get_job(job.id).status) == (kind, "deleted")
 
 
+def test_a_command_on_a_status_that_is_none_is_refused_and_says_so(damaged_jobs: Jobs) -> None:
+    damaged_jobs.declare("note")
+    job = damaged_jobs.enqueue("note", delay=60)
+    harm(damaged_jobs, job.id, "status = 'zombie'")
+    with pytest.raises(errors.InvalidTransition, match="'zombie', which is none: somebody has changed its row"):
+        damaged_jobs.admin.cancel(job.id)
+    with pytest.raises(errors.InvalidTransition, match="'zombie', which is none"):
+        damaged_jobs.enqueue("note", depends_on=job)
+    other = damaged_jobs.enqueue("note")
+    damaged_jobs.admin.pause(other.id)
+    harm(damaged_jobs, other.id, "paused_from = 'zombie'")
+    assert damaged_jobs.admin.resume(other.id).status == "queued"
+
+
+@pytest.mark.parametrize("change", ["max_attempts = -3", "timeout_seconds = 0", "timeout_seconds = -1"])
+def test_a_number_that_makes_no_sense_is_of_one_job_alone(damaged_jobs: Jobs, change: str) -> None:
+    damaged_jobs.define("note", lambda ctx, payload: payload)
+    damaged, other = damaged_jobs.enqueue_many([("note", 1), ("note", 2)])
+    harm(damaged_jobs, damaged.id, change)
+    damaged_jobs.create_worker().run_once()
+    ended = damaged_jobs.get(damaged.id)
+    assert (ended.status, ended.error_code) == ("dead", UNREADABLE)
+    assert damaged_jobs.get(other.id).result == 2
+
+
+def test_a_limit_that_was_written_by_hand_breaks_no_claim(damaged_jobs: Jobs) -> None:
+    damaged_jobs.declare("note")
+    table = sql_storage(damaged_jobs).tables.limits.fullname
+    for number, change in enumerate(
+        ("concurrency = 0", "concurrency = -1", "rate = 0", "rate = -1", "per_seconds = 0")
+    ):
+        damaged_jobs.limit(f"api-{number}", concurrency=1, rate=5, per=60)
+        with damaged_jobs.storage.engine.begin() as connection:
+            connection.execute(text(f"UPDATE {table} SET {change} WHERE name = 'api-{number}'"))
+        limited = [damaged_jobs.enqueue("note", resource=f"api-{number}") for _ in range(2)]
+        other = damaged_jobs.enqueue("note")
+        assert [claim.id for claim in damaged_jobs.claim("w", limit=10)] == [other.id], change
+        damaged_jobs.storage.sweep()
+        assert "set it anew" in damaged_jobs.admin.explain(limited[0].id).reasons[0].text
+        damaged_jobs.admin.set_limit(f"api-{number}", concurrency=2, rate=None)
+        assert {claim.id for claim in damaged_jobs.claim("w", limit=10)} == {job.id for job in limited}
+
+
 def test_a_key_that_a_damaged_job_holds_is_found(damaged_jobs: Jobs) -> None:
     damaged_jobs.declare("note")
     for kind, change in kinds_of(damaged_jobs).items():
