@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
 from benchmarks import bare
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.storage.dialects.postgres import statements
 from sloppyjobs.storage.dialects.postgres.settle_statements import Hanging
+from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.schema.tables import Tables
 
 PARTS = ("claim", "settle", "second look", "commit")
 CLAIMED, SETTLED = 500, 250
+_FOLLOWUPS = rows.CLAIM_FIELDS.index("followups")
 AVAILABLE = Path("/proc/self/schedstat").exists()
 """Whether this machine tells the CPU of a process to the nanosecond; the server must run on it."""
 
@@ -50,20 +54,44 @@ class Backend:
 def drain(url: str, jobs: int, graphs: bool) -> dict[str, float]:
     """Claim and settle everything on one connection: microseconds a job of each part."""
     sql, backend, left = statements.statements(Tables(), None), Backend(url), jobs
-    settle = sql.settle[Hanging.GRAPH if graphs else Hanging.NOTHING]
+    held: deque[Sequence[Any]] = deque()
     while left:
-        backend.begin()
-        claimed = backend.run("claim", sql.claim, bare.claim_values(CLAIMED)).fetchall()
-        backend.run("commit", "COMMIT")
-        for start in range(0, len(claimed), SETTLED):
-            some = [(row[0], row[bare.ATTEMPT]) for row in claimed[start : start + SETTLED]]
+        if len(held) < CLAIMED:
             backend.begin()
-            [number, *_] = backend.run("settle", settle.successes, bare.settle_values(some)).fetchone()
-            for following in settle.then:
-                backend.run("second look", following, bare.settle_values(some))
+            held += backend.run("claim", sql.claim, bare.claim_values(CLAIMED)).fetchall()
             backend.run("commit", "COMMIT")
-            left -= number
-        if not claimed:
+        if not held:
             raise AssertionError(f"{left} jobs are neither queued nor settled")
+        some = _next_part(held)
+        ended = [(row[0], row[bare.ATTEMPT]) for row in some]
+        backend.begin()
+        if graphs:
+            left -= _settle_graphs(backend, sql, ended, held)
+        else:
+            settle = sql.settle[Hanging.NOTHING].successes
+            left -= backend.run("settle", settle, bare.settle_values(ended)).fetchone()[0]
+        backend.run("commit", "COMMIT")
     backend.close()
     return {part: backend.nanoseconds[part] / jobs / 1000 for part in PARTS}
+
+
+def _next_part(held: deque[Sequence[Any]]) -> list[Sequence[Any]]:
+    """What is settled next; of jobs for which eight wait, only as many as let no more of these go than are claimed."""
+    room = SETTLED
+    some = []
+    while held and room > 0:
+        some.append(held.popleft())
+        room -= 4 if some[-1][_FOLLOWUPS] == Followup.DEPENDANTS else 1
+    return some
+
+
+def _settle_graphs(backend: Backend, sql: statements.Statements, ended: Any, held: deque[Sequence[Any]]) -> int:
+    """Settle jobs of graphs, and hold those of their children that were claimed; how many were settled."""
+    settle = sql.settle[Hanging.GRAPH]
+    values = bare.settle_values(ended) | bare.claim_values(CLAIMED) | {"room": CLAIMED}
+    [numbers, *claimed] = backend.run("settle", settle.successes, values).fetchall()
+    held.extendleft(reversed(claimed))
+    for following in settle.then:
+        backend.run("second look", following, values)
+    number: int = numbers[-2]
+    return number

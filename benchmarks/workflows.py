@@ -108,7 +108,7 @@ WRITES = {
     " SELECT id, 'unblocked', 'waiting', 'queued', created_at FROM sloppy_jobs WHERE id BETWEEN :first AND :last"
     " AND id IN (SELECT child_id FROM sloppy_job_dependencies WHERE child_id BETWEEN :first AND :last)",
 }
-"""What the release of jobs must write, whoever does it: by ranges of ids, without a lock, a test or a parent."""
+"""What the release of jobs that are queued must write: by ranges of ids, without a lock, a test or a parent."""
 RANGE = 500
 
 
@@ -176,7 +176,7 @@ def run(server: str, jobs: int, rounds: int) -> list[Report]:
         ("database", "jobs", "jobs/s", "lowest-highest", "x plain", "client us/job", "server us/job"),
     )
     bare = Report(
-        "workflows: what the release of jobs in graphs of ten must write, and nothing else, CPU in us/job",
+        "workflows: what the release of jobs in graphs of ten writes where all are queued, CPU in us/job",
         ("database", *WRITES),
     )
     releases = Report(

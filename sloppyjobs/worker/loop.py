@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, islice
 
 from sloppyjobs.domain.model import Claim, Ended, Settlement
 from sloppyjobs.domain.states import AttemptStatus, Decision, Released, Status
@@ -79,6 +80,8 @@ class WorkerLoop:
         self._turns = storage.turns()
         self._claiming: ClaimRequest | None = None
         self._claimed: Sequence[Claim] = ()
+        self._children: ClaimRequest | None = None
+        self._started_children: Sequence[Claim] = ()
         self._unsettled: list[Settlement] = []
         self._settling: list[Settlement] = []
         self._woken = threading.Event()
@@ -127,9 +130,8 @@ class WorkerLoop:
     @property
     def drained(self) -> bool:
         """Whether the worker is stopping and has nothing left to do."""
-        return self.draining and not (
-            self.tasks or self.tasks.finished or self._unsettled or self._claimed or self._claiming
-        )
+        held = self.tasks or self.tasks.finished or self._unsettled
+        return self.draining and not (held or self._claimed or self._started_children or self._claiming)
 
     def full(self, longer_than: float = 0.0) -> set[str]:
         """The isolations in which nothing can run, because handlers go on whose attempts have ended."""
@@ -193,8 +195,8 @@ class WorkerLoop:
         self.tasks.clear()
         self._unsettled.clear()
         self._settling = []
-        self._claiming = None
-        self._claimed = ()
+        self._claiming = self._children = None
+        self._claimed = self._started_children = ()
         self._turns.close()
 
     def close(self) -> None:
@@ -205,19 +207,30 @@ class WorkerLoop:
     # Claims
 
     def _request(self) -> ClaimRequest | None:
+        if not (self._may_have_work or time.monotonic() >= self._next_poll):
+            return None
+        return self._room_beside(self._expected_children())
+
+    def _room_beside(self, reserved: int) -> ClaimRequest | None:
+        """A request for as many jobs as there is room for beside so many, and those that are asked for already."""
+        if self.draining or self.quiet:
+            return None
         # Finished tasks take no room, so the next batch is claimed while the last one is settled.
         finished = len(self.tasks.finished) + len(self._unsettled) + len(self._settling)
-        waiting = len(self.tasks) - finished + len(self._claimed)
-        room = self.prefetch.capacity() - waiting
-        if self.draining or self.quiet or room <= 0 or not (self._may_have_work or time.monotonic() >= self._next_poll):
-            return None
-        names = self.definitions.handled()
+        waiting = len(self.tasks) - finished + len(self._claimed) + len(self._started_children) + reserved
+        waiting += sum(request.limit for request in (self._claiming, self._children) if request is not None)
+        names, lost = self.definitions.handled(), 0
         if self.tasks.stuck:
             names, lost = self._runnable(names)
-            room = self.prefetch.capacity(lost) - waiting
+        room = self.prefetch.capacity(lost) - waiting
         if room <= 0 or not names:
             return None
         return ClaimRequest(self.worker_id, self.settings.queues, names, min(room, TURN_LIMIT), self.settings.lease)
+
+    def _expected_children(self) -> int:
+        """How many jobs are expected to start with the settlement of those that have finished."""
+        finished = (settlement for _, settlement in self.tasks.finished.copy())
+        return self._turns.expected(islice(chain(self._unsettled, finished), TURN_LIMIT))
 
     def _runnable(self, names: frozenset[str]) -> tuple[frozenset[str], int]:
         """The jobs for which there is a slot, and how many slots those have lost to handlers that are stuck."""
@@ -252,11 +265,11 @@ class WorkerLoop:
 
     def _dispatch(self) -> None:
         """Give the claims of the last turn to their runners; the database may be busy with the next by now."""
-        if not self._claimed:
+        if not (self._claimed or self._started_children):
             return
         # Read before they are forgotten: a damaged row among them asks the database once more, which may fail.
-        claims = list(self._claimed)
-        self._claimed = ()
+        claims = [*self._started_children, *self._claimed]
+        self._claimed = self._started_children = ()
         by_isolation: dict[str, list[Task]] = {}
         wrap = self.middleware.wrapper()
         for claim in claims:
@@ -282,17 +295,26 @@ class WorkerLoop:
             return
         if self.reports.used:
             self.reports.flush()
-        batch = self._unsettled[:TURN_LIMIT]
-        batch = batch[: self._turns.share(batch)]
-        self._turns.begin_settle(batch)
+        children = self._room_beside(0)
+        share = self._turns.share(self._unsettled[:TURN_LIMIT], 0 if children is None else children.limit)
+        batch = self._unsettled[: share.number]
+        if children is not None:
+            # Twice as many as are expected; more would be kept from the next claim in vain.
+            most = min(children.limit, 2 * share.children + 8)
+            children = children._replace(limit=most) if share.children else None
+        self._turns.begin_settle(batch, children)
         del self._unsettled[: len(batch)]
-        self._settling = batch
+        self._settling, self._children = batch, children
 
     def _end_settling(self) -> None:
         if not self._settling:
             return
         accepted = self._turns.settled()
-        batch, self._settling = self._settling, []
+        self._started_children, children = self._turns.children(), self._children
+        if children is not None and len(self._started_children) >= children.limit:
+            # There may be others, for which there was no room.
+            self._may_have_work = True
+        batch, self._settling, self._children = self._settling, [], None
         self._settled(batch, accepted)
 
     def _collect_finished(self) -> None:

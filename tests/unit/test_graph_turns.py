@@ -14,7 +14,7 @@ from sloppyjobs.domain.dependencies import After, Result
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Claim, Settlement
 from sloppyjobs.domain.states import Cancelled, Failed, Failure, Outcome, Released, Succeeded, decide
-from sloppyjobs.storage.dialects.postgres.settle_values import AWAITED
+from sloppyjobs.storage.dialects.postgres.expected_children import AWAITED
 from sloppyjobs.storage.ports.claims import ClaimRequest, Turns
 
 DEAD = Failed(Failure("E", "no"), 0.0, retryable=False)
@@ -76,8 +76,12 @@ def test_of_jobs_for_which_others_wait_a_part_is_settled_at_once(jobs: Jobs) -> 
     turns = jobs.storage.turns()
     plain, children = settlements(400, None), settlements(400, Followup.PARENTS)
     parents = settlements(400, Followup.DEPENDANTS | Followup.PARENTS)
-    assert [turns.share(some) for some in (plain, children, [*plain[:150], *parents])] == [400, 400, 150 + AWAITED]
-    assert turns.share(parents[:AWAITED]) == AWAITED
+    assert [turns.share(some, 0).number for some in (plain, children, [*plain[:150], *parents])] == [
+        400,
+        400,
+        150 + AWAITED,
+    ]
+    assert turns.share(parents[:AWAITED], 0).number == AWAITED
     turns.close()
 
 

@@ -20,7 +20,7 @@ from sloppyjobs import Jobs
 from sloppyjobs.storage.dialects.postgres.turns import Call, PostgresClaims
 from sloppyjobs.storage.jobs.dependencies import Dependencies
 
-FIRST, SECOND = "%given AS MATERIALIZED%", "%current_setting(%"
+FIRST, SECOND = "%seen AS MATERIALIZED%", "%current_setting(%"
 """How the server shows the two statements of PostgreSQL, of which it shows the beginning."""
 
 

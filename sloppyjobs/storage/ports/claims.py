@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from sloppyjobs.domain.model import Claim, Ended, Settlement
@@ -41,11 +41,24 @@ class Sweep(NamedTuple):
     """As ``next_in``, without jobs that become due: those a claim can queue."""
 
 
+class Share(NamedTuple):
+    """Settlements that are best written at once."""
+
+    number: int
+    """How many, from the first."""
+    children: int
+    """How many jobs that have waited for them are expected to start."""
+
+
 class Turns(Protocol):
     """One settlement and one claim under way at most. What failed is retried when it is asked for the next time."""
 
-    def share(self, settlements: Sequence[Settlement]) -> int:
-        """How many of these, from the first, are best settled at once."""
+    def share(self, settlements: Sequence[Settlement], room: int) -> Share:
+        """Which of these are best settled at once, where there is so much room for children."""
+        ...
+
+    def expected(self, settlements: Iterable[Settlement]) -> int:
+        """For how many children there should be room when these are settled."""
         ...
 
     @property
@@ -53,8 +66,11 @@ class Turns(Protocol):
         """Whether a claim that is asked to can queue what has become due; else a sweep does."""
         ...
 
-    def begin_settle(self, settlements: Sequence[Settlement]) -> None:
-        """Settle these; they belong to one worker."""
+    def begin_settle(self, settlements: Sequence[Settlement], children: ClaimRequest | None = None) -> None:
+        """Settle these; they belong to one worker.
+
+        Jobs that have waited for them, and that a claim as asked for by ``children`` would take next, may be claimed.
+        """
         ...
 
     def begin_claim(self, request: ClaimRequest) -> None:
@@ -63,6 +79,10 @@ class Turns(Protocol):
 
     def settled(self) -> set[str]:
         """Wait for the settlement; the ids that were accepted."""
+        ...
+
+    def children(self) -> Sequence[Claim]:
+        """Wait for the settlement; the children that it has claimed."""
         ...
 
     def claimed(self) -> Sequence[Claim]:
@@ -77,7 +97,23 @@ class Turns(Protocol):
 Turn = Callable[[Sequence[Settlement], ClaimRequest | None], tuple[set[str], Sequence[Claim]]]
 
 
-class TransactionTurns:
+class WithoutChildren:
+    """The part of ``Turns`` for stores that settle all at once, and claim nothing with it."""
+
+    def share(self, settlements: Sequence[Settlement], room: int) -> Share:  # noqa: ARG002
+        """All."""
+        return Share(len(settlements), 0)
+
+    def expected(self, settlements: Iterable[Settlement]) -> int:  # noqa: ARG002
+        """None."""
+        return 0
+
+    def children(self) -> Sequence[Claim]:
+        """None."""
+        return ()
+
+
+class TransactionTurns(WithoutChildren):
     """``Turns`` for stores with one writer: both are done in one ``turn``, when the first of them is waited for."""
 
     def __init__(self, turn: Turn, *, promotes: bool = False) -> None:
@@ -88,11 +124,7 @@ class TransactionTurns:
         self._accepted: set[str] = set()
         self._claims: Sequence[Claim] = ()
 
-    def share(self, settlements: Sequence[Settlement]) -> int:
-        """All: nothing is claimed meanwhile."""
-        return len(settlements)
-
-    def begin_settle(self, settlements: Sequence[Settlement]) -> None:
+    def begin_settle(self, settlements: Sequence[Settlement], children: ClaimRequest | None = None) -> None:  # noqa: ARG002
         """Remember what to settle."""
         self._settlements = settlements
 

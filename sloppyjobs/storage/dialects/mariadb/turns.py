@@ -9,7 +9,7 @@ from threading import Event
 from typing import Any, Generic, TypeVar
 
 from sloppyjobs.domain.model import Claim, Settlement
-from sloppyjobs.storage.ports.claims import ClaimRequest
+from sloppyjobs.storage.ports.claims import ClaimRequest, WithoutChildren
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class _Call(Generic[T]):
         return self._work(*self._arguments)
 
 
-class SideBySideTurns:
+class SideBySideTurns(WithoutChildren):
     """A settlement and a claim, each in a transaction and a thread of its own."""
 
     promotes = False
@@ -58,11 +58,7 @@ class SideBySideTurns:
         self._settling: _Call[set[str]] | None = None
         self._claiming: _Call[Sequence[Claim]] | None = None
 
-    def share(self, settlements: Sequence[Settlement]) -> int:
-        """All."""
-        return len(settlements)
-
-    def begin_settle(self, settlements: Sequence[Settlement]) -> None:
+    def begin_settle(self, settlements: Sequence[Settlement], children: ClaimRequest | None = None) -> None:  # noqa: ARG002
         """Settle these; they belong to one worker."""
         self._settling = _Call(self._threads, self._settle, settlements)
 

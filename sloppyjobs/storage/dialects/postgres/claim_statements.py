@@ -6,7 +6,7 @@ A worker sends the first one until it meets jobs that need permits: what these n
 from __future__ import annotations
 
 from sloppyjobs.storage.dialects.postgres.permit_statements import PERMITS
-from sloppyjobs.storage.dialects.postgres.settle_statements import CLOCK
+from sloppyjobs.storage.dialects.postgres.statement_clock import CLOCK
 
 # The lanes, each with its first job, which the probe that finds the lane has met anyway; those that may be taken from;
 # the job that as many lanes begin at or before as jobs may be taken, after which nothing is taken; and the lanes that
@@ -123,20 +123,23 @@ def _picking(columns: str) -> str:
     return _LANES + _SHARES + _PICKED.replace("{{picked}}", columns)
 
 
-_TAKE = """
+TAKE = """
   UPDATE {jobs} j
   SET status = 'processing', attempt_count = j.attempt_count + 1, locked_by = %(worker)s, updated_at = clock.now,
       locked_until = clock.now + make_interval(secs => %(lease)s::float8),
       progress_percent = NULL, progress_message = NULL, progress_fields = NULL
   FROM clock WHERE """
-_OPEN = """
+"""Takes jobs, which the condition that follows must name."""
+OPEN = """
   RETURNING {j_claim_fields}
 ),
 opened AS (
   INSERT INTO {attempts} (job_id, attempt_number, worker_id, status, started_at)
   SELECT id, attempt_count, %(worker)s, 'running', updated_at FROM claimed
 ),
-history AS (
+"""
+"""Opens the attempts of jobs that were taken as ``claimed``."""
+_ANSWER = """history AS (
   INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
   SELECT id, 'claimed', 'queued', 'processing', attempt_count, %(worker)s, updated_at FROM claimed
 )
@@ -150,9 +153,10 @@ ORDER BY priority DESC NULLS LAST, run_at, created_at, id
 CLAIM = (
     _picking("j.ctid AS place, coalesce(j.followups & {permit}, 0) <> 0 AS limited")
     + "claimed AS ("
-    + _TAKE
+    + TAKE
     + "j.ctid = ANY (ARRAY (SELECT place FROM picked WHERE NOT limited))"
-    + _OPEN
+    + OPEN
+    + _ANSWER
     + "(SELECT FROM picked WHERE limited LIMIT 1) met"
     + _IN_ORDER
 )
@@ -165,11 +169,12 @@ CLAIM_LIMITED = (
     )
     + PERMITS
     + "claimed AS ("
-    + _TAKE
+    + TAKE
     + """j.id = ANY (ARRAY (
     SELECT id FROM picked WHERE resource IS NULL UNION ALL SELECT id FROM admitted
   ))"""
-    + _OPEN
+    + OPEN
+    + _ANSWER
     + "(SELECT WHERE (SELECT count(*) FROM claimed) < (SELECT count(*) FROM picked)) met"
     + _IN_ORDER
 )

@@ -10,9 +10,7 @@ from sloppyjobs.domain.followups import Followup
 from sloppyjobs.storage.dialects.postgres.batch_statements import of_members
 from sloppyjobs.storage.dialects.postgres.graph_statements import SECOND_LOOK, of_graphs
 from sloppyjobs.storage.dialects.postgres.permit_statements import of_limited
-
-CLOCK = "clock AS MATERIALIZED (SELECT coalesce(%(now)s::timestamptz, clock_timestamp()) AS now)"
-"""The clock, read once per statement."""
+from sloppyjobs.storage.dialects.postgres.statement_clock import CLOCK
 
 
 class Hanging(IntEnum):

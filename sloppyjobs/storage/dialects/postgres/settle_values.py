@@ -25,10 +25,7 @@ _ACCEPTED = (
     (Hanging.BATCH_AND_LIMIT, int(Followup.BATCH | Followup.PERMIT)),
 )
 """What may hang on jobs of each kind, as plain numbers; the first one that fits is taken."""
-_BATCH, _PERMIT, _DEPENDANTS = int(Followup.BATCH), int(Followup.PERMIT), int(Followup.DEPENDANTS)
-
-AWAITED = 250
-"""Jobs for which others wait that are settled at once."""
+_BATCH, _PERMIT = int(Followup.BATCH), int(Followup.PERMIT)
 
 
 class Part(NamedTuple):
@@ -48,20 +45,9 @@ class Split(NamedTuple):
     limited: Sequence[str] = ()
     """The jobs that had permits."""
 
-
-def share(settlements: Sequence[Settlement]) -> int:
-    """How many of these, from the first, are settled at once.
-
-    Each job for which others wait may let any number of them start, and these can be claimed only after the commit: by
-    parts, a worker runs the children of one part while the next part is settled.
-    """
-    if len(settlements) > AWAITED:
-        awaited = 0
-        for place, one in enumerate(settlements):
-            awaited += bool(one.followups and one.followups & _DEPENDANTS)
-            if awaited > AWAITED:
-                return place
-    return len(settlements)
+    def parents(self) -> int | None:
+        """The place of the part whose statement can claim children."""
+        return next((place for place, part in enumerate(self.parts) if part[:2] == (Hanging.GRAPH, True)), None)
 
 
 def split(settlements: Sequence[Settlement]) -> Split:

@@ -27,7 +27,8 @@ from sloppyjobs.storage.dialects.postgres.claim_statements import CLAIM, CLAIM_L
 from sloppyjobs.storage.dialects.postgres.graph_statements import NUMBERS
 from sloppyjobs.storage.dialects.postgres.linked_rows import INSERT_KEYS, INSERT_TAGS, TAKEN_BUSINESS_KEY
 from sloppyjobs.storage.dialects.postgres.permit_statements import LINES
-from sloppyjobs.storage.dialects.postgres.settle_statements import CLOCK, Hanging, SettleStatements, settle_statements
+from sloppyjobs.storage.dialects.postgres.settle_statements import Hanging, SettleStatements, settle_statements
+from sloppyjobs.storage.dialects.postgres.statement_clock import CLOCK
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.new_rows import JOB_INSERT
 from sloppyjobs.storage.schema.columns import JOB_COLUMNS, JobColumn, Kind, New, inserted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import UTC
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -16,8 +16,10 @@ from sloppyjobs.storage.dialects.postgres import settle_values, statements
 from sloppyjobs.storage.dialects.postgres.arrays import Texts, taking_arrays
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
 from sloppyjobs.storage.dialects.postgres.claim_answers import any_limited, met_limited
+from sloppyjobs.storage.dialects.postgres.settle_statements import Hanging
 from sloppyjobs.storage.dialects.postgres.settle_values import Split
 from sloppyjobs.storage.dialects.postgres.statements import array_text
+from sloppyjobs.storage.dialects.postgres.worker_turns import PostgresTurns
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.claim import Claims, Taken
 from sloppyjobs.storage.jobs.damaged_rows import salvage_claims
@@ -35,6 +37,10 @@ LIMITED_CLAIMS = 100
 become due and on which something hangs."""
 
 _CLAIMED_AT = rows.CLAIM_FIELDS.index("updated_at")
+_FIELDS = len(rows.CLAIM_FIELDS)
+
+
+_NO_CHILDREN: dict[str, Any] = {"room": 0, "lease": 0.0, "queues": None, "names": None}
 
 
 class Call(NamedTuple):
@@ -43,6 +49,16 @@ class Call(NamedTuple):
     statement: str
     values: dict[str, Any]
     then: tuple[str, ...] = ()
+
+
+class Settled(NamedTuple):
+    """What a settlement was answered with."""
+
+    accepted: set[str]
+    children: Sequence[Claim] = ()
+    """The children that it has claimed."""
+    able: int | None = None
+    """How many it could have claimed, had there been room; None where it was not to claim any."""
 
 
 class PostgresClaims(Claims):
@@ -89,7 +105,7 @@ class PostgresClaims(Claims):
                     self.unanswered.add(settlements)
                 raise
 
-        return self._accepted(self.database.retry(attempt), settlements, split) if settlements else set()
+        return self._settled(self.database.retry(attempt), settlements, split).accepted if settlements else set()
 
     def turn(self, settlements: Sequence[Settlement], request: ClaimRequest | None) -> tuple[set[str], Sequence[Claim]]:
         """Settle and claim at the same time."""
@@ -124,19 +140,41 @@ class PostgresClaims(Claims):
                 driver.execute("COMMIT")
             return SentTransactions(stack.pop_all(), cursors)
 
-    def settled(self, sent: SentTransactions | None, settlements: Sequence[Settlement], split: Split) -> set[str]:
-        """The ids that were accepted; what was not answered is sent again, and finds its own outcome if it is there."""
+    def settled(
+        self,
+        sent: SentTransactions | None,
+        settlements: Sequence[Settlement],
+        split: Split,
+        children: ClaimRequest | None,
+    ) -> Settled:
+        """What was accepted; what was not answered is sent again, and finds its own outcome if it is there.
+
+        The children that were claimed without an answer are found by the next claim.
+        """
         try:
             answers = self._answered(sent)
             if answers is None:
-                self.unanswered.add(settlements)
+                self.lost(settlements, children)
+                children = None
                 answers = self.database.retry(lambda: self.send(*self.settle_calls(split)).answers())
+            return self._settled(answers, settlements, split, children)
         except Exception:
-            self.unanswered.add(settlements)
+            self.lost(settlements, children)
             raise
-        return self._accepted(answers, settlements, split)
 
-    def _accepted(self, answers: list[Any], settlements: Sequence[Settlement], split: Split) -> set[str]:
+    def lost(self, settlements: Sequence[Settlement], children: ClaimRequest | None = None) -> None:
+        """These may have been written, and nobody was told."""
+        self.unanswered.add(settlements)
+        if children is not None:
+            self.unanswered.add_claim(children)
+
+    def _settled(
+        self,
+        answers: list[Any],
+        settlements: Sequence[Settlement],
+        split: Split,
+        children: ClaimRequest | None = None,
+    ) -> Settled:
         parts, batches, limited = split
         try:
             numbered = [answer.fetchone() for answer in answers[: len(parts)]]
@@ -144,11 +182,12 @@ class PostgresClaims(Claims):
             over = [row[0] for row in next(asked).fetchall()] if batches else []
             lines = next(asked).fetchall() if limited else []
             # Mostly all of them, and then nobody needs to say which.
-            if sum(number for number, *_ in numbered) == len(settlements):
+            if sum(row[-2] for row in numbered) == len(settlements):
                 accepted = {s.job_id for s in settlements}
             else:
                 accepted = set()
-                for (number, ids, *_), (_, _, part) in zip(numbered, parts, strict=True):
+                for row, (_, _, part) in zip(numbered, parts, strict=True):
+                    number, ids = row[-2:]
                     accepted.update([s.job_id for s in part] if number == len(part) else ids or ())
                 # Something hangs on these, or they are stale, or an earlier answer was lost.
                 if rest := [s for s in settlements if s.job_id not in accepted]:
@@ -162,7 +201,12 @@ class PostgresClaims(Claims):
             self.settlement.followups.members_ended(over)
         if lines:
             self.permits.release(lines)
-        return accepted
+        place = split.parents()
+        if place is None or children is None:
+            return Settled(accepted)
+        answer = answers[place]
+        read = partial(self._read_children, children.worker_id, answer)
+        return Settled(accepted, UnreadClaims(answer.rowcount - 1, read), numbered[place][-3])
 
     def claimed(self, sent: SentTransactions | None, request: ClaimRequest) -> Sequence[Claim]:
         """What was claimed; a claim that was not answered is looked for, and sent again if it is not there."""
@@ -219,11 +263,11 @@ class PostgresClaims(Claims):
                 raise
             return None
 
-    def settle_calls(self, split: Split) -> list[Call]:
+    def settle_calls(self, split: Split, children: ClaimRequest | None = None) -> list[Call]:
         """The statements for this mixture of outcomes, and their values: one for successes, one for all others.
 
         Jobs on which something hangs have two of their own for each kind of thing. Questions come last: which of the
-        batches are over, and in which lines of limits somebody waits.
+        batches are over, and in which lines of limits somebody waits. Children that start are claimed by their request.
 
         Each is a transaction. In one for both, rows would be locked in id order twice, and not in id order as a
         whole: others who lock several rows, as commands and heartbeats do, could then wait for it in a ring. One
@@ -235,7 +279,10 @@ class PostgresClaims(Claims):
             ordered = sorted(part, key=lambda s: s.job_id)
             successes, others, then = self._sql.settle[hanging]
             if success:
-                calls.append(Call(successes, settle_values.successes(ordered) | now, then))
+                values = settle_values.successes(ordered) | now
+                if hanging is Hanging.GRAPH:
+                    values |= _NO_CHILDREN if children is None else self._claim_values(children, "room")
+                calls.append(Call(successes, values, then))
             else:
                 calls.append(Call(others, settle_values.others(ordered) | now, then))
         if split.batches:
@@ -248,19 +295,22 @@ class PostgresClaims(Claims):
 
     def claim_call(self, request: ClaimRequest) -> Call:
         """The statement that claims, and its values."""
-        every = ALL_QUEUES in request.queues
-        values = {
-            "worker": request.worker_id,
-            "queues": None if every else _texts(frozenset(request.queues)),
-            "names": None if request.names is None else _texts(frozenset(request.names)),
-            "most": request.limit,
-            "lease": request.lease,
-            "now": self.database.injected_now(),
-        }
+        values = self._claim_values(request, "most")
         if self._limited_claims:
             self._limited_claims -= 1
             return Call(self._sql.claim_limited, values)
         return Call(self._sql.claim, values)
+
+    def _claim_values(self, request: ClaimRequest, limit: str) -> dict[str, Any]:
+        """What a statement that claims takes; it has its own name for the number."""
+        return {
+            "worker": request.worker_id,
+            "queues": None if ALL_QUEUES in request.queues else _texts(frozenset(request.queues)),
+            "names": None if request.names is None else _texts(frozenset(request.names)),
+            limit: request.limit,
+            "lease": request.lease,
+            "now": self.database.injected_now(),
+        }
 
     def read_claims(self, worker_id: str, answer: Any, rows: int | None = None) -> list[Claim]:
         """The claims in an answer that has some, or in its first ``rows``.
@@ -273,12 +323,22 @@ class PostgresClaims(Claims):
             unreadable = error
             if not self.dialect.is_unreadable(error):
                 raise
+        return self._salvage(worker_id, answer, range(rows or answer.rowcount), unreadable)
+
+    def _read_children(self, worker_id: str, answer: Any) -> list[Claim]:
+        """The same of the answer of a settlement, which begins with its numbers, and has columns for these."""
+        try:
+            found = [row[:_FIELDS] for row in answer.fetchall()]
+            return self.as_claims(worker_id, found) if found else []
+        except Exception as error:
+            if not self.dialect.is_unreadable(error):
+                raise
+            return self._salvage(worker_id, answer, range(1, answer.rowcount), error)
+
+    def _salvage(self, worker_id: str, answer: Any, places: range, error: Exception) -> list[Claim]:
         # The ids as they came, because no row of this answer can be had from the driver while one cannot.
-        result = answer.pgresult
-        ids = [bytes(result.get_value(number, 0)).decode() for number in range(rows or result.ntuples)]
-        return self.database.read(
-            lambda connection: salvage_claims(self.dialect, connection, ids, worker_id, unreadable)
-        )
+        ids = [bytes(answer.pgresult.get_value(place, 0)).decode() for place in places]
+        return self.database.read(lambda connection: salvage_claims(self.dialect, connection, ids, worker_id, error))
 
     def as_claims(self, worker_id: str, found: Sequence[Any]) -> list[Claim]:
         """The claims in the rows of an answer that has some."""
@@ -320,68 +380,3 @@ class SentTransactions:
         """Wait for them, give the connection back, and return the cursors with the answers."""
         self._stack.close()
         return self._cursors
-
-
-class PostgresTurns:
-    """A settlement and a claim, each sent or not."""
-
-    def __init__(self, claims: PostgresClaims) -> None:
-        self._claims = claims
-        self._settling: SentTransactions | None = None
-        self._claiming: SentTransactions | None = None
-        self._settlements: Sequence[Settlement] = ()
-        self._split = Split(())
-        self._request: ClaimRequest | None = None
-        self._accepted: set[str] | None = None
-
-    def share(self, settlements: Sequence[Settlement]) -> int:
-        """All, unless others wait for many of the jobs."""
-        return settle_values.share(settlements)
-
-    @property
-    def promotes(self) -> bool:
-        """In the same round trip, so that the loop waits for nothing."""
-        return self._claims.promotes
-
-    def begin_settle(self, settlements: Sequence[Settlement]) -> None:
-        """Send them, whatever they are; they are waited for at the next turn."""
-        claims, self._accepted, self._split = self._claims, None, settle_values.split(settlements)
-        try:
-            self._settling = claims.send(*claims.settle_calls(self._split))
-        except Exception:
-            claims.unanswered.add(settlements)
-            raise
-        self._settlements = settlements
-
-    def begin_claim(self, request: ClaimRequest) -> None:
-        """Send the claim; but one whose answer was lost comes first, and that is looked for when it is waited for."""
-        claims = self._claims
-        lost = claims.unanswered.take_claim(request.worker_id) if claims.unanswered.claims else None
-        self._request = lost or claims.with_distinct_lease(request)
-        if lost is None:
-            try:
-                self._claiming = claims.send(*claims.claim_calls(self._request))
-            except Exception:
-                claims.unanswered.add_claim(self._request)
-                raise
-
-    def settled(self) -> set[str]:
-        """The ids that were accepted."""
-        if self._accepted is None:
-            sent, self._settling = self._settling, None
-            self._accepted = self._claims.settled(sent, self._settlements, self._split)
-        return self._accepted
-
-    def claimed(self) -> Sequence[Claim]:
-        """What was claimed, once it is looked at."""
-        assert self._request is not None
-        sent, self._claiming = self._claiming, None
-        return self._claims.claimed(sent, self._request)
-
-    def close(self) -> None:
-        """Give the connections back, whatever comes of it."""
-        for sent in (self._settling, self._claiming):
-            if sent is not None:
-                with suppress(Exception):
-                    sent.answers()
-        self._settling = self._claiming = None
