@@ -38,9 +38,9 @@ def execute(cursor: Any, statement: str, values: Any) -> None:
 
 def write_nulls(engine: Engine) -> None:
     """Let SQLAlchemy do so on an engine of our own."""
-    if not event.contains(engine, "do_execute", _do_execute):
-        event.listen(engine, "do_execute", _do_execute)
-        event.listen(engine, "do_executemany", _do_executemany)
+    if not event.contains(engine.dialect, "do_execute", _do_execute):
+        event.listen(engine.dialect, "do_execute", _do_execute)
+        event.listen(engine.dialect, "do_executemany", _do_executemany)
 
 
 def _do_execute(cursor: Any, statement: str, values: Any, _context: Any) -> bool:

@@ -35,8 +35,9 @@ class PymssqlConnection:
 
 def ask_server(engine: Engine) -> None:
     """Let connections of an engine of our own roll back so, where its driver is pymssql."""
-    if engine.dialect.driver == "pymssql" and not event.contains(engine, "do_connect", _connect):
-        event.listen(engine, "do_connect", _connect)
+    # By the dialect, which owns the listeners: SQLAlchemy knows a target by its address, and engines may share one.
+    if engine.dialect.driver == "pymssql" and not event.contains(engine.dialect, "do_connect", _connect):
+        event.listen(engine.dialect, "do_connect", _connect)
 
 
 def _connect(dialect: Dialect, _record: Any, arguments: Any, options: Any) -> PymssqlConnection:

@@ -32,8 +32,8 @@ def pin_connections(engine: Engine) -> None:
     """Give each new connection of an engine of our own its settings; nobody else changes them."""
     # pymssql has the numbers, and raises the message that the language is another one where its severity is 10.
     pin = _pin if engine.dialect.driver == "pymssql" else _pin_in_english
-    if not event.contains(engine, "connect", pin):
-        event.listen(engine, "connect", pin)
+    if not event.contains(engine.pool, "connect", pin):
+        event.listen(engine.pool, "connect", pin)
 
 
 def _pin(driver: Any, _record: Any) -> None:
