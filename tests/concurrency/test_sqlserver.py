@@ -12,10 +12,12 @@ import pytest
 from sqlalchemy import Connection
 
 from sloppyjobs import Jobs, storage
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.testing.conformance.records import check_every_history
 
 WRITERS = 8
 JOBS = 48
+MOMENTS = ("locked_until", "updated_at")
 LOCK = "UPDATE sloppy_job_queues SET created_at = created_at WHERE name = '{}'"
 
 
@@ -96,6 +98,17 @@ def test_settlements_of_many_workers_are_all_counted(jobs: Jobs) -> None:
     shares = [jobs.claim("worker_1", limit=JOBS // WRITERS) for _ in range(WRITERS)]
     at_once(lambda place: [jobs.complete(claim) for claim in shares[place]])
     assert sum(counter.succeeded for counter in jobs.storage.inspection.counters()) == JOBS
+
+
+def test_an_insert_says_whether_it_has_written_a_row(jobs: Jobs) -> None:
+    database, dialect, locks = jobs.storage.database, jobs.storage.dialect, jobs.storage.tables.locks
+    insert = database.prepared("insert", lambda: dialect.insert_if_absent(locks, ("name", "owner", *MOMENTS)))
+
+    def write(connection: Connection) -> int:
+        now = database.to_driver(database.now(connection))
+        return insert.run(cursor_of(connection), {"name": "report", "owner": "ada", **dict.fromkeys(MOMENTS, now)})
+
+    assert [database.write(write) for _ in range(2)] == [1, 0]
 
 
 def test_a_deadlock_that_takes_the_savepoint_with_it_is_retried(jobs: Jobs) -> None:

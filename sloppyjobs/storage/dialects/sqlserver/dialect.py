@@ -194,11 +194,11 @@ class SqlServerDialect(Dialect):
                 yield connection
 
     def prepared(self, statement: Executable, engine: Engine) -> Prepared:
-        """Texts of several statements await the answer of each, and none has a parameter that is null."""
+        """No parameter is null, and all that the server answers is read."""
         if isinstance(statement, upserts.Upsert):
             return upserts.PreparedUpsert(statement, engine)
         if isinstance(statement, upserts.InsertIfAbsent):
-            return upserts.PreparedBatch(statement, engine)
+            return upserts.PreparedInsert(statement.counted, engine)
         return null_values.PreparedWithoutNulls(statement, engine)
 
     def refuse_caller(self, connection: Connection) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 from sqlalchemy import Engine, event
@@ -60,19 +61,42 @@ def _has_null(row: Any) -> bool:
     return None in (row.values() if isinstance(row, Mapping) else row)
 
 
+def _rows_of(cursor: Any) -> list[tuple[Any, ...]]:
+    """The rows of the first answer that has any; before it, a driver may tell how many rows were written."""
+    while not cursor.description and cursor.nextset():
+        pass
+    fetched: list[tuple[Any, ...]] = cursor.fetchall()
+    return fetched
+
+
+def read_to_the_end(cursor: Any) -> None:
+    """Read what the server says after a result, also the answers of further statements: the rest would be cancelled."""
+    while cursor.nextset():
+        pass
+
+
 class PreparedWithoutNulls(Prepared):
-    """The same for the driver's own cursor."""
+    """The same for the driver's own cursor.
+
+    Each execution has a cursor of its own, closed when it ends. To close one asks the server, where it has a prepared
+    statement, and rows and tracebacks keep cursors alive: the garbage collector would close them in any thread, while
+    another one is using the connection.
+    """
 
     def rows(self, cursor: Any, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Execute and fetch everything."""
-        execute(cursor, self.sql, self.bind(values))
-        fetched: list[tuple[Any, ...]] = cursor.fetchall()
+        with closing(cursor.connection.cursor()) as own:
+            execute(own, self.sql, self.bind(values))
+            fetched = _rows_of(own)
+            read_to_the_end(own)
         return fetched
 
     def run(self, cursor: Any, values: Mapping[str, Any]) -> int:
-        """Execute, and return how many rows were touched."""
-        execute(cursor, self.sql, self.bind(values))
-        count: int = cursor.rowcount
+        """Execute, and return how many rows the first statement touched."""
+        with closing(cursor.connection.cursor()) as own:
+            execute(own, self.sql, self.bind(values))
+            count: int = own.rowcount
+            read_to_the_end(own)
         return count
 
     def many(self, cursor: Any, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -36,6 +36,13 @@ class InsertIfAbsent(Insert):
     """An insert that leaves an existing row as it is, also one that another transaction is about to commit."""
 
     inherit_cache = True
+    counted: CountedInsert
+
+
+class CountedInsert(Insert):
+    """The same, which answers with a row that says how many it has written."""
+
+    inherit_cache = True
 
 
 class Upsert(Update):
@@ -47,8 +54,13 @@ class Upsert(Update):
 
 @compiles(InsertIfAbsent)
 def _insert_if_absent(element: InsertIfAbsent, compiler: Any, **kw: Any) -> str:
-    written = compiler.visit_insert(element, **kw)
-    return f"BEGIN TRY {written} END TRY BEGIN CATCH {_UNLESS_DUPLICATE} END CATCH"
+    return _unless_duplicate(compiler.visit_insert(element, **kw))
+
+
+@compiles(CountedInsert)
+def _counted_insert(element: CountedInsert, compiler: Any, **kw: Any) -> str:
+    written = _unless_duplicate(f"{compiler.visit_insert(element, **kw)}; SET @written = @@ROWCOUNT")
+    return f"DECLARE @written int = 0; {written}; SELECT @written AS written"
 
 
 @compiles(Upsert)
@@ -59,22 +71,24 @@ def _upsert(element: Upsert, compiler: Any, **kw: Any) -> str:
         # Once more, because each of its parameters has a place of its own.
         compiler.visit_update(element, **kw),
     )
-    attempt = f"BEGIN TRY {add} END TRY BEGIN CATCH {_UNLESS_DUPLICATE} {again} END CATCH"
+    attempt = _unless_duplicate(add, again)
     return f"{change}; IF @@ROWCOUNT = 0 BEGIN {attempt} END"
 
 
-class PreparedBatch(PreparedWithoutNulls):
-    """Several statements in one text: the answer of each is awaited, or the driver would cancel the rest."""
+def _unless_duplicate(attempt: str, otherwise: str = "") -> str:
+    return f"BEGIN TRY {attempt} END TRY BEGIN CATCH {_UNLESS_DUPLICATE} {otherwise} END CATCH"
+
+
+class PreparedInsert(PreparedWithoutNulls):
+    """An insert of a row that may exist. pymssql counts no rows of a text that is more than one statement."""
 
     def run(self, cursor: Any, values: Mapping[str, Any]) -> int:
-        """Execute, and return how many rows the first statement touched."""
-        count = super().run(cursor, values)
-        while cursor.nextset():
-            pass
-        return count
+        """Execute, and return how many rows were written."""
+        written: int = self.rows(cursor, values)[0][0]
+        return written
 
 
-class PreparedUpsert(PreparedBatch):
+class PreparedUpsert(PreparedWithoutNulls):
     """An upsert of a row with these values."""
 
     def bind(self, values: Mapping[str, Any]) -> Any:
@@ -88,7 +102,9 @@ def insert_if_absent(table: Table, names: Sequence[str]) -> InsertIfAbsent:
     same = (column == given[column.name] for column in table.primary_key.columns)
     known = exists(select(literal_column("1")).select_from(table).where(*same))
     values = select(*(value.label(name) for name, value in given.items())).where(~known)
-    return InsertIfAbsent(table).from_select(list(names), values)
+    statement = InsertIfAbsent(table).from_select(list(names), values)
+    statement.counted = CountedInsert(table).from_select(list(names), values)
+    return statement
 
 
 def count_up(stats: Table) -> Upsert:
