@@ -64,6 +64,6 @@ def run(server: str, single: int, bulk: int, rounds: int, peers: tuple[str, ...]
         report.add("bulk, its fastest size", name, rate, None, ratio(rate, best(bulk_rates, "pgqueuer")), None, None)
     report.note("'x pgqueuer' is against the faster of its two drivers")
     report.note("us/job are microseconds of CPU, of the client and of all processes of the server")
-    report.note(f"'{BARE}': our statements alone, whose values were made before; what no client can be faster than")
+    report.note(f"'{BARE}': our statements alone, whose values were made before; CPU that no client can save")
     report.note(f"medians of {rounds} alternating rounds")
     return [report]
