@@ -156,8 +156,8 @@ class StorageUnavailable(JobsError):
     ``maybe_done`` says whether the work may have been done all the same: it is false where nothing can have been
     changed, and true where the connection was lost before the answer came. ``read_only`` says that the database can
     only be read, ``timed_out`` that it stopped a statement which took too long, ``wrong_address`` that waiting for it
-    would be in vain. Errors of a SQL database are also SQLAlchemy's ``DBAPIError``, with the driver's own error as
-    ``orig``.
+    would be in vain, ``denied`` that its user lacks a right, which ``sloppyjobs doctor`` names. Errors of a SQL
+    database are also SQLAlchemy's ``DBAPIError``, with the driver's own error as ``orig``.
     """
 
     code = PREFIX + "STORAGE_UNAVAILABLE"
@@ -165,6 +165,7 @@ class StorageUnavailable(JobsError):
     read_only: bool = False
     timed_out: bool = False
     wrong_address: bool = False
+    denied: bool = False
 
 
 class InvalidTransition(JobsError):

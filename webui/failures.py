@@ -196,6 +196,10 @@ def _database(error: Exception) -> Explained:
     away = error if isinstance(error, errors.StorageUnavailable) else errors.StorageUnavailable()
     if away.timed_out:
         return TOO_LONG
+    if away.denied:
+        text = "The user of the database lacks a right. Nothing was done. This names what is missing:"
+        command = 'sloppyjobs --database "$SLOPPYJOBS_DATABASE_URL" doctor'
+        return Explained(403, "DATABASE_RIGHTS", "403: the database refuses it", text, "locks", command)
     if away.read_only:
         text = "It is a replica, or set to read-only. Nothing was done. Use the admin of the primary."
         return Explained(403, "READ_ONLY_DATABASE", "403: this database is read-only", text, "locks")

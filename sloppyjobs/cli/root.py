@@ -138,7 +138,8 @@ def _missing_module(error: ModuleNotFoundError) -> Exception:
 
 def _unavailable(ctx: click.Context, error: StorageUnavailable) -> str:
     doubt = "; it may have been done all the same, so look before you repeat it" if error.maybe_done else ""
-    return f"{_database_error(ctx, error)}{doubt} [{error.code}]"
+    rights = "; `sloppyjobs doctor` names the rights that are missing" if error.denied else ""
+    return f"{_database_error(ctx, error)}{doubt}{rights} [{error.code}]"
 
 
 def _database_error(ctx: click.Context, error: Exception) -> str:

@@ -229,7 +229,8 @@ class Database:
 
     def _raise_named(self, error: DBAPIError, *, maybe_done: bool) -> NoReturn:
         named = isinstance(error, StorageUnavailable)
-        if not named and not self.dialect.is_unavailable(error):
+        denied = self.dialect.is_denied(error)
+        if not named and not denied and not self.dialect.is_unavailable(error):
             raise error
         told = StorageUnavailable.of(
             error,
@@ -237,6 +238,7 @@ class Database:
             read_only=self.dialect.is_read_only(error),
             timed_out=self.dialect.is_timeout(error),
             wrong_address=self.dialect.is_wrong_address(error),
+            denied=denied,
         )
         raise told from (None if named else error)
 

@@ -107,6 +107,10 @@ class Dialect(ABC):
         """Whether there is no database at this address, and waiting for one would be in vain."""
         return False
 
+    def is_denied(self, error: DBAPIError) -> bool:  # noqa: ARG002
+        """Whether the user of the connection lacks a right."""
+        return False
+
     def is_timeout(self, error: DBAPIError) -> bool:  # noqa: ARG002
         """Whether the database gave up because of its timeout for statements."""
         return False

@@ -19,6 +19,10 @@ MAYBE_DONE = (
 )
 
 
+_DENIED = "the database refuses this to its user"
+RIGHTS_HINT = "`sloppyjobs doctor` names the rights that are missing"
+
+
 # SQLAlchemy calls "code" what leads to a page of its documentation; ours is the one that callers look at.
 class StorageUnavailable(errors.StorageUnavailable, OperationalError):  # type: ignore[misc]
     """The library's error, and SQLAlchemy's at once, so that ``except DBAPIError`` of callers goes on working.
@@ -36,6 +40,7 @@ class StorageUnavailable(errors.StorageUnavailable, OperationalError):  # type: 
         read_only: bool = False,
         timed_out: bool = False,
         wrong_address: bool = False,
+        denied: bool = False,
     ) -> None:
         DBAPIError.__init__(self, None, None, orig, connection_invalidated=connection_invalidated)
         self.reason = reason
@@ -43,6 +48,7 @@ class StorageUnavailable(errors.StorageUnavailable, OperationalError):  # type: 
         self.read_only = read_only
         self.timed_out = timed_out
         self.wrong_address = wrong_address
+        self.denied = denied
 
     @classmethod
     def of(
@@ -53,6 +59,7 @@ class StorageUnavailable(errors.StorageUnavailable, OperationalError):  # type: 
         read_only: bool = False,
         timed_out: bool = False,
         wrong_address: bool = False,
+        denied: bool = False,
     ) -> Self:
         """The same error under our name; one that has it already is kept, and stays in doubt once it was."""
         if isinstance(error, cls):
@@ -60,10 +67,12 @@ class StorageUnavailable(errors.StorageUnavailable, OperationalError):  # type: 
             error.read_only = error.read_only or read_only
             error.timed_out = error.timed_out or timed_out
             error.wrong_address = error.wrong_address or wrong_address
+            error.denied = error.denied or denied
             return error
         orig = error.orig or error
         lines = [line.strip() for line in str(orig).splitlines() if line.strip()]
-        reason = f"the database is not available: {lines[0] if lines else type(orig).__name__}"
+        said = lines[0] if lines else type(orig).__name__
+        reason = f"{_DENIED}: {said}; {RIGHTS_HINT}" if denied else f"the database is not available: {said}"
         return cls(
             reason,
             orig,
@@ -72,6 +81,7 @@ class StorageUnavailable(errors.StorageUnavailable, OperationalError):  # type: 
             read_only=read_only,
             timed_out=timed_out,
             wrong_address=wrong_address,
+            denied=denied,
         )
 
     def __str__(self) -> str:
@@ -84,7 +94,7 @@ class StorageUnavailable(errors.StorageUnavailable, OperationalError):  # type: 
         return _restored, (self.reason, self.orig, facts)
 
 
-_FACTS = ("maybe_done", "connection_invalidated", "read_only", "timed_out", "wrong_address")
+_FACTS = ("maybe_done", "connection_invalidated", "read_only", "timed_out", "wrong_address", "denied")
 
 
 def _restored(reason: str, orig: BaseException, facts: dict[str, bool]) -> StorageUnavailable:
@@ -92,8 +102,12 @@ def _restored(reason: str, orig: BaseException, facts: dict[str, bool]) -> Stora
 
 
 def may_recover(error: BaseException) -> bool:
-    """Whether the database cannot be reached or written to now, and may be later; a wrong address stays wrong."""
-    if isinstance(error, errors.SchemaVersionMismatch) or getattr(error, "wrong_address", False):
+    """Whether the database cannot be reached or written to now, and may be later.
+
+    A wrong address stays wrong, and a right that is missing is given by somebody.
+    """
+    lasts = getattr(error, "wrong_address", False) or getattr(error, "denied", False)
+    if isinstance(error, errors.SchemaVersionMismatch) or lasts:
         return False
     return isinstance(
         error, errors.StorageUnavailable | OperationalError | InterfaceError | InternalError | PoolTimeout

@@ -52,6 +52,7 @@ NEEDED = {
     "ensure_begun",
     "file",
     "fires_alone",
+    "is_denied",
     "is_lost",
     "is_read_only",
     "is_timeout",

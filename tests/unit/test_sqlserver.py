@@ -133,6 +133,13 @@ def test_a_database_that_is_not_there_is_a_wrong_address(dialect: SqlServerDiale
     assert dialect.is_unavailable(raised(by_mssql_python(NO_DATABASE)))
 
 
+def test_a_right_that_the_user_lacks_is_told_as_such(dialect: SqlServerDialect) -> None:
+    said = "The INSERT permission was denied on the object 'sloppy_jobs', database 'shop', schema 'dbo'."
+    assert dialect.is_denied(raised(by_pymssql(229, said)))
+    assert dialect.is_denied(raised(by_mssql_python(said)))
+    assert not dialect.is_denied(raised(by_mssql_python(NO_DATABASE)))
+
+
 @pytest.mark.parametrize("driver", ["mssqlpython", "pymssql"])
 def test_a_missing_driver_names_the_extra(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if driver == "mssqlpython" and sqlalchemy.__version__.startswith("2.0"):

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import ProgrammingError
 
 from sloppyjobs import Jobs, StorageUnavailable, storage
+from sloppyjobs.storage import unavailable as store_errors
 from webui.failures import explain
 
 
@@ -26,6 +27,13 @@ def test_a_database_that_can_only_be_read_is_no_outage(postgres_url: str) -> Non
         jobs.admin.pause_queue("default")
     assert told(raised.value) == (True, False, 403, "READ_ONLY_DATABASE")
     jobs.storage.close()
+
+
+def test_a_right_that_the_database_refuses_is_told_with_what_names_it() -> None:
+    refused = ProgrammingError(None, None, Exception("permission denied for table sloppy_jobs"))
+    explained = explain(store_errors.StorageUnavailable.of(refused, maybe_done=False, denied=True))
+    assert explained[:2] == (403, "DATABASE_RIGHTS")
+    assert "doctor" in str(explained)
 
 
 def test_a_command_that_the_database_stops_took_too_long(postgres_url: str) -> None:

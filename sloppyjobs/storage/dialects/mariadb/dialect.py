@@ -126,6 +126,10 @@ class MariaDbDialect(Dialect):
         """There is no such database, or not for this user."""
         return code_of(error) in error_codes.WRONG_ADDRESS
 
+    def is_denied(self, error: DBAPIError) -> bool:
+        """No right to a table or to a column of it."""
+        return code_of(error) in error_codes.DENIED
+
     def is_timeout(self, error: DBAPIError) -> bool:
         """``max_statement_time`` or ``max_execution_time``."""
         return code_of(error) in error_codes.TIMEOUT

@@ -33,6 +33,11 @@ WRONG_ADDRESS = {
     1698,  # the user may not log in like this
 }
 
+DENIED = {
+    1142,  # no right to a table
+    1143,  # no right to a column
+}
+
 TIMEOUT = {
     1317,  # interrupted by KILL QUERY
     1969,  # max_statement_time

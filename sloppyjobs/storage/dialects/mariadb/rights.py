@@ -10,11 +10,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import errors
-from sloppyjobs.storage.dialects.mariadb.error_codes import code_of, is_of_client
+from sloppyjobs.storage.dialects.mariadb.error_codes import DENIED, code_of, is_of_client
 from sloppyjobs.storage.schema.tables import Tables
-
-_DENIED = {1142, 1143}
-"""Refusals of a table, and of a column."""
 
 _NEEDED = {
     "CREATE": "CREATE TABLE {table} (id INTEGER, id INTEGER)",
@@ -35,7 +32,7 @@ def denied(connection: Connection, statement: str) -> bool:
     except DBAPIError as error:
         if is_of_client(code_of(error)):
             raise
-        return code_of(error) in _DENIED
+        return code_of(error) in DENIED
     return False
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, TimeoutError
 
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
-from sloppyjobs.storage.dialects.postgres.connections import is_read_only
+from sloppyjobs.storage.dialects.postgres.connections import DENIED, is_read_only
 from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
 from sloppyjobs.storage.driver import as_sqlalchemy, detached
 from sloppyjobs.storage.forking import never_touch
@@ -164,6 +164,8 @@ def _translated(error: Exception, engine: Engine, *, broken: bool) -> Exception:
     told = as_sqlalchemy(error, engine, broken=broken)
     if broken and isinstance(told, DBAPIError):
         return StorageUnavailable.of(told, maybe_done=sqlstate(error) is None)
+    if isinstance(told, DBAPIError) and sqlstate(error) == DENIED:
+        return StorageUnavailable.of(told, maybe_done=False, denied=True)
     return told
 
 

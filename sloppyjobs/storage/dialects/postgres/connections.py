@@ -28,6 +28,9 @@ from sloppyjobs.storage.dialects.postgres import drivers
 from sloppyjobs.storage.dialects.postgres.drivers import driver_name, sqlstate
 from sloppyjobs.storage.driver import close_with_failed
 
+DENIED = "42501"
+"""The SQLSTATE of what the user has no right to."""
+
 READ_ONLY = "25006"
 """The SQLSTATE of a write on a server that can only be read."""
 

@@ -30,7 +30,7 @@ from sqlalchemy.types import Text, TypeEngine
 from sloppyjobs.storage.checks import Check
 from sloppyjobs.storage.dialect import Dialect, json_parameter
 from sloppyjobs.storage.dialects.postgres import connections, drivers, statements, watcher
-from sloppyjobs.storage.dialects.postgres.connections import READ_ONLY
+from sloppyjobs.storage.dialects.postgres.connections import DENIED, READ_ONLY
 from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
 from sloppyjobs.storage.dialects.postgres.schema import STYLE
 from sloppyjobs.storage.dialects.row_values import row_beyond
@@ -137,6 +137,10 @@ class PostgresDialect(Dialect):
     def is_read_only(self, error: DBAPIError) -> bool:
         """A standby, or a primary that has become one."""
         return sqlstate(error) == READ_ONLY
+
+    def is_denied(self, error: DBAPIError) -> bool:
+        """Insufficient privilege."""
+        return sqlstate(error) == DENIED
 
     def is_timeout(self, error: DBAPIError) -> bool:
         """Query cancelled."""

@@ -90,6 +90,10 @@ class SqlServerDialect(Dialect):
         """There is no database of this name, or the login may not open it."""
         return faults.number(error.orig) in faults.NO_SUCH_DATABASE
 
+    def is_denied(self, error: DBAPIError) -> bool:
+        """No right to a table, to a column of it, or to make one."""
+        return faults.number(error.orig) in faults.DENIED
+
     def is_timeout(self, error: DBAPIError) -> bool:
         """The driver's own limit for queries."""
         return faults.number(error.orig) is None and faults.QUERY_TIMEOUT.search(str(error.orig)) is not None

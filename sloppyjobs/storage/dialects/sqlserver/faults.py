@@ -14,6 +14,7 @@ DUPLICATES = frozenset({2601, 2627})
 READ_ONLY = frozenset({3906, 3908, 978, 979})
 """The database is read-only, or a secondary of an availability group."""
 NO_SUCH_DATABASE = frozenset({4060, 911})
+DENIED = frozenset({229, 230, 262})
 
 ENDED = frozenset({3903, 6401})
 """Nothing to roll back: the error before has ended the whole transaction, also where only a savepoint is asked for."""
@@ -77,6 +78,7 @@ _MESSAGES = (
     (re.compile(r"update conflict", re.IGNORECASE), 3960),
     (re.compile(r"database is read-only|read-only transaction", re.IGNORECASE), 3906),
     (re.compile(r"Cannot open database|database \S+ does not exist", re.IGNORECASE), 4060),
+    (re.compile(r"permission (was )?denied", re.IGNORECASE), 229),
     (re.compile(r"Login failed", re.IGNORECASE), 18456),
     (re.compile(r"no corresponding BEGIN TRANSACTION|can only be used in transaction blocks", re.IGNORECASE), 3903),
     (re.compile(r"No transaction or savepoint of that name|savepoint \S+ does not exist", re.IGNORECASE), 6401),
