@@ -9,7 +9,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import Jobs
-from sloppyjobs.storage.dialects.postgres import insert
+from sloppyjobs.storage.dialects.postgres import bulk_part
 from sloppyjobs.storage.jobs import insert as common_insert
 from sloppyjobs.storage.schema.tables import Tables
 
@@ -23,7 +23,7 @@ CREATE TRIGGER refuse BEFORE INSERT ON sloppy_jobs FOR EACH ROW EXECUTE FUNCTION
 @pytest.fixture
 def jobs(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
     """Two jobs in a statement."""
-    monkeypatch.setattr(insert, "PART", 2)
+    monkeypatch.setattr(bulk_part, "PART", 2)
     made = Jobs(postgres_url)
     made.init()
     made.declare("greet")
@@ -62,7 +62,7 @@ def test_jobs_are_created_in_the_order_of_the_call(jobs: Jobs, options: dict[str
 
 
 def test_a_statement_is_bounded_by_the_length_of_its_payloads(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(insert, "PART", 100)
+    monkeypatch.setattr(bulk_part, "PART", 100)
     monkeypatch.setattr(common_insert, "CHUNK_LENGTH", 10)
     texts = ["a" * 20, "b", "c", "d" * 9, "e"]
     told = jobs.enqueue_many([("greet", one) for one in texts])
