@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from sloppyjobs.domain.model import Job
 from sloppyjobs.jobs import Jobs
@@ -20,6 +21,24 @@ def test_a_queue_whose_first_use_was_taken_back_is_remembered_at_the_next(jobs: 
     assert count(jobs, "queues") == 0
     jobs.enqueue("greet", queue="mail")
     assert [queue.name for queue in jobs.storage.inspection.queues()] == ["mail"]
+
+
+def test_callers_whose_queue_was_taken_back_write_its_row_again(jobs: Jobs) -> None:
+    jobs.declare("greet")
+    with jobs.storage.engine.connect() as connection:
+        for _ in range(2):
+            jobs.enqueue("greet", queue="mail", connection=connection)
+            connection.rollback()
+            assert count(jobs, "queues") == 0
+        outer = connection.begin()
+        with suppress(ZeroDivisionError), connection.begin_nested():
+            jobs.enqueue("greet", queue="post", connection=connection)
+            raise ZeroDivisionError
+        jobs.enqueue("greet", queue="post", connection=connection)
+        jobs.enqueue("greet", queue="mail", connection=connection)
+        outer.commit()
+    assert {queue.name for queue in jobs.storage.inspection.queues()} == {"mail", "post"}
+    assert count(jobs) == 2
 
 
 def test_a_queue_whose_row_is_gone_has_one_again_at_the_next_use(jobs: Jobs) -> None:

@@ -34,7 +34,7 @@ class PostgresInsert(Insert):
         self._pool = pool
         self._sql = sql
         self._known_queues: set[str] = set()
-        """Queues that had their row when this process last enqueued to them."""
+        """Queues that had their row when this process last enqueued to them, if only in a caller's transaction."""
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """By as few statements as can be. Where a key is taken, all are looked at first."""
@@ -109,8 +109,8 @@ class PostgresInsert(Insert):
         queue, has_row = new.terms.queue, row[3]
         if not has_row:
             self._on_cursor(lambda cursor: self.add_queues(cursor, {queue}, created_at), connection)
-        elif connection is None:
-            self._known_queues.add(queue)
+        # A caller's transaction may take its row back; whoever counts on the row looks whether it is there.
+        self._known_queues.add(queue)
         return rows.as_written(new, status, run_at, created_at)
 
     def _on_cursor(self, work: Callable[[Any], Any], connection: Connection | None) -> Any:
