@@ -40,7 +40,8 @@ def test_any_time_is_read_back(instant: datetime) -> None:
 
 def test_version_and_variant_are_those_of_uuid_version_7() -> None:
     digits = str.maketrans("0123456789abcdefghjkmnpqrstvwxyz", "0123456789abcdefghijklmnopqrstuv")
-    for id in at(NOW).many("job", 100):
+    ids = at(NOW)
+    for id in [*ids.many("job", 100), *(ids.new("job") for _ in range(100))]:
         value = int(id[4:].translate(digits), 32)
         assert (value >> 76) & 0xF == 7
         assert (value >> 62) & 0b11 == 0b10
@@ -49,6 +50,12 @@ def test_version_and_variant_are_those_of_uuid_version_7() -> None:
 def test_ids_of_one_millisecond_ascend() -> None:
     ids = at(NOW)
     made = [ids.new("job") for _ in range(2000)]
+    assert made == sorted(set(made))
+
+
+def test_ids_that_are_made_alone_and_together_ascend() -> None:
+    ids = at(NOW)
+    made = [id for number in range(1, 100) for id in (ids.new("job"), *ids.many("job", number % 3))]
     assert made == sorted(set(made))
 
 
