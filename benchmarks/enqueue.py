@@ -19,6 +19,9 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
 BARE = "bare writes of the same"
 """What of a bulk call the server itself takes."""
 
+BARE_IN_SESSION = "bare statement in a session"
+"""What of an enqueue in the caller's session the session itself takes."""
+
 
 def once(server: str, system: str, action: str, params: dict[str, Any]) -> dict[str, Any]:
     """Enqueue into a new database."""
@@ -50,6 +53,7 @@ def run(server: str, single: int, bulk: int, rounds: int, peers: tuple[str, ...]
             measurements["sloppyjobs, in the caller's session"] = partial(
                 once, server, "ours", "enqueue_in_session", params
             )
+            measurements[BARE_IN_SESSION] = partial(once, server, "bare_enqueue", "enqueue_in_session", params)
         else:
             measurements[BARE] = partial(once, server, "bare_enqueue", action, params)
         results = alternate(chosen(measurements, peers), rounds, report)
@@ -65,5 +69,6 @@ def run(server: str, single: int, bulk: int, rounds: int, peers: tuple[str, ...]
     report.note("'x pgqueuer' is against the faster of its two drivers")
     report.note("us/job are microseconds of CPU, of the client and of all processes of the server")
     report.note(f"'{BARE}': our statements alone, whose values were made before; CPU that no client can save")
+    report.note(f"'{BARE_IN_SESSION}': begin, our statement with such values, executed by SQLAlchemy, commit")
     report.note(f"medians of {rounds} alternating rounds")
     return [report]
