@@ -28,7 +28,7 @@ def out_of_range(instant: datetime) -> bool:
 
 def to_text(instant: datetime) -> str:
     """An aware instant as text of one fixed width, which sorts as instants do."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def from_text(text: str) -> datetime:

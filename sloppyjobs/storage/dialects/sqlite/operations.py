@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from sloppyjobs.domain.model import Job, NewJob, Settlement
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.sqlite import statements
+from sloppyjobs.storage.dialects.sqlite.kept_writer import kept_writer
 from sloppyjobs.storage.dialects.sqlite.lanes import SqliteLanes
 from sloppyjobs.storage.driver import all_changed, cursor_of
 from sloppyjobs.storage.jobs.claim import Claims
@@ -33,9 +35,46 @@ from sloppyjobs.storage.ports.claims import SWEEP_LIMIT, Fence, TransactionTurns
 class SqliteInsert(Insert):
     """Columns in which jobs differ travel as JSON, the others once."""
 
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._kept_writer = kept_writer(database)
+
     @cached_property
     def _sql(self) -> statements.Statements:
         return statements.statements(self.tables)
+
+    def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
+        """A plain job on a connection that is kept for this; in every other case by the common way."""
+        writer = self._kept_writer
+        if writer is None or connection is not None or not _is_one_plain(new):
+            return super().insert_jobs(new, connection)
+        self.database.ensure_schema()
+        runs = count()
+
+        def attempt() -> list[Job]:
+            if next(runs) > 0:
+                return self.database.write_once(lambda c: self.insert_all(c, new, rerun=True))
+            with writer.transaction() as cursor:
+                return self._insert_one(cursor, new)
+
+        return self.database.retry(attempt)
+
+    def insert_all(self, connection: Connection, new: Sequence[NewJob], *, rerun: bool) -> list[Job]:
+        """A plain job by three statements; in every other case by the common way."""
+        if rerun or not _is_one_plain(new):
+            return super().insert_all(connection, new, rerun=rerun)
+        return self._insert_one(cursor_of(connection), new)
+
+    def _insert_one(self, cursor: Any, new: Sequence[NewJob]) -> list[Job]:
+        cursor.execute(self._sql.clock_and_queue, {"queue": new[0].terms.queue})
+        clock, queue_known = cursor.fetchone()
+        made = NewRows(new, self.database.by_clock(clock), self.database.step)
+        [row] = made.dicts(self.database.to_driver)
+        if not queue_known:
+            self.add_queues(cursor, made.queues(), row["created_at"])
+        for statement in self._sql.insert_one:
+            cursor.execute(statement, row)
+        return made.jobs()
 
     def insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """All of them in two statements."""
@@ -46,6 +85,12 @@ class SqliteInsert(Insert):
         for statement in statements.insert_jobs(self._sql.jobs, self._sql.events, tuple(own)):
             cursor.execute(statement, shared)
         return made.jobs()
+
+
+def _is_one_plain(new: Sequence[NewJob]) -> bool:
+    """Whether it is a single job, without a key that may be taken, and with no rows but its own."""
+    terms = new[0].terms
+    return len(new) == 1 and terms.idempotency_key is None and terms.batch_id is None and not terms.linked
 
 
 class SqliteSettle(Settle):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy.dialects import sqlite
 
+from sloppyjobs.storage.dialects.sqlite.schema import NOW
 from sloppyjobs.storage.jobs.new_rows import JOB_INSERT
 from sloppyjobs.storage.schema.tables import Tables
 
@@ -24,6 +25,10 @@ class Statements(NamedTuple):
     jobs: str
     """The name of the table of jobs."""
     events: str
+    clock_and_queue: str
+    """What time it is, and whether a queue has its row."""
+    insert_one: tuple[str, str]
+    """The inserts of a job and of its first event."""
 
 
 def statements(tables: Tables) -> Statements:
@@ -33,6 +38,7 @@ def statements(tables: Tables) -> Statements:
         "jobs": format_table(tables.jobs),
         "attempts": format_table(tables.attempts),
         "events": format_table(tables.events),
+        "queues": format_table(tables.queues),
     }
     succeed = {
         (results, unread): _succeed_jobs(names["jobs"], results=results, unread=unread)
@@ -40,7 +46,27 @@ def statements(tables: Tables) -> Statements:
         for unread in (False, True)
     }
     opened, claimed, closed, recorded = (text.format(**names) for text in _STATEMENTS)
-    return Statements(opened, claimed, closed, recorded, succeed, names["jobs"], names["events"])
+    return Statements(
+        opened,
+        claimed,
+        closed,
+        recorded,
+        succeed,
+        names["jobs"],
+        names["events"],
+        clock_and_queue=f"SELECT {NOW}, EXISTS (SELECT 1 FROM {names['queues']} WHERE name = :queue)",
+        insert_one=_insert_one(names["jobs"], names["events"]),
+    )
+
+
+def _insert_one(jobs: str, events: str) -> tuple[str, str]:
+    """By value, and not from JSON, which takes as long again for a single row."""
+    given = {name: f":{name}" for name in JOB_INSERT}
+    of_event = _event_values(given)
+    return (
+        f"INSERT INTO {jobs} ({', '.join(given)}) VALUES ({', '.join(given.values())})",
+        f"INSERT INTO {events} ({', '.join(of_event)}) VALUES ({', '.join(of_event.values())})",
+    )
 
 
 @lru_cache(maxsize=500)
@@ -48,13 +74,17 @@ def insert_jobs(jobs: str, events: str, own: tuple[str, ...]) -> tuple[str, str]
     """Inserts of jobs and of their first events: the columns in which the jobs differ, as JSON rows, and the others."""
     given = {name: f"json_extract(value, '$[{place}]')" for place, name in enumerate(own)}
     values = {name: given.get(name, f":{name}") for name in JOB_INSERT}
-    of_event = {
+    return _insert_given(jobs, values), _insert_given(events, _event_values(values))
+
+
+def _event_values(values: Mapping[str, str]) -> dict[str, str]:
+    """The columns of a job's first event, by the values of the job."""
+    return {
         "job_id": values["id"],
         "created_at": values["created_at"],
         "event_type": "'created'",
         "to_status": values["status"],
     }
-    return _insert_given(jobs, values), _insert_given(events, of_event)
 
 
 def _insert_given(table: str, values: Mapping[str, str]) -> str:

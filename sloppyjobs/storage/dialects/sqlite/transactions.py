@@ -77,18 +77,23 @@ def writer_lock(engine: Engine) -> WriterLock:
 def immediate_transaction(engine: Engine, *, ours: bool) -> Iterator[Connection]:
     """A connection that has the right to write; committed at the end."""
     if waits_for_itself(engine):
-        raise errors.InvalidOption(
-            "a transaction of this thread has written to the database and is still open, and SQLite lets no other "
-            "write meanwhile: pass it as session= or connection=, or commit it first"
-        )
-    with _read_only_in_words(engine), engine.connect() as connection:
+        raise waiting_for_itself()
+    with read_only_in_words(engine), engine.connect() as connection:
         _begin_immediate(connection, ours=ours)
         yield connection
         connection.commit()
 
 
+def waiting_for_itself() -> errors.InvalidOption:
+    """The error for a write that could only be done when another one of its own thread has ended."""
+    return errors.InvalidOption(
+        "a transaction of this thread has written to the database and is still open, and SQLite lets no other "
+        "write meanwhile: pass it as session= or connection=, or commit it first"
+    )
+
+
 @contextmanager
-def _read_only_in_words(engine: Engine) -> Iterator[None]:
+def read_only_in_words(engine: Engine) -> Iterator[None]:
     """The same error for a file that is read-only, but it says what to do."""
     try:
         yield
@@ -109,13 +114,14 @@ def _begin_immediate(connection: Connection, *, ours: bool) -> None:
     if ours:
         cursor.execute("PRAGMA busy_timeout=0")
     try:
-        _begin_in_turn(cursor, connection.engine)
+        begin_in_turn(cursor, connection.engine)
     finally:
         if ours:
             cursor.execute(f"PRAGMA busy_timeout={int(RETRY_SECONDS * 1000)}")
 
 
-def _begin_in_turn(cursor: sqlite3.Cursor, engine: Engine) -> None:
+def begin_in_turn(cursor: sqlite3.Cursor, engine: Engine) -> None:
+    """Begin as soon as no other process writes; the connection itself must not wait."""
     deadline = time.monotonic() + RETRY_SECONDS
     while True:
         try:
