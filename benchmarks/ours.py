@@ -93,7 +93,8 @@ BULK_KINDS: dict[str, Callable[[int], tuple[Any, ...]]] = {
     "metadata": lambda n: ("noop", {"n": n}, {"metadata": {"request": n}}),
     "correlation id": lambda n: ("noop", {"n": n}, {"correlation_id": f"order-{n}"}),
     "idempotency keys": lambda n: ("noop", {"n": n}, {"idempotency_key": f"key-{n}"}),
-    "tags": lambda n: ("noop", {"n": n}, {"tags": ("import", f"tenant-{n % 10}")}),
+    "one tag": lambda n: ("noop", {"n": n}, {"tags": (f"tenant-{n % 10}",)}),
+    "two tags": lambda n: ("noop", {"n": n}, {"tags": ("import", f"tenant-{n % 10}")}),
     "business keys": lambda n: ("noop", {"n": n}, {"business_key": f"order-{n}"}),
 }
 """What an item of each kind of bulk call looks like."""

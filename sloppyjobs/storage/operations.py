@@ -9,6 +9,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.followups import Followups
 from sloppyjobs.storage.jobs.insert import Insert
+from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.permits import Permits
 from sloppyjobs.storage.jobs.settle import HeldRows, Settle
@@ -21,6 +22,8 @@ class Operations:
 
     insert: Callable[[Database], Insert] = Insert
     """Writes new jobs."""
+    keys: Callable[[Database], Keys] = Keys
+    """Takes business keys."""
     settle: Callable[[Database, HeldRows, Followups, Unanswered], Settle] = Settle
     """Settles attempts."""
     claims: Callable[[Database, Lanes, Settle, Unanswered, Permits], Claims] = Claims

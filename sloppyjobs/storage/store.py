@@ -32,7 +32,6 @@ from sloppyjobs.storage.jobs.commands import Commands
 from sloppyjobs.storage.jobs.dependencies import Dependencies, ResultOpener
 from sloppyjobs.storage.jobs.expiries import Expiries
 from sloppyjobs.storage.jobs.followups import Followups
-from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.leases import Leases
 from sloppyjobs.storage.jobs.linked_insert import LinkedInsert
@@ -117,7 +116,7 @@ class SqlStore:
             self.suspended,
             self.permit_sweep,
         )
-        self.keys = Keys(database)
+        self.keys = hot.keys(database)
         self.keys.follow(followups)
         self.dependencies = Dependencies(database, self.transitions, self.opener)
         self.dependencies.follow(followups)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -216,6 +217,48 @@ def test_edges_and_members_of_version_22_are_kept(empty: SqlStore, monkeypatch: 
             if empty.dialect.name == "sqlite":
                 made = connection.execute(text("SELECT sql FROM sqlite_master WHERE name = :name"), {"name": table})
                 assert "WITHOUT ROWID" in made.scalar_one()
+
+
+def test_business_keys_and_tags_of_version_27_are_kept_and_found_by_their_jobs(
+    empty: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate, "VERSION", 27)
+    monkeypatch.setattr(migrate, "HEAD", "0027")
+    assert empty.init() == 27
+    monkeypatch.undo()
+    jobs = Jobs(empty)
+    jobs.define("greet", lambda ctx, payload: payload)
+    empty.database.schema_checked = True
+    with empty.database.writing() as connection:
+        for table in ("sloppy_job_keys", "sloppy_job_tags"):
+            assert [index["column_names"] for index in inspect(connection).get_indexes(table)] == [["job_id"]]
+    done, left = jobs.enqueue_many(
+        [("greet", n, {"business_key": f"order-{n}", "tags": ("import", f"tenant-{n}")}) for n in range(2)]
+    )
+    before = _rows_of_keys_and_tags(empty)
+    assert [len(rows) for rows in before] == [2, 4]
+
+    assert empty.init() == VERSION
+    assert differences(empty) == []
+    assert _rows_of_keys_and_tags(empty) == before
+    jobs.admin.cancel(done.id)
+    jobs.admin.delete(done.id)
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    assert empty.retention.purge(tomorrow, 10, archive=False).count == 1
+    keys, tags = _rows_of_keys_and_tags(empty)
+    assert ({row.job_id for row in keys}, {row.job_id for row in tags}) == ({left.id}, {left.id})
+    assert [job.id for job in jobs.admin.list_jobs(tag="import").items] == [left.id]
+    if empty.dialect.name == "sqlite":
+        with empty.engine.connect() as connection:
+            for name in ("sloppy_job_keys", "sloppy_job_tags"):
+                made = connection.execute(text("SELECT sql FROM sqlite_master WHERE name = :name"), {"name": name})
+                assert "WITHOUT ROWID" in made.scalar_one()
+
+
+def _rows_of_keys_and_tags(store: SqlStore) -> list[list[Any]]:
+    with store.engine.connect() as connection:
+        tables = store.tables.keys, store.tables.tags
+        return [sorted(connection.execute(table.select()), key=tuple) for table in tables]
 
 
 def test_the_members_of_workflows_of_version_23_are_indexed_anew_on_sqlite(

@@ -35,7 +35,7 @@ from sqlalchemy.types import TypeEngine
 from sloppyjobs import errors
 from sloppyjobs.domain.batches import BatchStatus, Ending, MemberState, Tally, ending
 from sloppyjobs.domain.followups import Followup
-from sloppyjobs.domain.model import NewJob, Terms
+from sloppyjobs.domain.model import NewJob, Terms, terms_by
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.followups import Edge, Followups
@@ -57,7 +57,8 @@ Counts = dict[tuple[str, str], Tally]
 
 def batch_terms(new: Sequence[NewJob]) -> list[Terms]:
     """The different terms of those jobs that belong to a batch."""
-    return [terms for terms in {id(job.terms): job.terms for job in new}.values() if terms.batch_id is not None]
+    different = terms_by(new, "batch_id", "batch_adder") if new else ()
+    return [terms for terms in different if terms.batch_id is not None]
 
 
 def admit(database: Database, connection: Connection, terms: Iterable[Terms]) -> None:

@@ -23,7 +23,7 @@ class Edge(NamedTuple):
     job_id: str
     source: Status
     target: Status | None
-    """None where the row was removed for good, or moved to the archive."""
+    """None where the row is about to be removed for good, or was moved to the archive."""
     bits: int
 
 

@@ -100,17 +100,21 @@ class Insert:
     def insert_new(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """Write jobs that are known to be new, when they expire, and their tags."""
         # Jobs of one call mostly share their terms, which mostly say nothing of the kind.
-        different = {id(job.terms): job.terms for job in new}.values()
+        different = terms_by(new, "expires", "tags", "batch_id")
         expiring = any(terms.expires is not None for terms in different)
         placed = with_instants(new, now) if expiring else new
         written = self.insert_rows(connection, placed, now)
         if expiring:
             write_expiries(self.database, connection, placed)
         if any(terms.tags is not None for terms in different):
-            write_tags(self.database, connection, written)
+            self.write_tags(connection, written, now)
         if any(terms.batch_id is not None for terms in different):
             write_members(self.database, connection, placed, self.add_members)
         return written
+
+    def write_tags(self, connection: Connection, written: Sequence[Job], _now: datetime) -> None:
+        """Write the rows of those new jobs that have tags; the first of them was created ``now``."""
+        write_tags(self.database, connection, written)
 
     def add_members(self, connection: Connection, batch_id: str, job_ids: Sequence[str]) -> None:
         """Write the rows of new members of a batch."""

@@ -6,19 +6,20 @@ a job removes its row, and an operator's retry writes it anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Integer, Text, delete, insert, or_, select, update
+from sqlalchemy import Connection, Integer, Text, and_, bindparam, delete, insert, or_, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs import errors
 from sloppyjobs.domain.business_keys import Holder, Verdict, verdict
 from sloppyjobs.domain.followups import Followup
-from sloppyjobs.domain.model import NewJob
+from sloppyjobs.domain.model import AlikeJobs, NewJob
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import Conflict, cursor_of
@@ -73,11 +74,9 @@ class Keys:
 
         In that order, so that two who take the same keys wait for each other in one direction.
         """
-        to_driver = self.database.to_driver
-        rows = [self.row(job, now) for job in sorted(new, key=self.order)]
-        return self._insert(
-            connection, [(*row, None if u is None else to_driver(u), to_driver(n)) for *row, u, n in rows]
-        )
+        moment = self.database.to_driver(now)
+        rows = [(*row, moment) for row in key_rows(new, now, self.database.to_driver)]
+        return self._insert(connection, rows)
 
     def hand_over(self, connection: Connection, holder: Holder, new: NewJob, now: datetime) -> bool:
         """Give a key that one job has to another; False where the one does not have it any more."""
@@ -92,32 +91,34 @@ class Keys:
         same = (rows.c.key == holder.key, rows.c.job_id == holder.job_id)
         return connection.execute(update(rows).where(*same).values(values)).rowcount == 1
 
-    def give_up(self, connection: Connection, job_ids: Sequence[str]) -> None:
-        """Remove the rows of jobs that were not written after all."""
-        connection.execute(delete(self.tables.keys).where(self.tables.keys.c.job_id.in_(job_ids)))
+    def give_up(self, connection: Connection, owners: Mapping[str, str]) -> None:
+        """Remove the rows of keys where they name these jobs, given by key."""
+        if not owners:
+            return
+        c = self.tables.keys.c
+        theirs = delete(self.tables.keys).where(
+            self.dialect.any_of(c.key, "keys"), self.dialect.any_of(c.job_id, "ids")
+        )
+        list_param = self.dialect.list_param
+        connection.execute(
+            theirs, {"keys": list_param(sorted(owners)), "ids": list_param(sorted(set(owners.values())))}
+        )
 
     def _insert(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> bool:
-        statement = self.database.prepared("reserve keys", self._reserve_keys)
         self.dialect.ensure_begun(connection)
         try:
             with connection.begin_nested(), self.database.translating(connection):
-                statement.run(cursor_of(connection), {"given": msgspec.json.encode(rows).decode()})
+                self.write_rows(cursor_of(connection), rows)
         except DBAPIError as error:
             if not self.dialect.is_duplicate(error):
                 raise
             return False
         return True
 
-    @staticmethod
-    def order(new: NewJob) -> str:
-        """What the rows of new jobs are sorted by when they are written."""
-        return new.terms.business_key or ""
-
-    @staticmethod
-    def row(new: NewJob, now: datetime) -> tuple[str | None, str, int, datetime | None, datetime]:
-        """The row of a new job's key."""
-        terms = new.terms
-        return terms.business_key, new.id, int(terms.unique == "pending"), _window(terms.unique_for, now), now
+    def write_rows(self, cursor: Any, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert these rows, in their order."""
+        statement = self.database.prepared("reserve keys", self._reserve_keys)
+        statement.run(cursor, {"given": msgspec.json.encode(rows).decode()})
 
     def _reserve_keys(self) -> Any:
         given = self.dialect.given_rows("given", _ROW)
@@ -130,18 +131,34 @@ class Keys:
         retried = [edge.job_id for edge in edges if _is_retried(edge) and edge.bits & Followup.KEY]
         now = self.database.now(connection)
         if ended:
-            c = self.tables.keys.c
-            over = or_(c.reserved_until.is_(None), c.reserved_until <= now)
-            connection.execute(delete(self.tables.keys).where(c.job_id.in_(sorted(ended)), over))
+            self.give_up(connection, self._held_by(connection, ended, now))
         if retried:
             self._take_again(connection, retried, now)
+
+    def _held_by(self, connection: Connection, job_ids: Sequence[str], now: datetime) -> dict[str, str]:
+        """The keys that have rows which name these jobs and whose windows are over, with the jobs.
+
+        Read before they are removed: a row of the same key that names another job may be locked by somebody who waits
+        for one of these.
+        """
+        query = self.database.prepared("keys of jobs", self._keys_of_jobs)
+        values = {"ids": self.dialect.list_param(sorted(job_ids)), "now": self.database.to_driver(now)}
+        return dict(query.rows(cursor_of(connection), values))
+
+    def _keys_of_jobs(self) -> Any:
+        rows, jobs = self.tables.keys.c, self.tables.jobs.c
+        theirs = and_(self.dialect.same_key(rows.key, jobs.business_key), rows.job_id == jobs.id)
+        now = bindparam("now", type_=rows.reserved_until.type)
+        over = or_(rows.reserved_until.is_(None), rows.reserved_until <= now)
+        query = select(rows.key, rows.job_id).select_from(self.tables.jobs.join(self.tables.keys, theirs))
+        return query.where(self.dialect.any_of(jobs.id, "ids"), over)
 
     def _take_again(self, connection: Connection, job_ids: Sequence[str], now: datetime) -> None:
         """Write the rows of jobs that live again; ``Conflict`` where a key was taken since it was looked for."""
         wanted = {key: job_id for job_id, key in self._keys_of(connection, job_ids).items()}
         held = self.holders(connection, list(wanted))
         stale = [holder for key, holder in held.items() if holder.job_id != wanted[key] and not _keeps(holder, now)]
-        self.give_up(connection, [holder.job_id for holder in stale])
+        self.give_up(connection, {holder.key: holder.job_id for holder in stale})
         kept = held.keys() - {holder.key for holder in stale}
         moment = self.database.to_driver(now)
         missing = [(key, wanted[key], 0, None, moment) for key in sorted(wanted.keys() - kept)]
@@ -173,6 +190,40 @@ class Keys:
         c = self.tables.jobs.c
         query = select(c.id, c.business_key).where(c.id.in_(job_ids), c.business_key.is_not(None))
         return {row.id: row.business_key for row in connection.execute(query)} if job_ids else {}
+
+
+def business_keys(new: Sequence[NewJob]) -> list[str]:
+    """The business keys of these jobs."""
+    return [key for job in new if (key := job.terms.business_key) is not None] if may_have_keys(new) else []
+
+
+def may_have_keys(new: Sequence[NewJob]) -> bool:
+    """Whether any of these jobs may have a business key: False where it is known without looking at each."""
+    if isinstance(new, AlikeJobs) and "business_key" not in new.differing:
+        return new[0].terms.business_key is not None
+    return bool(new)
+
+
+def key_rows(
+    new: Sequence[NewJob], now: datetime, to_driver: Callable[[datetime], Any] = lambda instant: instant
+) -> list[tuple[str, str, int, Any]]:
+    """Key, job, ``until_start`` and ``reserved_until`` of those of these jobs that have keys, in the order of these.
+
+    What is the same in many rows is made once.
+    """
+    ends: dict[tuple[str, float | None], tuple[int, Any]] = {}
+    found: list[tuple[str, str, int, Any]] = []
+    for job in new:
+        terms = job.terms
+        if terms.business_key is None:
+            continue
+        kept = terms.unique, terms.unique_for
+        if kept not in ends:
+            window = _window(terms.unique_for, now)
+            ends[kept] = int(terms.unique == "pending"), None if window is None else to_driver(window)
+        found.append((terms.business_key, job.id, *ends[kept]))
+    found.sort(key=itemgetter(0))
+    return found
 
 
 def _holder(

@@ -6,7 +6,7 @@ that are to be replaced, in the order of their ids. Whoever ends a job has its r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from itertools import count
@@ -18,7 +18,7 @@ from sqlalchemy import Connection, bindparam, select, update
 from sloppyjobs import errors
 from sloppyjobs.domain.business_keys import Holder, Verdict, in_the_way, verdict
 from sloppyjobs.domain.dependencies import Readiness
-from sloppyjobs.domain.model import Job, NewJob
+from sloppyjobs.domain.model import Job, NewJob, terms_by
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.domain.workflows import check_order
 from sloppyjobs.storage.batches.members import admit, batch_terms
@@ -27,8 +27,8 @@ from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs
 from sloppyjobs.storage.jobs.dependencies import Dependencies, PreparedEdges
 from sloppyjobs.storage.jobs.edge_rows import chunks
-from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, as_existing, first_of_each_key
-from sloppyjobs.storage.jobs.keys import Keys
+from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, as_existing, first_of_each_key, keyed
+from sloppyjobs.storage.jobs.keys import Keys, business_keys, may_have_keys
 from sloppyjobs.storage.jobs.rows import possible_id, unknown
 from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.operators import JobState, Move, Step
@@ -87,17 +87,17 @@ class LinkedInsert:
             # An earlier run of this transaction may have been committed, although nobody was told.
             ours = {job.id for job in new}
             answers = {job.id: job for job in self.inserts.holders(connection, new, ids=True) if job.id in ours}
-        left = [job for job in new if job.id not in answers]
+        left = [job for job in new if job.id not in answers] if answers else new
         admit(self.database, connection, batch_terms(left))
         cancelled: set[str] = set()
         if left and whole is not None:
             whole(connection, now)
             answers |= self._insert_part(connection, left, now, cancelled, refuse=_refuse_existing)
-        else:
+        elif left:
             for generation in _generations(left):
                 for part in _with_distinct_keys(generation):
                     answers |= self._insert_part(connection, part, now, cancelled)
-        ids = {job.id for job in answers.values()}
+        ids = {job.id for job in answers.values()} if cancelled else set()
         if cancelled & ids or (cancelled and any(job.terms.depends_on for job in left)):
             # What was written first has been moved since: nobody is told of a job as it was for a moment.
             as_it_is = self._read(connection, ids)
@@ -116,28 +116,25 @@ class LinkedInsert:
 
         ``cancelled`` is told which jobs end by it: those that can never start, and those whose places are taken.
         """
-        known = {job.idempotency_key: job for job in self.inserts.holders(connection, new, ids=False)}
-        answers = {
-            job.id: as_existing(known[job.terms.idempotency_key])
-            for job in new
-            if job.terms.idempotency_key is not None and job.terms.idempotency_key in known
-        }
-        wanted = [job for job in new if job.id not in answers]
+        answers = self._known(connection, new) if keyed(new) else {}
+        wanted = _without(new, answers)
         replaced = self._hold_replaced(connection, wanted)
-        kept, taken_from = self._take_keys(connection, first_of_each_key(wanted), now)
+        kept, taken_from = self._take_keys(connection, wanted, now)
         answers |= self._existing(connection, kept)
         refuse(answers)
         replaced |= taken_from
-        fresh = [_superseding(job, replaced) for job in wanted if job.id not in answers]
+        fresh = _without(wanted, answers)
+        fresh = [_superseding(job, replaced) for job in fresh] if replaced else fresh
         edges = self.dependencies.prepare(connection, fresh) if any(job.terms.depends_on for job in fresh) else None
         fresh = fresh if edges is None else [_placed(job, edges) for job in fresh]
         written = self.inserts.insert_all(connection, fresh, rerun=False) if fresh else []
         answers |= {job.id: found for job, found in zip(fresh, written, strict=True)}
         refuse(answers)
-        missed = [job.id for job, found in zip(fresh, written, strict=True) if found.id != job.id]
-        if missed:
-            # Somebody was faster with an idempotency key, whose job is the answer.
-            self.keys.give_up(connection, missed)
+        # Where somebody was faster with an idempotency key, that job is the answer.
+        missed = [job for job, found in zip(fresh, written, strict=True) if found.id != job.id] if keyed(fresh) else []
+        self.keys.give_up(connection, {key: job.id for job in missed if (key := job.terms.business_key) is not None})
+        if edges is None and not replaced:
+            return answers
         written_ids = {job.id for job in written}
         if edges is not None:
             cancelled.update(self.dependencies.write(connection, edges.only(written_ids), now))
@@ -151,10 +148,21 @@ class LinkedInsert:
             cancelled.update(state.id for state in superseded.values())
         return answers
 
+    def _known(self, connection: Connection, new: Sequence[NewJob]) -> dict[str, Job]:
+        """The jobs that have the idempotency keys of new ones, as they are told to those who meant these."""
+        known = {job.idempotency_key: job for job in self.inserts.holders(connection, new, ids=False)}
+        return {
+            job.id: as_existing(known[job.terms.idempotency_key])
+            for job in new
+            if job.terms.idempotency_key is not None and job.terms.idempotency_key in known
+        }
+
     def _hold_replaced(self, connection: Connection, new: Sequence[NewJob]) -> dict[str, JobState]:
         """The jobs that these name as those whose places they take, locked; ``InvalidTransition`` for one that runs."""
+        if all(one.supersedes is None for one in terms_by(new, "supersedes")):
+            return {}
         named = {job.id: possible_id(job.terms.supersedes) for job in new if job.terms.supersedes is not None}
-        states = self.transitions.lock_states(connection, list(named.values())) if named else {}
+        states = self.transitions.lock_states(connection, list(named.values()))
         for job_id in named.values():
             state = states.get(job_id)
             if state is None:
@@ -169,9 +177,12 @@ class LinkedInsert:
         self, connection: Connection, new: Sequence[NewJob], now: datetime
     ) -> tuple[dict[str, str], dict[str, JobState]]:
         """Take the keys of these jobs. Those that others keep are answered by the ids of their jobs."""
-        pending = {job.terms.business_key: job for job in new if job.terms.business_key is not None}
         kept: dict[str, str] = {}
         replaced: dict[str, JobState] = {}
+        if not may_have_keys(new):
+            return kept, replaced
+        first = first_of_each_key(new) if keyed(new) else new
+        pending = {key: job for job in first if (key := job.terms.business_key) is not None}
         queued = False
         for _ in range(INSERT_TRIES):
             if not pending:
@@ -182,7 +193,7 @@ class LinkedInsert:
                 self.dialect.take_turns(connection, sorted(pending))
                 queued = True
                 continue
-            absent = [job for key, job in pending.items() if key not in held]
+            absent = [job for key, job in pending.items() if key not in held] if held else list(pending.values())
             if absent and not self.keys.reserve(connection, absent, now):
                 # Somebody was faster with one of them, and has committed by now.
                 continue
@@ -230,7 +241,7 @@ class LinkedInsert:
 
     def _existing(self, connection: Connection, kept: Mapping[str, str]) -> dict[str, Job]:
         """The jobs that keep their keys, for each of the new ones."""
-        found = self._read(connection, set(kept.values()))
+        found = self._read(connection, set(kept.values())) if kept else {}
         # One that was purged in this very moment has given up its key.
         return {new_id: as_existing(found[holder]) for new_id, holder in kept.items()}
 
@@ -256,6 +267,9 @@ def _generations(new: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
 
     All at once where none can be answered by another job, which their children would wait for in its place.
     """
+    if not any(one.depends_on for one in terms_by(new, "depends_on")):
+        yield new
+        return
     here = {job.id for job in new}
     inside = {job.id: {edge.parent_id for edge in job.terms.depends_on} & here for job in new if job.terms.depends_on}
     if not any(inside.values()):
@@ -282,8 +296,11 @@ def _refuse_existing(answers: Mapping[str, Job]) -> None:
         )
 
 
-def _with_distinct_keys(new: Iterable[NewJob]) -> Iterator[list[NewJob]]:
+def _with_distinct_keys(new: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
     """The jobs in parts in which no two have the same key: each part sees what the one before has written."""
+    keys = business_keys(new)
+    if len(set(keys)) == len(keys):
+        return iter([new])
     parts: list[list[NewJob]] = []
     seen: dict[str, int] = {}
     for job in new:
@@ -295,6 +312,11 @@ def _with_distinct_keys(new: Iterable[NewJob]) -> Iterator[list[NewJob]]:
             parts.append([])
         parts[place].append(job)
     return iter(parts)
+
+
+def _without(new: Sequence[NewJob], answers: Mapping[str, Job]) -> Sequence[NewJob]:
+    """Those of these jobs that are not answered yet."""
+    return [job for job in new if job.id not in answers] if answers else new
 
 
 def _placed(new: NewJob, edges: PreparedEdges) -> NewJob:

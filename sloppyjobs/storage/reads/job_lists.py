@@ -198,8 +198,10 @@ class JobLists:
         return Scan(tuple(narrowed), keys, tuple(filters), prefix)
 
     def _tagged(self, tag: str) -> Callable[[Any], ColumnElement[bool]]:
-        tags = self.tables.tags.c
-        return lambda job_id: exists().where(tags.tag == tag, tags.job_id == job_id)
+        tags, jobs = self.tables.tags.c, self.tables.jobs.alias("tagged").c
+        # By the whole key of its row: that has the instant of the job's creation before the job.
+        row = (tags.tag == tag, tags.created_at == jobs.created_at, tags.job_id == jobs.id)
+        return lambda job_id: exists().where(*row, jobs.id == job_id)
 
     def _schedule_id(self, connection: Connection, given: str) -> str:
         """The id of the schedule with that name; what is no name is an id."""

@@ -84,8 +84,8 @@ def events(prefix: str, metadata: MetaData, style: TableStyle) -> None:
 
 
 def keys(prefix: str, metadata: MetaData) -> None:
-    """Business keys that are taken, and by which job."""
-    keys = Table(
+    """Business keys that are taken, and by which job, whose own row says the key too."""
+    Table(
         f"{prefix}job_keys",
         metadata,
         Column("key", KeyText, primary_key=True),
@@ -94,7 +94,6 @@ def keys(prefix: str, metadata: MetaData) -> None:
         Column("reserved_until", Instant),
         Column("created_at", Instant, nullable=False),
     )
-    Index(f"ix_{prefix}job_keys_job", keys.c.job_id)
 
 
 def expiries(prefix: str, metadata: MetaData) -> None:
@@ -109,15 +108,14 @@ def expiries(prefix: str, metadata: MetaData) -> None:
 
 
 def tags(prefix: str, metadata: MetaData) -> None:
-    """The tags of jobs, in the order of their creation."""
-    tags = Table(
+    """The tags of jobs, in the order of their creation. What finds the rows of a job is in its own row."""
+    Table(
         f"{prefix}job_tags",
         metadata,
         Column("tag", ByteText, primary_key=True),
         Column("created_at", Instant, primary_key=True),
         Column("job_id", ByteText, primary_key=True),
     )
-    Index(f"ix_{prefix}job_tags_job", tags.c.job_id)
 
 
 def dependencies(prefix: str, metadata: MetaData) -> None:

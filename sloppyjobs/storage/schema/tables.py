@@ -61,7 +61,7 @@ _STYLED_BUILDERS = (
 )
 
 
-_BY_KEY = ("job_dependencies", "job_batch_members")
+_BY_KEY = ("job_dependencies", "job_batch_members", "job_keys", "job_tags")
 """Tables of short rows that are found by their primary key: a row is written once, not into a table and an index."""
 
 

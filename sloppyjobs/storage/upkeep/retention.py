@@ -20,6 +20,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import all_changed, cursor_of
 from sloppyjobs.storage.jobs import rows, settlement_sql
 from sloppyjobs.storage.jobs.followups import Edge, Followups, bits_of
+from sloppyjobs.storage.jobs.tags import remove_tags
 from sloppyjobs.storage.ports.operators import Command, Moved
 from sloppyjobs.storage.ports.reads import Key
 from sloppyjobs.storage.reads.keyset import Keyset, KeysetPage, Scan
@@ -150,14 +151,16 @@ class Retention:
         removed = list(held)
         if archive:
             self._archive(connection, removed)
-        for table in (tables.logs, tables.events, tables.attempts, tables.tags, tables.steps):
+        remove_tags(self.database, connection, removed)
+        for table in (tables.logs, tables.events, tables.attempts, tables.steps):
             connection.execute(delete(table).where(table.c.job_id.in_(removed)))
         edges = self.tables.dependencies
         for end in (edges.c.child_id, edges.c.parent_id):
             connection.execute(delete(edges).where(end.in_(removed)))
+        # Before the jobs: what hangs on one is found by what its row says.
+        self._follow_up(connection, held, Status.DELETED, None)
         gone = delete(jobs).where(jobs.c.id.in_(removed), jobs.c.status == Status.DELETED.value)
         all_changed(connection.execute(gone).rowcount, len(held))
-        self._follow_up(connection, held, Status.DELETED, None)
         return len(held)
 
     def _archive(self, connection: Connection, ids: Sequence[str]) -> None:

@@ -55,6 +55,37 @@ def test_of_a_very_long_history_the_archive_keeps_the_latest(
         assert [attempt["attempt_number"] for attempt in history["attempts"]] == [1]
 
 
+def test_the_rows_of_tags_go_with_their_jobs_also_where_these_say_no_tags(jobs: Jobs, clock: FakeClock) -> None:
+    store = sql_storage(jobs)
+    tables = store.tables
+    jobs.declare("work")
+    gone = [jobs.enqueue("work", tags=("eu", f"n{n}")) for n in range(3)]
+    left = jobs.enqueue("work", tags=("eu",))
+    with store.database.writing() as connection:
+        connection.execute(update(tables.jobs).where(tables.jobs.c.id == gone[1].id).values(tags="no tags"))
+        connection.execute(update(tables.jobs).where(tables.jobs.c.id == gone[2].id).values(tags='{"a": 1}'))
+    for job in gone:
+        jobs.admin.delete(job.id)
+    clock.advance(2 * DAY)
+    assert jobs.admin.purge().jobs == 3
+    with store.engine.connect() as connection:
+        assert set(connection.execute(select(tables.tags.c.job_id)).scalars()) == {left.id}
+
+
+def test_a_key_whose_window_is_over_goes_with_its_job(jobs: Jobs, clock: FakeClock) -> None:
+    store = sql_storage(jobs)
+    jobs.declare("work")
+    over, kept = (jobs.enqueue("work", business_key=f"order-{days}", unique_for=days * DAY) for days in (1, 5))
+    for claim in jobs.claim("worker-1", limit=2):
+        jobs.complete(claim)
+    for job in (over, kept):
+        jobs.admin.delete(job.id)
+    clock.advance(2 * DAY)
+    assert jobs.admin.purge().jobs == 2
+    with store.engine.connect() as connection:
+        assert list(connection.execute(select(store.tables.keys.c.key)).scalars()) == ["order-5"]
+
+
 def test_a_job_that_others_have_locked_is_left_for_the_next_time(jobs: Jobs, clock: FakeClock) -> None:
     held, free = scene.succeeded(jobs), scene.succeeded(jobs)
     clock.advance(8 * DAY)

@@ -23,6 +23,7 @@ from sloppyjobs.storage.dialects.postgres.bulk_part import Part, parts_of
 from sloppyjobs.storage.driver import cursor_of, driver_of
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, Written, first_of_each_key, keyed
+from sloppyjobs.storage.jobs.keys import business_keys
 from sloppyjobs.storage.jobs.new_rows import TERMS, NewRows, of_terms
 
 
@@ -147,14 +148,14 @@ class PostgresInsert(Insert):
         None where a key is taken, or the batch takes no jobs.
         """
         keys = [key for job in new if (key := job.terms.idempotency_key) is not None] if keyed(new) else []
-        business_keys = linked_rows.business_keys(new) if linked else []
+        wanted = business_keys(new) if linked else []
         with self._pool.checkout() as (driver, cursor):
             with driver.pipeline():
                 cursor.execute("BEGIN")
                 clock = driver.execute(statements.CLOCK_OF_INSERT, prepare=True)
                 looked = [self._find_taken(driver, self._sql.taken_key, keys)] if keys else []
-                if business_keys:
-                    looked.append(self._find_taken(driver, self._sql.taken_business_key, business_keys))
+                if wanted:
+                    looked.append(self._find_taken(driver, self._sql.taken_business_key, wanted))
                 admitted = None if batch_id is None else self._admit(driver, batch_id)
                 # Most of the first statement is made while the server answers.
                 parts = parts_of(new)
@@ -165,7 +166,7 @@ class PostgresInsert(Insert):
                 return None
             now = self.database.by_clock(clock.fetchone()[0])
             with driver.pipeline():
-                if business_keys:
+                if wanted:
                     self._send_keys(cursor, new, now)
                 made = self._send_inserts(cursor, first, parts, now, batch_id)
                 if batch_id is not None:

@@ -10,7 +10,7 @@ from sloppyjobs.domain.model import NewJob, terms_by
 from sloppyjobs.storage.dialects.postgres.arrays import Array, array, moment_array, moments, text_array
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.insert import first_of_each_key, keyed
-from sloppyjobs.storage.jobs.keys import Keys
+from sloppyjobs.storage.jobs.keys import business_keys, key_rows
 from sloppyjobs.storage.schema.columns import Kind
 
 # In the order of the keys, so that two who take the same ones wait for each other in one direction.
@@ -39,19 +39,9 @@ def only_keys_and_tags(new: Sequence[NewJob]) -> bool:
     return len(set(keys)) == len(keys) and (not keyed(new) or len(first_of_each_key(new)) == len(new))
 
 
-def business_keys(new: Sequence[NewJob]) -> list[str]:
-    """The business keys of these jobs."""
-    if all(one.business_key is None for one in terms_by(new, "business_key")):
-        return []
-    return [key for job in new if (key := job.terms.business_key) is not None]
-
-
-def key_values(new: Sequence[NewJob], now: datetime, encoding: str) -> Mapping[str, Any] | None:
-    """What ``INSERT_KEYS`` takes; None where no job has a business key."""
-    reserved = [Keys.row(job, now) for job in sorted(new, key=Keys.order) if job.terms.business_key is not None]
-    if not reserved:
-        return None
-    keys, ids, until_start, reserved_until, _ = zip(*reserved, strict=True)
+def key_values(new: Sequence[NewJob], now: datetime, encoding: str) -> Mapping[str, Any]:
+    """What ``INSERT_KEYS`` takes for jobs of which some have business keys."""
+    keys, ids, until_start, reserved_until = zip(*key_rows(new, now), strict=True)
     return {
         "keys": text_array(keys, encoding),
         "ids": text_array(ids, encoding),

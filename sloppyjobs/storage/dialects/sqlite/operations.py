@@ -22,6 +22,7 @@ from sloppyjobs.storage.driver import all_changed, cursor_of
 from sloppyjobs.storage.jobs.claim import Claims
 from sloppyjobs.storage.jobs.followups import Edge, bits_of
 from sloppyjobs.storage.jobs.insert import Insert
+from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.new_rows import NewRows
 from sloppyjobs.storage.jobs.permits import Permits
@@ -85,6 +86,33 @@ class SqliteInsert(Insert):
         for statement in statements.insert_jobs(self._sql.jobs, self._sql.events, tuple(own)):
             cursor.execute(statement, shared)
         return made.jobs()
+
+    def write_tags(self, connection: Connection, written: Sequence[Job], now: datetime) -> None:
+        """By tag, in the order of the table. All jobs of a call are created in the same instant."""
+        ids: dict[str, list[str]] = defaultdict(list)
+        for job in written:
+            for tag in job.tags:
+                ids[tag].append(job.id)
+        values = {"ids": as_json(dict(sorted(ids.items()))), "now": self.database.to_driver(now)}
+        cursor_of(connection).execute(self._sql.insert_tags, values)
+
+
+class SqliteKeys(Keys):
+    """Keys that are kept alike travel as one JSON object, by the ids of their jobs."""
+
+    @cached_property
+    def _sql(self) -> statements.Statements:
+        return statements.statements(self.tables)
+
+    def write_rows(self, cursor: Any, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Without a value of its own for each row, where that is possible."""
+        _, _, until_start, reserved_until, now = rows[0]
+        keys = {job_id: key for key, job_id, *ends in rows if ends == [until_start, reserved_until, now]}
+        if len(keys) < len(rows):
+            super().write_rows(cursor, rows)
+            return
+        values = {"keys": as_json(keys), "until_start": until_start, "reserved_until": reserved_until, "now": now}
+        cursor.execute(self._sql.insert_keys, values)
 
 
 def _is_one_plain(new: Sequence[NewJob]) -> bool:
@@ -199,4 +227,4 @@ class SqliteClaims(Claims):
             cursor.execute(self._sql.record_claims, values)
 
 
-OPERATIONS = Operations(insert=SqliteInsert, settle=SqliteSettle, claims=SqliteClaims)
+OPERATIONS = Operations(insert=SqliteInsert, keys=SqliteKeys, settle=SqliteSettle, claims=SqliteClaims)

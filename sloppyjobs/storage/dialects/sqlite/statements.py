@@ -22,6 +22,10 @@ class Statements(NamedTuple):
     record_successes: str
     succeed: Mapping[tuple[bool, bool], str]
     """The update of jobs that went well: by whether any has a result, and whether nobody has read their rows."""
+    insert_keys: str
+    """Keys of jobs by their ids, that are kept alike."""
+    insert_tags: str
+    """The ids of jobs by their tags."""
     jobs: str
     """The name of the table of jobs."""
     events: str
@@ -39,19 +43,23 @@ def statements(tables: Tables) -> Statements:
         "attempts": format_table(tables.attempts),
         "events": format_table(tables.events),
         "queues": format_table(tables.queues),
+        "keys": format_table(tables.keys),
+        "tags": format_table(tables.tags),
     }
     succeed = {
         (results, unread): _succeed_jobs(names["jobs"], results=results, unread=unread)
         for results in (False, True)
         for unread in (False, True)
     }
-    opened, claimed, closed, recorded = (text.format(**names) for text in _STATEMENTS)
+    opened, claimed, closed, recorded, keys, tags = (text.format(**names) for text in _STATEMENTS)
     return Statements(
         opened,
         claimed,
         closed,
         recorded,
         succeed,
+        keys,
+        tags,
         names["jobs"],
         names["events"],
         clock_and_queue=f"SELECT {NOW}, EXISTS (SELECT 1 FROM {names['queues']} WHERE name = :queue)",
@@ -112,6 +120,14 @@ FROM json_each(:times) AS given WHERE job_id = given.key AND attempt_number = :a
     """
 INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
 SELECT value, 'succeeded', 'processing', 'succeeded', :attempt, :worker, :now FROM json_each(:ids)
+""",
+    """
+INSERT INTO {keys} (job_id, key, until_start, reserved_until, created_at)
+SELECT key, value, :until_start, :reserved_until, :now FROM json_each(:keys)
+""",
+    """
+INSERT INTO {tags} (tag, created_at, job_id)
+SELECT tagged.key, :now, job.value FROM json_each(:ids) AS tagged, json_each(tagged.value) AS job
 """,
 )
 
