@@ -17,6 +17,7 @@ from benchmarks import (
     drain,
     drain_failing,
     drain_kinds,
+    due_latency,
     enqueue,
     growth,
     idle,
@@ -208,6 +209,17 @@ def latency_command(database: str | None, jobs: int, rounds: int, peers: tuple[s
     """From enqueue to handler on an idle PostgreSQL queue."""
     with databases.server(database) as server:
         show(latency.run(server, jobs, rounds, peers), as_json=as_json)
+
+
+@main.command("due")
+@with_database
+@with_jobs(300)
+@with_rounds()
+@with_json
+def due_command(database: str | None, jobs: int, rounds: int, as_json: bool) -> None:
+    """From the moment when a job is due again to its handler, on PostgreSQL and SQLite."""
+    with databases.server(database) as server:
+        show(due_latency.run(server, jobs, rounds), as_json=as_json)
 
 
 @main.command("growth")

@@ -19,6 +19,7 @@ from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.worker.held_tasks import HeldTasks
+from sloppyjobs.worker.look_times import LookTimes
 from sloppyjobs.worker.middleware import MiddlewareChain
 from sloppyjobs.worker.observe.settlement_hooks import SettlementHooks
 from sloppyjobs.worker.prefetch import Prefetch
@@ -34,12 +35,8 @@ log = logging.getLogger("sloppyjobs.worker")
 TURN_LIMIT = 500
 """Jobs claimed in one turn, and settled; larger batches gain nothing, and hold row locks for longer."""
 
-SWEEP_SECONDS, IDLE_SWEEP_SECONDS = 0.05, 0.02
-"""Leases and due times are looked at no more often than this: under load, and by a worker that holds no job."""
-
 _WISHES = {"quiet": "be quiet", "stop": "stop"}
 _FAILED = (AttemptStatus.FAILED, AttemptStatus.TIMED_OUT)
-_DUE_LATER = (Status.RETRYING, Status.SCHEDULED, Status.WAITING)
 
 
 class WorkerLoop:
@@ -75,6 +72,7 @@ class WorkerLoop:
         self.left_for_operator = False
         """Whether it stops because an operator wants it to."""
         self.prefetch = Prefetch(settings.concurrency, settings.prefetch)
+        self.look_times = LookTimes(settings.poll_interval)
         self.tasks = HeldTasks(settings.concurrency, reports, on_finished=self._interrupt, on_free_slot=self.wake)
         self.runners = Runners(settings.concurrency, self.tasks.finish, middleware.hooks, find)
         self._turns = storage.turns()
@@ -87,10 +85,7 @@ class WorkerLoop:
         self._woken = threading.Event()
         self._may_have_work = True
         self._next_poll = 0.0
-        self._next_sweep = 0.0
-        self._swept_at = 0.0
-        self._others_at = 0.0
-        self._promoting = False
+        self._promoting = self._news = False
         self._exit_at: float | None = None
 
     # What other threads call
@@ -99,6 +94,11 @@ class WorkerLoop:
         """There may be something to claim."""
         self._may_have_work = True
         self._woken.set()
+
+    def news(self) -> None:
+        """Somebody has committed something: there may be something to claim, now or soon."""
+        self._news = True
+        self.wake()
 
     def drain(self, limit: float) -> None:
         """Claim no more; after ``limit`` seconds, release what has not finished."""
@@ -171,11 +171,15 @@ class WorkerLoop:
     def wait(self) -> None:
         """Until a handler finishes, a timeout is due, there may be work, or it is time to poll."""
         now = time.monotonic()
+        if self._news and (self.tasks or not self._may_have_work):
+            # What can be claimed already has been, and need not wait until it is known what comes next.
+            self._news = False
+            self.look_times.news(now)
         # ``drain`` may have woken the loop at the same moment as the last handler that finished.
         if self.drained or self.tasks.finished or self._unsettled or self._settling or self._request() is not None:
             return
         self._dispatch()
-        until = [self._next_sweep] if self._exit_at is None else [self._exit_at]
+        until = [self._next_look()] if self._exit_at is None else [self._exit_at]
         until += self.tasks.deadlines()
         if self._exit_at is None and self._next_poll > now:
             # Once it is time to poll, room is all that is missing, and whoever makes room wakes the loop.
@@ -341,7 +345,7 @@ class WorkerLoop:
         self.done += outcomes[AttemptStatus.SUCCEEDED]
         self.failed += sum(outcomes[status] for status in _FAILED)
         if ended:
-            self._sweep_for(one.settlement.decision for one in ended)
+            self._due_again(one.settlement.decision for one in ended)
             self.settlement_hooks.settled(ended)
 
     def _release_tasks(self) -> None:
@@ -356,43 +360,37 @@ class WorkerLoop:
     # Sweeps
 
     def _sweep_when_due(self) -> None:
-        if self.draining or time.monotonic() < self._next_sweep or self._promote_by_claim():
+        """Look for what is due where it is time for that: by this turn's claim, or by a sweep, which does all else."""
+        began, times, busy = time.monotonic(), self.look_times, bool(self.tasks)
+        if self.draining:
             return
+        if began < times.sweep_at(busy=busy):
+            by_claim = self._can_promote()
+            if began < times.due_at(busy=busy, by_claim=by_claim):
+                return
+            if by_claim:
+                self._may_have_work = self._promoting = True
+                times.claimed(began)
+                return
         swept = self.storage.sweep()
-        self._swept_at = time.monotonic()
         if swept.lost:
             self.settlement_hooks.lost(swept.lost)
         if swept.promoted or swept.expired:
             self._may_have_work = True
-        poll = self.settings.poll_interval
-        next_in = poll if swept.next_in is None else min(poll, swept.next_in)
-        self._others_at = self._swept_at + (poll if swept.others_in is None else min(poll, swept.others_in))
-        self._next_sweep = time.monotonic() + max(SWEEP_SECONDS if self.tasks else IDLE_SWEEP_SECONDS, next_in)
+        times.swept(began, time.monotonic(), swept)
 
-    def _promote_by_claim(self) -> bool:
-        """Whether the claim of this turn queues what has become due: a busy worker need not wait for a sweep.
+    def _can_promote(self) -> bool:
+        """Whether a claim can be sent now that also queues what has become due."""
+        return (
+            self._claiming is None and self._turns.promotes and self._room_beside(self._expected_children()) is not None
+        )
 
-        Whatever else a sweep does, it does when it is time for that, and at every poll.
-        """
-        now = time.monotonic()
-        if not (self.tasks and self._turns.promotes) or now >= self._others_at:
-            return False
-        had_work, self._may_have_work = self._may_have_work, True
-        if self._claiming is not None or self._request() is None:
-            self._may_have_work = had_work
-            return False
-        self._next_sweep, self._promoting = now + SWEEP_SECONDS, True
-        return True
+    def _next_look(self) -> float:
+        times, busy = self.look_times, bool(self.tasks)
+        return min(times.sweep_at(busy=busy), times.due_at(busy=busy, by_claim=self._can_promote()))
 
-    def _sweep_for(self, decisions: Iterable[Decision]) -> None:
-        """Sweep before the next poll where a job that was just settled is due again by then; claim if it is now."""
-        last = [(one.path[-1], one.delay) for one in decisions]
-        self._may_have_work = self._may_have_work or any(status is Status.QUEUED for status, _ in last)
-        next_in = min((delay for status, delay in last if status in _DUE_LATER), default=None)
-        wakes_in = min((delay for status, delay in last if status is Status.WAITING), default=None)
-        if wakes_in is not None:
-            self._others_at = min(self._others_at, time.monotonic() + wakes_in)
-        if next_in is not None:
-            due = time.monotonic() + next_in
-            # A worker that holds nothing else has nothing that the sweep would keep it from.
-            self._next_sweep = min(self._next_sweep, max(due, self._swept_at + SWEEP_SECONDS) if self.tasks else due)
+    def _due_again(self, decisions: Iterable[Decision]) -> None:
+        """Remember when jobs that were just settled are due again; claim if one is now."""
+        decisions = list(decisions)
+        self._may_have_work = self._may_have_work or any(one.path[-1] is Status.QUEUED for one in decisions)
+        self.look_times.settled(time.monotonic(), decisions)

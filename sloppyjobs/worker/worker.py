@@ -311,7 +311,7 @@ class Worker:
 
         def listen() -> float:
             if watcher.wait(LISTEN_SECONDS):
-                loop.wake()
+                loop.news()
             return 0.0
 
         threads = [

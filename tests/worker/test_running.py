@@ -16,6 +16,7 @@ from sqlalchemy import select
 
 from sloppyjobs import Cancel, InvalidOption, Jobs, Retry, RetryLater, Snooze, Worker
 from sloppyjobs.domain.states import Status
+from sloppyjobs.storage.ports.claims import Sweep
 
 Start = Callable[..., Worker]
 Eventually = Callable[..., Any]
@@ -264,7 +265,7 @@ def test_a_job_that_is_due_again_at_once_does_not_wait_for_the_next_poll(
 
     worker = start(poll_interval=300)
     # The first sweep has found nothing, so that the next one is as far away as the next poll.
-    eventually(lambda: worker._loop._next_sweep > time.monotonic() + 200)
+    eventually(lambda: worker._loop._next_look() > time.monotonic() + 200)
     assert jobs.wait(jobs.enqueue("fail").id, 60).result == "done"
 
 
@@ -285,7 +286,7 @@ def test_a_busy_worker_takes_up_what_is_due_again_without_waiting_for_a_sweep(
         return "done"
 
     worker = start(poll_interval=300)
-    eventually(lambda: worker._loop._next_sweep > time.monotonic() + 200)
+    eventually(lambda: worker._loop._next_look() > time.monotonic() + 200)
     jobs.enqueue("hold")
     assert busy.wait(60)
     swept: list[float] = []
@@ -293,6 +294,60 @@ def test_a_busy_worker_takes_up_what_is_due_again_without_waiting_for_a_sweep(
     monkeypatch.setattr(jobs.storage, "sweep", lambda *given: swept.append(time.monotonic()) or sweep(*given))
     assert jobs.wait(jobs.enqueue("fail").id, 60).result == "done"
     assert swept == []
+    finish.set()
+
+
+@pytest.mark.parametrize("again", ["fails", "asks to be called later", "snoozes"])
+def test_an_idle_worker_takes_up_what_it_has_settled_when_it_is_due(
+    jobs: Jobs, start: Start, eventually: Eventually, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    """Nobody has to tell it: no sweep does, and no poll comes meanwhile."""
+
+    @jobs.define("later", retry=Retry(max_attempts=3, backoff="fixed", initial=0.01, jitter=False))
+    def later(ctx: Any, payload: Any) -> Any:
+        if ctx.attempt == 3:
+            return "done"
+        if again == "snoozes":
+            return Snooze(0.01 * ctx.attempt)
+        raise ValueError("no") if again == "fails" else RetryLater(0.01 * ctx.attempt)
+
+    worker = start(poll_interval=300)
+    if not worker._loop._turns.promotes:
+        pytest.skip("claims do not queue what is due here")
+    eventually(lambda: worker._loop._next_look() > time.monotonic() + 200)
+    monkeypatch.setattr(jobs.storage, "sweep", lambda: Sweep(0, 0, None))
+    sent = jobs.enqueue_many([("later", {}) for _ in range(20)])
+    for one in sent:
+        assert jobs.wait(one.id, 60).result == "done"
+
+
+def test_a_worker_hears_of_a_job_that_is_due_before_it_would_poll(
+    jobs: Jobs, start: Start, eventually: Eventually
+) -> None:
+    jobs.define("greet", lambda ctx, payload: "done")
+    worker = start(poll_interval=300)
+    eventually(lambda: worker._loop._next_look() > time.monotonic() + 200)
+    assert jobs.wait(jobs.enqueue("greet", delay=0.05).id, 60).result == "done"
+    eventually(lambda: worker._loop._next_look() > time.monotonic() + 200)
+    assert jobs.wait(jobs.enqueue_many([("greet", {}, {"delay": 0.05})])[0].id, 60).result == "done"
+
+
+def test_a_busy_worker_hears_of_a_job_that_is_due_before_it_would_poll(
+    jobs: Jobs, start: Start, eventually: Eventually
+) -> None:
+    finish, busy = threading.Event(), threading.Event()
+
+    @jobs.define("hold")
+    def hold(ctx: Any, payload: Any) -> None:
+        busy.set()
+        finish.wait(60)
+
+    jobs.define("greet", lambda ctx, payload: "done")
+    worker = start(poll_interval=300)
+    eventually(lambda: worker._loop._next_look() > time.monotonic() + 200)
+    jobs.enqueue("hold")
+    assert busy.wait(60)
+    assert jobs.wait(jobs.enqueue("greet", delay=0.05).id, 60).result == "done"
     finish.set()
 
 
@@ -316,7 +371,7 @@ def test_a_busy_worker_wakes_a_job_that_sleeps_in_time(jobs: Jobs, start: Start,
         return "awake"
 
     worker = start(poll_interval=300)
-    eventually(lambda: worker._loop._next_sweep > time.monotonic() + 200)
+    eventually(lambda: worker._loop._next_look() > time.monotonic() + 200)
     jobs.enqueue_many([("hold", {}), ("fail", {})])
     assert busy.wait(60)
     assert jobs.wait(jobs.enqueue("sleep").id, 60).result == "awake"

@@ -196,7 +196,7 @@ class Insert:
         by_key = sorted(made.dicts(to_driver), key=lambda row: row["idempotency_key"] or "")
         self._insert_given(cursor, self.tables.jobs, JOB_INSERT, by_key)
         self._insert_given(cursor, self.tables.events, CREATED_EVENT, made.events(to_driver))
-        if Status.QUEUED in made.statuses:
+        if Status.QUEUED in made.statuses or Status.SCHEDULED in made.statuses:
             self.dialect.announce(connection)
         return made.jobs()
 

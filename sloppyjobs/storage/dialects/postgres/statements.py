@@ -101,7 +101,7 @@ def statements(tables: Tables, channel: str | None) -> Statements:
     }
     quoted = "NULL" if channel is None else "'" + channel.replace("'", "''") + "'"
     names["notify"] = "NULL" if channel is None else f"pg_notify({quoted}, '')"
-    announce = "NULL" if channel is None else f"CASE WHEN status = 'queued' THEN pg_notify({quoted}, queue) END"
+    announce = "NULL" if channel is None else f"CASE WHEN {_CONCERNS_WORKERS} THEN pg_notify({quoted}, queue) END"
     announce_many = "SELECT 1" if channel is None else f"SELECT pg_notify({quoted}, '')"
     left_open = {name: f"{{{name}}}" for name in ("columns", "values", "own", "order", "status", "own_status")}
     return Statements(
@@ -173,6 +173,8 @@ _ONE_JOB = {
 }
 _OF_MANY = {name: _DECIDED_OF_MANY[new] for name, new in _NEW.items() if new in _DECIDED_OF_MANY}
 
+# What is due later is found by polling, which is too late where it is due sooner than that.
+_CONCERNS_WORKERS = "status = 'queued' OR status = 'scheduled' AND run_at < created_at + interval '1 minute'"
 _INSERT_ONE = (
     "WITH "
     + CLOCK

@@ -242,12 +242,12 @@ class PostgresClaims(Claims):
     @property
     def promotes(self) -> bool:
         """Whether claims can promote: for a while they leave it to sweeps, once jobs were due that need more."""
-        self._flagged_claims = max(0, self._flagged_claims - 1)
         return not self._flagged_claims
 
     def claim_calls(self, request: ClaimRequest) -> list[Call]:
         """The statement that claims; before it, where it is asked for, the one that queues what has become due."""
         claim = self.claim_call(request)
+        self._flagged_claims = max(0, self._flagged_claims - 1)
         if not (request.promote or self._more_due):
             return [claim]
         return [Call(self._sql.promote, {"most": SWEEP_LIMIT, "now": self.database.injected_now()}), claim]
