@@ -192,6 +192,17 @@ def test_an_event_at_the_end_that_is_skipped(
     assert broken(jobs, log) == {"I6"}
 
 
+@pytest.mark.parametrize(("skipped", "found"), [("_RECORD_FAILURES", {"I5"}), ("_RECORD_EDGES", {"I5", "I6"})])
+def test_an_event_of_a_failure_that_is_skipped(
+    client: Client, jobs: Jobs, log: Log, monkeypatch: pytest.MonkeyPatch, skipped: str, found: set[str]
+) -> None:
+    assert "INSERT INTO {events}" in getattr(statements, skipped)
+    monkeypatch.setattr(statements, skipped, "SELECT 1")
+    client.enqueue("broken")
+    drain(jobs)
+    assert broken(jobs, log) == found
+
+
 # I7
 
 

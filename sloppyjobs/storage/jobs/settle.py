@@ -162,7 +162,8 @@ class Settle:
         if others:
             self._write_others(cursor, others, now)
         count_settled(self.database, cursor, passed, found, now)
-        flagged = [edge for s in passed if found[s.job_id].followups is not None for edge in _edges(s, found)]
+        held = [(s, found[s.job_id].followups) for s in passed]
+        flagged = [edge for s, bits in held if bits is not None for edge in edges_taken(s, bits_of(bits))]
         if flagged:
             self.followups.after(connection, flagged)
 
@@ -220,8 +221,9 @@ def _passes(row: HeldRow | None, settlement: Settlement) -> bool:
     )
 
 
-def _edges(settlement: Settlement, found: Mapping[str, HeldRow]) -> Iterable[Edge]:
-    bits, source = bits_of(found[settlement.job_id].followups), Status.PROCESSING
+def edges_taken(settlement: Settlement, bits: int) -> Iterable[Edge]:
+    """The edges of a settlement, of a job on which this hangs."""
+    source = Status.PROCESSING
     for target in settlement.decision.path:
         yield Edge(settlement.job_id, source, target, bits)
         source = target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import count
@@ -12,21 +12,20 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
-from sloppyjobs.domain.model import Job, NewJob, Settlement
-from sloppyjobs.domain.states import Status
+from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.sqlite import statements
 from sloppyjobs.storage.dialects.sqlite.kept_writer import kept_writer
 from sloppyjobs.storage.dialects.sqlite.lanes import SqliteLanes
-from sloppyjobs.storage.driver import all_changed, cursor_of
+from sloppyjobs.storage.dialects.sqlite.settle import SqliteSettle
+from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.claim import Claims
-from sloppyjobs.storage.jobs.followups import Edge, bits_of
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.new_rows import NewRows
 from sloppyjobs.storage.jobs.permits import Permits
-from sloppyjobs.storage.jobs.settle import Settle, count_plain, is_success
+from sloppyjobs.storage.jobs.settle import Settle
 from sloppyjobs.storage.jobs.settlement_sql import as_json
 from sloppyjobs.storage.jobs.unanswered import Unanswered
 from sloppyjobs.storage.operations import Operations
@@ -119,81 +118,6 @@ def _is_one_plain(new: Sequence[NewJob]) -> bool:
     """Whether it is a single job, without a key that may be taken, and with no rows but its own."""
     terms = new[0].terms
     return len(new) == 1 and terms.idempotency_key is None and terms.batch_id is None and not terms.linked
-
-
-class SqliteSettle(Settle):
-    """Successes of one worker and number of attempt are settled without a join, and mostly without reading their rows.
-
-    What differs between them travels as one JSON object, by the ids of the jobs.
-    """
-
-    @cached_property
-    def _sql(self) -> statements.Statements:
-        return statements.statements(self.database.tables)
-
-    def settle_in(self, connection: Connection, settlements: Sequence[Settlement]) -> set[str]:
-        """The update compares the fence, and what hangs on each job with what its claim said.
-
-        Where it changes fewer rows it is undone, and they are looked at first.
-        """
-        claimed = [one for one in settlements if is_success(one)]
-        ids = {one.job_id for one in settlements}
-        if not claimed or len(ids) < len(settlements) or not self._settle_unread(connection, claimed):
-            return super().settle_in(connection, settlements)
-        if len(claimed) == len(settlements):
-            return ids
-        others = super().settle_in(connection, [one for one in settlements if not is_success(one)])
-        return others | {one.job_id for one in claimed}
-
-    def _settle_unread(self, connection: Connection, claimed: Sequence[Settlement]) -> bool:
-        """All of them, or none."""
-        cursor, now = cursor_of(connection), self.database.now(connection)
-        cursor.execute("SAVEPOINT unread")
-        for group in _alike(claimed):
-            if self._succeed(cursor, group, now, unread=True) < len(group):
-                cursor.execute("ROLLBACK TO SAVEPOINT unread")
-                return False
-        count_plain(self.database, cursor, claimed, now)
-        if flagged := [_success(one) for one in claimed if one.followups is not None]:
-            self.followups.after(connection, flagged)
-        return True
-
-    def write_successes(self, cursor: Any, settled: Sequence[Settlement], now: datetime) -> None:
-        """Three statements for each worker and number of attempt."""
-        for group in _alike(settled):
-            all_changed(self._succeed(cursor, group, now, unread=False), len(group))
-
-    def _succeed(self, cursor: Any, group: Sequence[Settlement], now: datetime, *, unread: bool) -> int:
-        """Settle a group; how many jobs were changed. Nothing but jobs is written where some were not."""
-        values = {
-            "ids": as_json([one.job_id for one in group]),
-            "attempt": group[0].attempt,
-            "worker": group[0].worker_id,
-            "followups": group[0].followups,
-            "now": self.database.to_driver(now),
-        }
-        results = {one.job_id: one.decision.result for one in group}
-        any_result = any(result is not None for result in results.values())
-        if any_result:
-            values["results"] = as_json(results)
-        changed: int = cursor.execute(self._sql.succeed[any_result, unread], values).rowcount
-        if changed == len(group):
-            values["times"] = as_json({one.job_id: one.run_seconds for one in group})
-            cursor.execute(self._sql.close_attempts, values)
-            cursor.execute(self._sql.record_successes, values)
-        return changed
-
-
-def _alike(settled: Sequence[Settlement]) -> Iterable[list[Settlement]]:
-    """In groups of one worker and number of attempt, on whose jobs the same hung when they were claimed."""
-    groups: dict[tuple[str, int, int | None], list[Settlement]] = defaultdict(list)
-    for one in settled:
-        groups[one.worker_id, one.attempt, one.followups].append(one)
-    return groups.values()
-
-
-def _success(settlement: Settlement) -> Edge:
-    return Edge(settlement.job_id, Status.PROCESSING, Status.SUCCEEDED, bits_of(settlement.followups))
 
 
 class SqliteClaims(Claims):

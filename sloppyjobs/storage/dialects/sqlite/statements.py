@@ -26,6 +26,13 @@ class Statements(NamedTuple):
     """Keys of jobs by their ids, that are kept alike."""
     insert_tags: str
     """The ids of jobs by their tags."""
+    fail: Mapping[bool, str]
+    """The update of jobs that failed alike: by whether each has a due time of its own."""
+    fail_attempts: str
+    record_failures: Mapping[bool, str]
+    """The first event of each of them, with its message; by the same."""
+    record_edges: str
+    """The further events, one statement for each edge."""
     jobs: str
     """The name of the table of jobs."""
     events: str
@@ -53,15 +60,19 @@ def statements(tables: Tables) -> Statements:
     }
     opened, claimed, closed, recorded, keys, tags = (text.format(**names) for text in _STATEMENTS)
     return Statements(
-        opened,
-        claimed,
-        closed,
-        recorded,
-        succeed,
-        keys,
-        tags,
-        names["jobs"],
-        names["events"],
+        open_attempts=opened,
+        record_claims=claimed,
+        close_attempts=closed,
+        record_successes=recorded,
+        succeed=succeed,
+        insert_keys=keys,
+        insert_tags=tags,
+        fail={apart: _FAIL.format(jobs=names["jobs"], held=_UNREAD, **_GIVEN[apart]) for apart in _GIVEN},
+        fail_attempts=_FAIL_ATTEMPTS.format(**names),
+        record_failures={apart: _RECORD_FAILURES.format(**names, **_GIVEN[apart]) for apart in _GIVEN},
+        record_edges=_RECORD_EDGES.format(**names),
+        jobs=names["jobs"],
+        events=names["events"],
         clock_and_queue=f"SELECT {NOW}, EXISTS (SELECT 1 FROM {names['queues']} WHERE name = :queue)",
         insert_one=_insert_one(names["jobs"], names["events"]),
     )
@@ -101,7 +112,7 @@ def _insert_given(table: str, values: Mapping[str, str]) -> str:
 
 def _succeed_jobs(jobs: str, *, results: bool, unread: bool) -> str:
     text = _SUCCEED_WITH_RESULTS if results else _SUCCEED
-    return text.format(jobs=jobs, held=_HELD + (" AND followups IS :followups" if unread else ""), values=_SUCCEEDED)
+    return text.format(jobs=jobs, held=_UNREAD if unread else _HELD, values=_SUCCEEDED)
 
 
 _STATEMENTS = (
@@ -135,8 +146,35 @@ _SUCCEEDED = """status = 'succeeded', updated_at = :now, finished_at = :now, loc
   error_code = NULL, error_type = NULL, error_message = NULL, error_frame = NULL"""
 # An expression, not the column: the partial indexes must look unusable, for the way is by primary key.
 _HELD = "coalesce(status, '') = 'processing' AND locked_by = :worker AND attempt_count = :attempt"
+_UNREAD = f"{_HELD} AND followups IS :followups"
 _SUCCEED = "UPDATE {jobs} SET {values}, result = NULL WHERE id IN (SELECT value FROM json_each(:ids)) AND {held}"
 _SUCCEED_WITH_RESULTS = """
 UPDATE {jobs} SET {values}, result = given.value
 FROM json_each(:results) AS given WHERE {jobs}.id = given.key AND {held}
+"""
+
+# What jobs that failed alike share is given once: to take it out of JSON for each of them costs as much as the write.
+_GIVEN: Mapping[bool, Mapping[str, str]] = {
+    False: {"message": "given.value", "due": ":due"},
+    True: {"message": "json_extract(given.value, '$[0]')", "due": "json_extract(given.value, '$[1]')"},
+}
+_FAIL = """
+UPDATE {jobs} SET status = :last, run_at = coalesce({due}, run_at), updated_at = :now, finished_at = :finished,
+  locked_by = NULL, locked_until = NULL, max_attempts = max_attempts + :extra,
+  error_code = :code, error_type = :type, error_frame = :frame, error_message = {message}
+FROM json_each(:given) AS given WHERE {jobs}.id = given.key AND {held}
+"""
+_RECORD_FAILURES = """
+INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, message, created_at)
+SELECT given.key, :event, :source, :target, :attempt, :worker, {message}, :now FROM json_each(:given) AS given
+"""
+_FAIL_ATTEMPTS = """
+UPDATE {attempts} SET status = :ended, finished_at = :now, run_seconds = json_extract(given.value, '$[0]'),
+  error_code = :code, error_type = :type, error_frame = :frame, error_message = json_extract(given.value, '$[1]'),
+  traceback = coalesce(json_extract(given.value, '$[2]'), :beginning || json_extract(given.value, '$[1]') || char(10))
+FROM json_each(:endings) AS given WHERE job_id = given.key AND attempt_number = :attempt
+"""
+_RECORD_EDGES = """
+INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
+SELECT key, :event, :source, :target, :attempt, :worker, :now FROM json_each(:given)
 """
