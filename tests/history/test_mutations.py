@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from sloppyjobs import FakeClock, Jobs, ids
 from sloppyjobs.domain.model import Claim, NewJob, Settlement
 from sloppyjobs.domain.states import Succeeded
 from sloppyjobs.schedules import occurrences
+from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.sqlite import statements
 from sloppyjobs.storage.jobs import settle, settlement_sql
 from sloppyjobs.storage.ports.claims import ClaimRequest, Sweep
@@ -171,10 +173,19 @@ def test_an_attempt_that_gets_the_wrong_number(
 # I5 and I6
 
 
+def _nothing(_cursor: Any, _values: Any) -> int:
+    return 0
+
+
 def test_an_event_in_the_middle_that_is_skipped(
     timed_client: Client, timed_jobs: Jobs, log: Log, jobs_clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settlement_sql, "write_edges", lambda *_: None)
+    real = settlement_sql.prepared
+
+    def without_events(database: Database, build: Any) -> Any:
+        return SimpleNamespace(run=_nothing) if build is settlement_sql.record_promotions else real(database, build)
+
+    monkeypatch.setattr(settlement_sql, "prepared", without_events)
     timed_client.enqueue("greet", delay=10)
     jobs_clock.advance(10)
     assert drain(timed_jobs) == 1

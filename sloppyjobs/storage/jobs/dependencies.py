@@ -184,10 +184,10 @@ class Dependencies:
         found = self.rows.awaiting(connection, parents, now)
         if found is None:
             return self._decide_each(connection, dict.fromkeys(parents, SUCCEEDED))
-        if found:
+        if found.found:
             self.rows.decide(connection, parents, EdgeState.MET)
-        waiting = [one.child for one in found if one.child is not None]
-        return self._move(connection, waiting, {one.child.id: one.numbers for one in found if one.child}, now)
+        self._start(connection, found.ready, now)
+        return len(found.ready) + self._move(connection, found.others, found.numbers, now)
 
     def _decide_each(self, connection: Connection, ended: Mapping[str, Status | None]) -> int:
         """Edge by edge, by how each parent has ended."""
@@ -280,11 +280,15 @@ class Dependencies:
         for one in waiting:
             any_parent = bool(one.bits & _ANY_PARENT)
             by_readiness[readiness(numbers.get(one.id, {}), any_parent=any_parent)].append(one)
-        if ready := by_readiness[Readiness.READY]:
-            self.transitions.followups.after(connection, self.rows.start(connection, ready, now))
+        ready = by_readiness[Readiness.READY]
+        self._start(connection, ready, now)
         if impossible := by_readiness[Readiness.IMPOSSIBLE]:
             self._cancel(connection, [one.id for one in impossible], now)
         return len(ready) + len(impossible)
+
+    def _start(self, connection: Connection, ready: Sequence[WaitingChild], now: datetime) -> None:
+        if ready:
+            self.transitions.followups.after(connection, self.rows.start(connection, ready, now))
 
     def _cancel(self, connection: Connection, job_ids: Sequence[str], now: datetime) -> None:
         """Cancel jobs that can never start; ``Conflict`` where one does not wait any more."""

@@ -24,8 +24,6 @@ from sloppyjobs.storage.schema.instants import Instant
 
 CHUNK = 1000
 """Ids in one statement."""
-UNBLOCKED = "unblocked"
-"""The event of a job that need not wait any longer."""
 
 _OPEN: ColumnElement[int] = literal_column(str(int(EdgeState.OPEN)))
 _WAITING: ColumnElement[str] = literal_column("'waiting'")
@@ -55,12 +53,15 @@ class WaitingChild(NamedTuple):
 
 
 class Awaiting(NamedTuple):
-    """A child of parents that have succeeded."""
+    """The children of parents that have succeeded."""
 
-    child: WaitingChild | None
-    """None where it does not wait for others any more."""
-    numbers: Mapping[int, int]
-    """How many of its edges are in which state when theirs are met."""
+    found: bool
+    """Whether there are edges to decide."""
+    ready: list[WaitingChild]
+    """Those of which every edge is met then."""
+    others: list[WaitingChild]
+    numbers: Mapping[str, Mapping[int, int]]
+    """How many edges of the others are in which state then."""
 
 
 class EdgeRows:
@@ -100,7 +101,7 @@ class EdgeRows:
             if _waits(status, reason)
         ]
 
-    def awaiting(self, connection: Connection, parents: Sequence[str], now: datetime) -> list[Awaiting] | None:
+    def awaiting(self, connection: Connection, parents: Sequence[str], now: datetime) -> Awaiting | None:
         """The children whose edges to these parents, which have succeeded, are open; all by one look.
 
         None where an edge asks for more than success. Only for databases with one writer: nothing is locked.
@@ -110,13 +111,17 @@ class EdgeRows:
         found = query.rows(cursor_of(connection), values)
         if any(row[0] for row in found):
             return None
-        return [
-            Awaiting(
-                WaitingChild(id, attempts, bits_of(bits), bool(later)) if _waits(status, reason) else None,
-                {_OPEN_STATE: still_open - met, _MET_STATE: met, _FAILED_STATE: failed},
-            )
-            for _, met, still_open, failed, id, status, reason, attempts, bits, later in found
-        ]
+        ready, others, numbers = [], [], {}
+        for _, met, still_open, failed, id, status, reason, attempts, bits, later in found:
+            if not _waits(status, reason):
+                continue
+            child = WaitingChild(id, attempts, bits_of(bits), bool(later))
+            if still_open == met and not failed:
+                ready.append(child)
+            else:
+                others.append(child)
+                numbers[id] = {_OPEN_STATE: still_open - met, _MET_STATE: met, _FAILED_STATE: failed}
+        return Awaiting(bool(found), ready, others, numbers)
 
     def numbers(self, connection: Connection, children: Sequence[str]) -> dict[str, dict[int, int]]:
         """How many edges of each of these jobs are in which state."""
@@ -136,11 +141,10 @@ class EdgeRows:
         given = as_json([(one.id, one.attempt_count, words[one.later]) for one in ready])
         statement = settlement_sql.prepared(self.database, settlement_sql.start_jobs)
         all_changed(statement.run(cursor, {"given": given, "now": moment}), len(ready))
-        record = settlement_sql.prepared(self.database, settlement_sql.record_steps)
+        record = settlement_sql.prepared(self.database, settlement_sql.record_unblocked)
         for later, target in words.items():
-            if rows := [(one.id, None, None, None) for one in ready if one.later is later]:
-                edge = {"event_type": UNBLOCKED, "from_status": Status.WAITING.value, "to_status": target}
-                record.run(cursor, {"given": as_json(rows), "now": moment, **edge})
+            if ids := [(one.id,) for one in ready if one.later is later]:
+                record.run(cursor, {"given": as_json(ids), "now": moment, "to_status": target})
         if not all(one.later for one in ready):
             self.dialect.announce(connection)
         return [Edge(one.id, Status.WAITING, _TARGETS[one.later], one.bits) for one in ready if one.bits & _NO_MORE]

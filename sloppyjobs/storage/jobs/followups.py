@@ -63,10 +63,12 @@ class Followups:
 
     def after(self, connection: Connection, edges: Sequence[Edge]) -> None:
         """The rows have changed along these edges, given in their order; nothing is committed yet."""
+        hanging = 0
+        for edge in edges:
+            hanging |= edge.bits
         for bit, step in self._steps:
-            concerned = [edge for edge in edges if edge.bits & bit]
-            if concerned:
-                step(connection, concerned)
+            if hanging & bit:
+                step(connection, [edge for edge in edges if edge.bits & bit])
         if self._also is not None:
             self._also.after(connection, edges)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, select
 
-from sloppyjobs.domain.states import Status, event_type
+from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import all_changed, cursor_of
 from sloppyjobs.storage.jobs import settlement_sql
@@ -38,7 +38,7 @@ class Promotion:
             return 0
         values = {"given": as_json([(id, source.value) for id, source, _ in due]), "now": moment}
         all_changed(settlement_sql.prepared(self.database, settlement_sql.promote_jobs).run(cursor, values), len(due))
-        settlement_sql.write_edges(self.database, cursor, [_queued_event(id, source) for id, source, _ in due], moment)
+        settlement_sql.prepared(self.database, settlement_sql.record_promotions).run(cursor, values)
         flagged = [Edge(id, source, Status.QUEUED, bits_of(bits)) for id, source, bits in due if bits is not None]
         if flagged:
             self.followups.after(connection, flagged)
@@ -50,7 +50,3 @@ class Promotion:
             status_in(self.database.tables, "scheduled", "retrying"), c.run_at <= bindparam("now")
         )
         return self.database.dialect.locked(query.order_by(c.run_at, c.id).limit(bindparam("most")), skip=True)
-
-
-def _queued_event(job_id: str, source: Status) -> tuple[Any, ...]:
-    return job_id, event_type(source, Status.QUEUED), source.value, "queued", None, None, None, None

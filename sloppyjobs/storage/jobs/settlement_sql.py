@@ -79,6 +79,7 @@ EDGE: Columns = {
     "message": Text(),
 }
 MOVE: Columns = {"id": Text(), "source": Text()}
+ID: Columns = {"id": Text()}
 START: Columns = {"id": Text(), "counted": Integer(), "target": Text()}
 """Jobs that have waited for others, and how many attempts they have had."""
 
@@ -237,12 +238,36 @@ def promote_jobs(tables: Tables, given: Subquery, same: Same) -> Any:
     return update(jobs).where(*due).values(status=literal_column("'queued'"), updated_at=_now())
 
 
+def record_promotions(tables: Tables, given: Subquery, _same: Same) -> Any:
+    """The events of ``MOVE``: jobs that are due."""
+    columns = {
+        "job_id": given.c.id,
+        "event_type": literal_column("'due'"),
+        "from_status": given.c.source,
+        "to_status": literal_column("'queued'"),
+        "created_at": _now(),
+    }
+    return insert(tables.events).from_select(list(columns), select(*columns.values()))
+
+
 def start_jobs(tables: Tables, given: Subquery, same: Same) -> Any:
     """The jobs of ``START`` that still wait."""
     jobs = tables.jobs
     waits = (_status(tables) == literal_column("'waiting'"), jobs.c.attempt_count == given.c.counted)
     values = {"status": given.c.target, "updated_at": _now(), "waiting_for": null()}
     return update(jobs).where(same(jobs.c.id, given.c.id), *waits).values(values)
+
+
+def record_unblocked(tables: Tables, given: Subquery, _same: Same) -> Any:
+    """The events of ``ID``: jobs that need not wait any longer."""
+    columns = {
+        "job_id": given.c.id,
+        "event_type": literal_column("'unblocked'"),
+        "from_status": literal_column("'waiting'"),
+        "to_status": bindparam("to_status", type_=Text()),
+        "created_at": _now(),
+    }
+    return insert(tables.events).from_select(list(columns), select(*columns.values()))
 
 
 _STATEMENTS: Mapping[Callable[[Tables, Subquery, Same], Any], Columns] = {
@@ -254,7 +279,9 @@ _STATEMENTS: Mapping[Callable[[Tables, Subquery, Same], Any], Columns] = {
     record_steps: STEP,
     record_edges: EDGE,
     promote_jobs: MOVE,
+    record_promotions: MOVE,
     start_jobs: START,
+    record_unblocked: ID,
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from sloppyjobs.domain.model import Settlement
-from sloppyjobs.domain.states import FINISHED, Failure
+from sloppyjobs.domain.states import FINISHED, Failure, Status
 from sloppyjobs.storage.dialects.sqlite import statements
 from sloppyjobs.storage.driver import all_changed, cursor_of
 from sloppyjobs.storage.jobs.followups import Edge, bits_of
@@ -59,7 +59,9 @@ class SqliteSettle(Settle):
             cursor.execute("ROLLBACK TO SAVEPOINT unread")
             return False
         count_plain(self.database, cursor, known, now)
-        if flagged := [edge for one in known if one.followups is not None for edge in _edges(one)]:
+        flagged = [_success(one) for group in succeeded for one in group if group[0].followups is not None]
+        flagged += [edge for group in failed for one in group if one.followups is not None for edge in _edges(one)]
+        if flagged:
             self.followups.after(connection, flagged)
         return True
 
@@ -174,6 +176,10 @@ def _endings(group: Sequence[Settlement]) -> tuple[str | None, Mapping[str, tupl
         same = beginning is not None and failure.traceback == f"{beginning}{failure.message}\n"
         endings[one.job_id] = (one.run_seconds, failure.message, None if same else failure.traceback)
     return beginning, endings
+
+
+def _success(one: Settlement) -> Edge:
+    return Edge(one.job_id, Status.PROCESSING, Status.SUCCEEDED, bits_of(one.followups))
 
 
 def _edges(one: Settlement) -> Iterable[Edge]:
