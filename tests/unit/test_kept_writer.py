@@ -53,12 +53,13 @@ def written(jobs: Jobs) -> tuple[int, int]:
         return tuple(connection.execute(text(asked)).one())
 
 
-def test_an_enqueue_is_five_statements_on_the_same_connection(jobs: Jobs, opened: list[Any]) -> None:
+@pytest.mark.parametrize("key", [None, "order-1"], ids=["without a key", "with a key"])
+def test_an_enqueue_is_five_statements_on_the_same_connection(jobs: Jobs, opened: list[Any], key: str | None) -> None:
     jobs.enqueue("greet", 1)
     driver = opened[-1]
     statements: list[str] = []
     driver.set_trace_callback(lambda statement: statements.append(statement.split()[0]))
-    job = jobs.enqueue("greet", 2)
+    job = jobs.enqueue("greet", 2, idempotency_key=key)
     assert statements == ["BEGIN", "SELECT", "INSERT", "INSERT", "COMMIT"]
     assert opened[-1] is driver
     assert jobs.get(job.id) == job
@@ -89,7 +90,10 @@ def test_an_error_ends_the_transaction_and_the_connection(jobs: Jobs, opened: li
     assert written(jobs) == (1, 1)
 
 
-def test_a_commit_that_was_busy_is_run_again_and_written_once(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("key", [None, "order-1"], ids=["without a key", "with a key"])
+def test_a_commit_that_was_busy_is_run_again_and_written_once(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
     commit, refusals = KeptWriter._commit, [True, False]
 
     def busy_after_it_was_done(writer: KeptWriter, driver: Any) -> None:
@@ -101,7 +105,7 @@ def test_a_commit_that_was_busy_is_run_again_and_written_once(jobs: Jobs, monkey
         commit(writer, driver)
 
     monkeypatch.setattr(KeptWriter, "_commit", busy_after_it_was_done)
-    told = jobs.enqueue("greet")
+    told = jobs.enqueue("greet", idempotency_key=key)
     assert (told.existing, refusals) == (False, [True])
     assert jobs.get(told.id) == told
     assert written(jobs) == (1, 1)

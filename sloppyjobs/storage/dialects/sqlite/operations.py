@@ -20,7 +20,7 @@ from sloppyjobs.storage.dialects.sqlite.lanes import SqliteLanes
 from sloppyjobs.storage.dialects.sqlite.settle import SqliteSettle
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.jobs.claim import Claims
-from sloppyjobs.storage.jobs.insert import Insert
+from sloppyjobs.storage.jobs.insert import Insert, keyed
 from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.jobs.lanes import Lanes
 from sloppyjobs.storage.jobs.new_rows import NewRows
@@ -52,22 +52,33 @@ class SqliteInsert(Insert):
         runs = count()
 
         def attempt() -> list[Job]:
-            if next(runs) > 0:
-                return self.database.write_once(lambda c: self.insert_all(c, new, rerun=True))
-            with writer.transaction() as cursor:
-                return self._insert_one(cursor, new)
+            rerun = next(runs) > 0
+            if not rerun:
+                with writer.transaction() as cursor:
+                    written = self._insert_one(cursor, new)
+                if written is not None:
+                    return written
+            return self.database.write_once(lambda c: super(SqliteInsert, self).insert_all(c, new, rerun=rerun))
 
         return self.database.retry(attempt)
 
     def insert_all(self, connection: Connection, new: Sequence[NewJob], *, rerun: bool) -> list[Job]:
         """A plain job by three statements; in every other case by the common way."""
-        if rerun or not _is_one_plain(new):
-            return super().insert_all(connection, new, rerun=rerun)
-        return self._insert_one(cursor_of(connection), new)
+        written = None
+        if not rerun and _is_one_plain(new):
+            if keyed(new):
+                # From here on nobody else writes, so that a key that is free stays free.
+                self.dialect.ensure_begun(connection)
+            written = self._insert_one(cursor_of(connection), new)
+        return super().insert_all(connection, new, rerun=rerun) if written is None else written
 
-    def _insert_one(self, cursor: Any, new: Sequence[NewJob]) -> list[Job]:
-        cursor.execute(self._sql.clock_and_queue, {"queue": new[0].terms.queue})
-        clock, queue_known = cursor.fetchone()
+    def _insert_one(self, cursor: Any, new: Sequence[NewJob]) -> list[Job] | None:
+        """None where its key is taken."""
+        terms = new[0].terms
+        cursor.execute(self._sql.look, {"queue": terms.queue, "key": terms.idempotency_key})
+        clock, queue_known, taken = cursor.fetchone()
+        if taken:
+            return None
         made = NewRows(new, self.database.by_clock(clock), self.database.step)
         [row] = made.dicts(self.database.to_driver)
         if not queue_known:
@@ -115,9 +126,9 @@ class SqliteKeys(Keys):
 
 
 def _is_one_plain(new: Sequence[NewJob]) -> bool:
-    """Whether it is a single job, without a key that may be taken, and with no rows but its own."""
+    """Whether it is a single job, with no rows but its own."""
     terms = new[0].terms
-    return len(new) == 1 and terms.idempotency_key is None and terms.batch_id is None and not terms.linked
+    return len(new) == 1 and terms.batch_id is None and not terms.linked
 
 
 class SqliteClaims(Claims):

@@ -36,8 +36,8 @@ class Statements(NamedTuple):
     jobs: str
     """The name of the table of jobs."""
     events: str
-    clock_and_queue: str
-    """What time it is, and whether a queue has its row."""
+    look: str
+    """What time it is, whether a queue has its row, and whether a key is taken."""
     insert_one: tuple[str, str]
     """The inserts of a job and of its first event."""
 
@@ -73,7 +73,7 @@ def statements(tables: Tables) -> Statements:
         record_edges=_RECORD_EDGES.format(**names),
         jobs=names["jobs"],
         events=names["events"],
-        clock_and_queue=f"SELECT {NOW}, EXISTS (SELECT 1 FROM {names['queues']} WHERE name = :queue)",
+        look=_LOOK.format(now=NOW, **names),
         insert_one=_insert_one(names["jobs"], names["events"]),
     )
 
@@ -141,6 +141,11 @@ INSERT INTO {tags} (tag, created_at, job_id)
 SELECT tagged.key, :now, job.value FROM json_each(:ids) AS tagged, json_each(tagged.value) AS job
 """,
 )
+
+_LOOK = """
+SELECT {now}, EXISTS (SELECT 1 FROM {queues} WHERE name = :queue),
+  EXISTS (SELECT 1 FROM {jobs} WHERE idempotency_key = :key)
+"""
 
 _SUCCEEDED = """status = 'succeeded', updated_at = :now, finished_at = :now, locked_by = NULL, locked_until = NULL,
   error_code = NULL, error_type = NULL, error_message = NULL, error_frame = NULL"""
