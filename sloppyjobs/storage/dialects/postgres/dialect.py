@@ -112,8 +112,6 @@ class PostgresDialect(Dialect):
 
     def operations(self, database: Database) -> Operations:
         """By psycopg 3: pipelines and prepared set-based statements."""
-        if drivers.driver_name(database.engine) != drivers.FAST:
-            return super().operations(database)
         from sloppyjobs.storage.dialects.postgres.operations import operations  # noqa: PLC0415 - knows the dialect
 
         return operations(database, self.channel if self.notify else None)

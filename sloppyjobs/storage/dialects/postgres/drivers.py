@@ -1,6 +1,7 @@
 """What is different between the drivers of PostgreSQL: how they are found, what their errors say, how they wait.
 
-Only psycopg 3 can do what the fast path needs. All others share the plain path.
+Only psycopg 3 can do what the fast path needs. All others share the plain path, but for a single job: psycopg2, and
+psycopg 3 in coroutines, take the statement for it as it stands.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ FAST = "psycopg"
 
 BY_DEFAULT = ("psycopg", "psycopg2")
 """Drivers for a URL that names none; the first that is installed is taken."""
+
+BY_NAME = ("psycopg2", "psycopg_async")
+"""Other drivers whose parameters are written ``%(name)s``."""
 
 BATCH = 500
 """Statements that psycopg2 sends at once."""

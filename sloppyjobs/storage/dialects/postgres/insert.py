@@ -4,48 +4,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from sloppyjobs import errors
 from sloppyjobs.domain.model import Job, NewJob
-from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.batches.members import shard_of_process
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import linked_rows, statements
 from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays, text_array
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
 from sloppyjobs.storage.dialects.postgres.bulk_part import Part, parts_of
-from sloppyjobs.storage.driver import cursor_of, driver_of
-from sloppyjobs.storage.jobs import rows
-from sloppyjobs.storage.jobs.insert import INSERT_TRIES, Insert, Written, first_of_each_key, keyed
+from sloppyjobs.storage.dialects.postgres.single_insert import SingleInsert
+from sloppyjobs.storage.driver import driver_of
+from sloppyjobs.storage.jobs.insert import Written, first_of_each_key, keyed
 from sloppyjobs.storage.jobs.keys import business_keys
-from sloppyjobs.storage.jobs.new_rows import TERMS, NewRows, of_terms
+from sloppyjobs.storage.jobs.new_rows import NewRows
 
 
-class PostgresInsert(Insert):
+class PostgresInsert(SingleInsert):
     """How jobs are written by psycopg 3, as fast as their number allows."""
 
     def __init__(self, database: Database, *, pool: AutocommitPool, sql: statements.Statements) -> None:
-        super().__init__(database)
+        super().__init__(database, sql=sql)
         self._pool = pool
-        self._sql = sql
-        self._known_queues: set[str] = set()
-        """Queues that had their row when this process last enqueued to them, if only in a caller's transaction."""
 
     def insert_jobs(self, new: Sequence[NewJob], connection: Connection | None = None) -> list[Job]:
         """By as few statements as can be. Where a key is taken, all are looked at first."""
-        if connection is not None:
-            self.dialect.refuse_caller(connection)
-        self.database.ensure_schema(connection)
-        if len(new) == 1:
-            return [self._insert_one(new[0], connection)]
-        if connection is not None:
+        if connection is not None or len(new) == 1:
             return super().insert_jobs(new, connection)
+        self.database.ensure_schema()
         fresh = first_of_each_key(new) if keyed(new) else new
         written = self._insert_at_once(fresh)
         if written is None:
@@ -85,45 +76,19 @@ class PostgresInsert(Insert):
             # may have been taken since it was looked for.
             return None
 
-    def _insert_one(self, new: NewJob, connection: Connection | None) -> Job:
-        terms, values = new.terms, dict(zip(TERMS, of_terms(new.terms), strict=True))
-        values |= {"id": new.id, "payload": new.payload, "now": self.database.injected_now()}
-        values |= {"run_at": terms.run_at, "delay": terms.delay or 0.0}
-        # The upsert of the queue's row costs even when the row exists.
-        known = new.terms.queue in self._known_queues
-        statement = self._sql.insert_in_known if known else self._sql.insert_one
-        for _ in range(INSERT_TRIES):
-            row = self._on_cursor(lambda cursor: _first_row(cursor, statement, values), connection)
-            if row is not None:
-                return self._inserted(new, row, connection)
-            # A key or an id matched, and the other transaction has ended by now: only a new statement sees its row.
-            # The id is random, so it is that of an earlier run of this statement, whose answer was lost.
-            found = self.database.read(lambda c: self.holders(c, [new], ids=True), connection)
-            if found:
-                return Written([], found).answers([new])[0]
-        raise errors.JobsError(f"the job that has the key {new.terms.idempotency_key!r} cannot be found; try again")
-
-    def _inserted(self, new: NewJob, row: Any, connection: Connection | None) -> Job:
-        status, run_at, created_at = Status(row[0]), row[1], row[2]
-        if created_at.tzinfo is not UTC:
-            run_at, created_at = run_at.astimezone(UTC), created_at.astimezone(UTC)
-        queue, has_row = new.terms.queue, row[3]
-        if not has_row:
-            self._on_cursor(lambda cursor: self.add_queues(cursor, {queue}, created_at), connection)
-        # A caller's transaction may take its row back; whoever counts on the row looks whether it is there.
-        self._known_queues.add(queue)
-        return rows.as_written(new, status, run_at, created_at)
-
     def _on_cursor(self, work: Callable[[Any], Any], connection: Connection | None) -> Any:
         if connection is not None:
-            with self.database.naming_outages(), self.database.translating(connection):
-                return work(cursor_of(connection))
+            return super()._on_cursor(work, connection)
 
         def attempt() -> Any:
             with self._pool.checkout() as (_, cursor):
                 return work(cursor)
 
         return self.database.retry(attempt)
+
+    def _first_row(self, cursor: Any, statement: str, values: dict[str, Any]) -> Any:
+        cursor.execute(statement, values, prepare=True)
+        return cursor.fetchone()
 
     def insert_rows(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> list[Job]:
         """All of them in one statement."""
@@ -218,8 +183,3 @@ def _common_batch(new: Sequence[NewJob]) -> str | None:
     added = {(terms.batch_id, terms.batch_adder) for terms in {id(job.terms): job.terms for job in new}.values()}
     batch_id, adder = added.pop()
     return batch_id if not added and adder is None else None
-
-
-def _first_row(cursor: Any, statement: str, values: dict[str, Any]) -> Any:
-    cursor.execute(statement, values, prepare=True)
-    return cursor.fetchone()
