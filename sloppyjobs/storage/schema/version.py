@@ -11,7 +11,7 @@ from sloppyjobs.storage import shown_urls
 from sloppyjobs.storage.schema.instants import Instant
 from sloppyjobs.storage.schema.tables import Tables
 
-VERSION = 28
+VERSION = 29
 """The schema version that this code works with."""
 
 

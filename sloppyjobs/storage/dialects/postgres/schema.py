@@ -47,10 +47,11 @@ class PostgresStyle(PartialIndexes):
     events_by_job = True
     # A queue's rows live for seconds. Vacuum by number of changes, not by a share of a table that history has made
     # large. A fill factor of 50 leaves half of each page free, so that closing an attempt, or deciding an edge between
-    # jobs, rewrites it in place.
+    # jobs, rewrites it in place; and a claim writes a job to the page where it is, and needs to log only what differs.
     table_settings: ClassVar = {
         "jobs": "ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, "
-        "autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 5000, autovacuum_vacuum_cost_delay = 0)",
+        "autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 5000, autovacuum_vacuum_cost_delay = 0, "
+        "fillfactor = 50)",
         "job_attempts": "ALTER TABLE {table} SET (fillfactor = 50)",
         "job_dependencies": "ALTER TABLE {table} SET (fillfactor = 50)",
         "job_locks": "ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)",
