@@ -194,6 +194,7 @@ def _view(
         callbacks=callbacks,
         actions=_actions(row, tally),
         explanation=_explanation(row, tally),
+        damage=row.damage,
     )
 
 
@@ -207,6 +208,8 @@ def _rate(counts: BatchCounts, until: datetime) -> float | None:
 
 
 def _actions(row: BatchRow, tally: Tally) -> tuple[str, ...]:
+    if row.damage is not None:
+        return ()
     if row.action is not None:
         return ("cancel",) if row.action == "retry" and row.status not in ENDED else ()
     can = ["seal"] if row.status is BatchStatus.OPEN else []
@@ -223,6 +226,8 @@ def _is_called(row: BatchRow, kind: str) -> bool:
 
 def _explanation(row: BatchRow, tally: Tally) -> str:
     """What frees it, in a sentence."""
+    if row.damage is not None:
+        return f"Its row is damaged: {row.damage}. Repair the row; its jobs go on."
     jobs = f"{tally.outstanding:,} more {'job has' if tally.outstanding == 1 else 'jobs have'} ended"
     if row.action == "cancel":
         return f"Being cancelled: {tally.outstanding:,} to go."

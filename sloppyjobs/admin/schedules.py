@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from sloppyjobs.admin.filters import command_given, scope_of
 from sloppyjobs.domain import options
 from sloppyjobs.domain.states import Status
+from sloppyjobs.domain.stored_words import known_or
 from sloppyjobs.schedules.occurrences import Recurring
 from sloppyjobs.schedules.registry import Schedules
 from sloppyjobs.schedules.settings import ScheduleChanges, ScheduleSettings
@@ -109,7 +110,7 @@ def _occurrence(ran: Ran) -> Occurrence:
     return Occurrence(
         at=ran.occurrence_at,
         job_id=ran.id,
-        status=Status(ran.status),
+        status=known_or(Status.FAILED, ran.status),
         manual=ran.idempotency_key is None,
         run_seconds=ran.run_seconds,
         ended=ran.attempt_status,

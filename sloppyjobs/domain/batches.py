@@ -143,6 +143,8 @@ class BatchRow(NamedTuple):
     reason: str | None = None
     first_status: str | None = None
     """How it ended for the first time."""
+    damage: str | None = None
+    """Which columns somebody has changed by hand so that they say nothing; something else stands here for them."""
 
 
 _INSTANTS = ("run_at", "occurrence_at", "expires_at")

@@ -13,7 +13,7 @@ import msgspec
 from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.model import Job
 from sloppyjobs.domain.states import Status
-from sloppyjobs.errors import InvalidPayload, InvalidWorkflow
+from sloppyjobs.errors import InvalidOption, InvalidPayload, InvalidWorkflow
 
 ON = ("success", "failure", "always")
 """Which end of a parent meets an edge."""
@@ -148,6 +148,14 @@ def _dependency(value: object) -> Dependency:
         if after.on != "success":
             raise options.refuse("when", after.when, "compares a result, which only a job that succeeded has")
     return Dependency(options.text("depends_on", parent), after.on, after.when)
+
+
+def comparison(stored: str | None) -> Result | None:
+    """What is asked of the result of a parent; None where that is nothing, or cannot be read."""
+    try:
+        return None if stored is None else msgspec.json.decode(stored, type=Result)
+    except (msgspec.MsgspecError, UnicodeError, InvalidOption):
+        return None
 
 
 def edge_state(edge: Dependency, status: Status | None, result: Any) -> EdgeState:

@@ -63,3 +63,5 @@ class BatchView(msgspec.Struct, frozen=True, kw_only=True):
     """The commands that the batch can take: ``seal``, ``cancel``, ``retry``."""
     explanation: str = ""
     """What the batch waits for, or how it ended."""
+    damage: str | None = None
+    """Which columns cannot be read and have a substitute here; None for a row that is not damaged."""

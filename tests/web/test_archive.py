@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import scene
 from flask import Flask
 from hosts import PREFIX, Client
 
-from sloppyjobs import Jobs
+from sloppyjobs import Jobs, Status, storage
+from sloppyjobs.storage import FakeClock
+from sloppyjobs.storage.ports.operators import Command
 
 BEARER = {"Authorization": "Bearer t0k3n"}
 
@@ -30,6 +33,24 @@ def test_the_archive_is_searched_and_hides_secrets(admin: Client, played: Jobs) 
     assert _ids(admin.get("/archive?name=refund-order").text) == [row.id for row in rows]
     assert "Nothing found" in admin.get("/archive?name=other").text
     assert "Nothing found" in admin.get("/archive?from=2031-01-01T00:00").text
+
+
+def test_an_archived_job_shows_what_its_handler_logged(admin: Client, played: Jobs) -> None:
+    past = Jobs(storage.from_url(played.storage.engine, clock=FakeClock("2024-05-01T10:00:00Z")))
+
+    @past.define("note-down")
+    def note(ctx: Any, payload: Any) -> None:
+        ctx.log("warning", "the relay was slow", seconds=9)
+
+    job = past.enqueue("note-down")
+    past.create_worker(queues=("default",), recurring=False).run_once()
+    now = played.storage.clock.now()
+    past.storage.retention.soft_delete(Status.SUCCEEDED, now, 100, Command("cleanup"))
+    past.storage.retention.purge(now, 100, archive=True)
+    page = admin.get(f"/archive/{job.id}")
+    assert page.status_code == 200
+    assert "the relay was slow" in page.text
+    assert "1 line" in page.text
 
 
 def test_a_search_that_cannot_work_is_refused_in_place(admin: Client) -> None:

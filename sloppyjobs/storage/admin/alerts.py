@@ -16,13 +16,14 @@ from sqlalchemy.exc import DBAPIError
 from sloppyjobs.domain.alerts import MUTED, Death
 from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.domain.stored_words import status_or_none
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.ports.alerts import AlertRecord, AlertRow, RuleRecord
 from sloppyjobs.storage.ports.operators import Command
 from sloppyjobs.storage.ports.reads import Key
-from sloppyjobs.storage.reads.keyset import Filter, Keyset, Scan, scan_after
+from sloppyjobs.storage.reads.keyset import Filter, Keyset, Scan, beyond_rows, scan_after
 
 CHUNK = 500
 _MUTE = ("muted_at", "muted_until", "muted_by", "mute_reason")
@@ -247,8 +248,12 @@ class Alerts:
         where = () if rule is None else (alerts.c.rule == rule,)
         prefix = () if rule is None else (alerts.c.rule,)
         scan = Scan(where, (alerts.c.created_at, alerts.c.job_id), prefix=prefix)
-        narrowed = scan_after(self.dialect, query, scan, after, not backward).limit(limit)
-        found = self.database.read(lambda c: self.database.bounded(c).execute(narrowed).all())
+        narrowed = scan_after(self.dialect, query, scan, after, not backward)
+
+        def read(asked: int) -> Sequence[Any]:
+            return self.database.read(lambda c: self.database.bounded(c).execute(narrowed.limit(asked)).all())
+
+        found = beyond_rows(read, lambda row: (row.created_at, row.job_id), after, not backward, limit)
         return [_row(row) for row in found]
 
     def remove(self, before: datetime, limit: int) -> int:
@@ -267,5 +272,4 @@ class Alerts:
 def _row(row: Any) -> AlertRow:
     own = len(AlertRecord._fields)
     status, tries, error, finished = row[own:]
-    known = None if status is None else Status(status)
-    return AlertRow(AlertRecord(*row[:own]), known, tries, error, finished)
+    return AlertRow(AlertRecord(*row[:own]), status_or_none(status), tries, error, finished)

@@ -14,7 +14,8 @@ from sqlalchemy import ColumnElement, Connection, null, select, update
 from sloppyjobs import errors
 from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.payload_summary import START
-from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.domain.states import FINISHED
+from sloppyjobs.domain.stored_words import status_or_none
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import all_changed
@@ -185,10 +186,10 @@ class Archive:
         if last is None:
             return
         jobs = self.database.tables.jobs
-        status = connection.scalar(select(jobs.c.status).where(jobs.c.id == last))
-        if status is not None and Status(status) not in FINISHED:
+        status = status_or_none(connection.scalar(select(jobs.c.status).where(jobs.c.id == last)))
+        if status is not None and status not in FINISHED:
             raise errors.InvalidTransition(
-                f"job {job_id} was restored already, as {last}, which is {status}", status=Status(status)
+                f"job {job_id} was restored already, as {last}, which is {status}", status=status
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, select, update
 
 from sloppyjobs.domain.states import Status
+from sloppyjobs.domain.stored_words import known_or
 from sloppyjobs.storage.admin.audit import Audit
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import all_changed
@@ -40,7 +41,9 @@ class Payloads:
         if row.payload in tried:
             # An earlier run of this transaction was committed, although nobody was told.
             return True
-        stored = StoredPayload(job_id, row.name, row.queue, Status(row.status), row.payload, row.payload_version)
+        stored = StoredPayload(
+            job_id, row.name, row.queue, known_or(Status.FAILED, row.status), row.payload, row.payload_version
+        )
         new = decide(stored)
         if new is None:
             return False

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Select, and_, case, func, select
 from sloppyjobs.domain import causes
 from sloppyjobs.domain.causes import MemberCounts
 from sloppyjobs.domain.states import Status
+from sloppyjobs.domain.stored_words import status_or_none
 from sloppyjobs.storage.database import Database, bounded_read
 from sloppyjobs.storage.driver import cursor_of
 from sloppyjobs.storage.ports.operators import Run, Tally
@@ -109,7 +110,7 @@ class RetryRunRows:
         jobs, members = self.tables.jobs, self.tables.retry_members
         query = select(jobs.c.status).join_from(members, jobs, members.c.job_id == jobs.c.id, isouter=True)
         query = query.where(members.c.run_id == run_id).order_by(members.c.number.desc()).limit(COUNTED)
-        return [None if status is None else Status(status) for status in connection.execute(query).scalars()]
+        return [status_or_none(status) for status in connection.execute(query).scalars()]
 
     def _by_fate(self, run: Run) -> Select[Any]:
         jobs, members = self.tables.jobs, self.tables.retry_members
@@ -130,7 +131,7 @@ def _tally(rows: Sequence[Sequence[Any]]) -> Tally:
     counts = dict.fromkeys(MemberCounts._fields, 0)
     elsewhere = scanned = 0
     for status, same, number in rows:
-        met = causes.counted_as(None if status is None else Status(status))
+        met = causes.counted_as(status_or_none(status))
         counts[met] += number
         scanned += number
         elsewhere += number if met == "died" and not same else 0

@@ -43,6 +43,7 @@ class BatchCommands:
 
         def work(connection: Connection) -> bool:
             before = self.rows.find(connection, batch_id)
+            _refuse_damaged(before)
             if before.sealed_at is not None:
                 return False
             self.batches.seal_in(connection, batch_id)
@@ -101,6 +102,7 @@ class BatchCommands:
 
         def work(connection: Connection) -> bool:
             row = self.rows.find(connection, batch_id)
+            _refuse_damaged(row)
             if row.action == action:
                 return False
             refuse(row)
@@ -164,3 +166,10 @@ class BatchCommands:
         values = {"action": None if over else "retry", "action_after": None if over else ids[-1]}
         connection.execute(update(batches).where(batches.c.id == row.id).values(values))
         return None if over and not moved else moved
+
+
+def _refuse_damaged(row: BatchRow) -> None:
+    if row.damage is not None:
+        raise errors.InvalidTransition(
+            f"Batch {row.id} has a damaged row: {row.damage}; somebody has changed it by hand"
+        )

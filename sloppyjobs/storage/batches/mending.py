@@ -10,6 +10,7 @@ from sqlalchemy import Connection, select
 
 from sloppyjobs.domain.batches import MemberState, Tally
 from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.domain.stored_words import known_or
 from sloppyjobs.storage.batches.members import Counts, count_members, insert_members, remove_members
 from sloppyjobs.storage.database import Database
 
@@ -29,7 +30,7 @@ def mend(database: Database, connection: Connection, batch_id: str, job_ids: Seq
     mended = 0
     for job_id in sorted(job_ids):
         row = found.get(job_id)
-        status = None if row is None else Status(row.status)
+        status = None if row is None else known_or(Status.FAILED, row.status)
         if status is not None and status not in FINISHED:
             continue
         if not remove_members(database, connection, [(batch_id, int(MemberState.OUTSTANDING), job_id)]):

@@ -133,9 +133,25 @@ def unknown(batch_id: str) -> errors.UnknownBatch:
 
 
 def batch_row(row: Any) -> BatchRow:
-    """A row of the table as a value."""
-    return BatchRow(row[0], row[1], BatchStatus(row[2]), float(row[3]), *row[4:])
+    """A row of the table as a value; what cannot be read of it has a substitute, and is named."""
+    id, name, word, stored, *others = row
+    found = BatchRow(id, name, BatchStatus.OPEN, 1.0, *others)
+    damage = []
+    try:
+        status = BatchStatus(word)
+    except ValueError:
+        damage.append(f"status is {word!r:.100}, which is none")
+        status = BatchStatus.OPEN if found.sealed_at is None else BatchStatus.RUNNING
+        status = status if found.finished_at is None else BatchStatus.FAILED
+    try:
+        rate = float(stored)
+        if not 0 <= rate <= 1:
+            raise ValueError(stored)
+    except (TypeError, ValueError):
+        damage.append(f"success_rate is {stored!r:.100}, which is no share")
+        rate = 1.0
+    return found._replace(status=status, success_rate=rate, damage="; ".join(damage) or None)
 
 
 def _columns(c: Any) -> list[Any]:
-    return [c[name] for name in BatchRow._fields]
+    return [c[name] for name in BatchRow._fields if name != "damage"]

@@ -18,7 +18,7 @@ import msgspec
 from sqlalchemy import Connection, Select, SmallInteger, Text, and_, insert, not_, or_, select, update
 from sqlalchemy.types import TypeEngine
 
-from sloppyjobs.domain.dependencies import Dependency, EdgeState, Readiness, Result, edge_state, readiness
+from sloppyjobs.domain.dependencies import Dependency, EdgeState, Readiness, comparison, edge_state, readiness
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import NewJob
 from sloppyjobs.domain.parents import ParentResult
@@ -331,7 +331,10 @@ _CANCELLED = Step(Status.CANCELLED, "cancelled")
 def _decided(edge: OpenEdge, status: Status | None, results: Mapping[str, Any]) -> EdgeState:
     if edge.result_test is None:
         return _untested(edge.needs, status)
-    when = msgspec.json.decode(edge.result_test, type=Result)
+    when = comparison(edge.result_test)
+    if when is None and status is SUCCEEDED:
+        # Somebody has changed the condition by hand: nothing runs by what cannot be read, and the parent ends.
+        return EdgeState.FAILED
     return edge_state(Dependency(edge.parent_id, edge.needs, when), status, results.get(edge.parent_id))
 
 

@@ -20,7 +20,8 @@ from sloppyjobs import errors
 from sloppyjobs.domain.business_keys import Holder, Verdict, verdict
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import AlikeJobs, NewJob
-from sloppyjobs.domain.states import FINISHED, Status
+from sloppyjobs.domain.states import FINISHED
+from sloppyjobs.domain.stored_words import status_or_none
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import Conflict, cursor_of
 from sloppyjobs.storage.jobs.followups import Edge, Followups
@@ -229,8 +230,7 @@ def key_rows(
 def _holder(
     key: str, job_id: str, until_start: int, reserved_until: datetime | None, status: Any, attempts: Any
 ) -> Holder:
-    known = None if status is None else Status(status)
-    return Holder(key, job_id, bool(until_start), reserved_until, known, attempts or 0)
+    return Holder(key, job_id, bool(until_start), reserved_until, status_or_none(status), attempts or 0)
 
 
 def _window(seconds: float | None, now: datetime) -> datetime | None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from enum import Enum
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Table, and_, case, func, insert, literal, select, update
 
+from sloppyjobs import errors
 from sloppyjobs.domain.states import Status
 from sloppyjobs.domain.steps import MOST, Answer, Kept, StepKind, StepState, told
 from sloppyjobs.storage.database import Database
@@ -19,6 +21,7 @@ from sloppyjobs.storage.jobs.suspended import with_steps
 from sloppyjobs.storage.ports.claims import Fence
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Enum)
 
 
 class Steps:
@@ -60,7 +63,7 @@ class Steps:
             found = self._row(connection, fence[0], kind, name)
             if found is None:
                 return self._begin(connection, fence, kind, name, seconds, place, now)
-            answer = _answer(kind, found, now)
+            answer = _answer(kind, name, found, now)
             self._note(connection, fence, kind, name, found, answer, place, now)
             return answer
 
@@ -164,7 +167,10 @@ class Steps:
         query = select(c.kind, c.name, c.state, c.result).where(c.job_id == job_id)
         query = query.order_by(c.place, c.kind, c.name).limit(2 * MOST)
         found = self.database.read(lambda connection: connection.execute(query).all())
-        return [Kept(StepKind(kind), name, StepState(state), result) for kind, name, state, result in found]
+        return [
+            Kept(_known(StepKind, kind, name), name, _known(StepState, state, name), result)
+            for kind, name, state, result in found
+        ]
 
     def _row(self, connection: Connection, job_id: str, kind: StepKind, name: str) -> Any:
         steps = self.tables.steps
@@ -176,9 +182,19 @@ def _is(steps: Table, job_id: str, kind: StepKind, name: str) -> ColumnElement[b
     return and_(steps.c.job_id == job_id, steps.c.kind == kind.value, steps.c.name == name)
 
 
-def _answer(kind: StepKind, found: Row[Any], now: datetime) -> Answer:
+def _known(words: type[E], stored: Any, name: str) -> E:
+    """What the row says; no handler goes on by a word that is none."""
+    try:
+        return words(stored)
+    except ValueError:
+        raise errors.InvalidStep(
+            f"the row of step {name!r} says {stored!r:.100}, which is none: somebody has changed it by hand"
+        ) from None
+
+
+def _answer(kind: StepKind, name: str, found: Row[Any], now: datetime) -> Answer:
     """What a row means to a handler that asks for it now."""
-    match StepState(found.state):
+    match _known(StepState, found.state, name):
         case StepState.EARLY | StepState.READY:
             return Answer(told(kind, found.result), found.result)
         case StepState.WAITING if found.wake_at is not None and found.wake_at <= now:

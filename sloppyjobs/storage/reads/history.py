@@ -16,6 +16,7 @@ from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Attempt, Event, Job
 from sloppyjobs.domain.states import Status
 from sloppyjobs.domain.steps import StepKind, StepState
+from sloppyjobs.domain.stored_words import known_or
 from sloppyjobs.storage.database import Database, bounded_read
 from sloppyjobs.storage.jobs import rows
 from sloppyjobs.storage.jobs.damaged_rows import read_jobs, salvage
@@ -34,7 +35,7 @@ from sloppyjobs.storage.ports.reads import (
 )
 from sloppyjobs.storage.ports.records import LockRecord, QueueRecord
 from sloppyjobs.storage.ports.steps import StepRow
-from sloppyjobs.storage.reads.keyset import Keyset, Scan, scan_after
+from sloppyjobs.storage.reads.keyset import Keyset, Scan, beyond_rows, scan_after
 from sloppyjobs.storage.schema.tables import Tables
 
 SHOWN = 65_536
@@ -260,7 +261,14 @@ class History:
         table = self.tables.workers
         scan = Scan((), (table.c.heartbeat_at, table.c.id))
         query = select(*rows.columns(table, WorkerRow._fields))
-        return [WorkerRow._make(row) for row in self._page(query, scan, after, not backward, limit)]
+        found = beyond_rows(
+            lambda asked: self._page(query, scan, after, not backward, asked),
+            lambda row: (row.heartbeat_at, row.id),
+            after,
+            not backward,
+            limit,
+        )
+        return [WorkerRow._make(row) for row in found]
 
     def _page(
         self, query: Select[Any], scan: Scan, after: Key | None, descending: bool, limit: int
@@ -291,13 +299,13 @@ def last_attempt(row: Sequence[Any]) -> LastAttempt:
 
 def _step_row(row: Sequence[Any]) -> StepRow:
     kind, name, state, *others = row
-    return StepRow(StepKind(kind), name, StepState(state), *others)
+    return StepRow(known_or(StepKind.STEP, kind), name, known_or(StepState.WAITING, state), *others)
 
 
 def _edge_rows(found: Sequence[Sequence[Any]]) -> list[EdgeRow]:
     """What is open comes first."""
     rows = [
-        EdgeRow(id, name, queue, Status(status), needs, EdgeState(state))
+        EdgeRow(id, name, queue, known_or(Status.FAILED, status), needs, known_or(EdgeState.OPEN, state))
         for id, name, queue, status, needs, state in found
     ]
     return sorted(rows, key=lambda row: (row.state, row.job_id))

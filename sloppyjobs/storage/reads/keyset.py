@@ -7,20 +7,23 @@ order are merged into one page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Select, Subquery, literal_column, select, union_all
 
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.ports.reads import Key
+from sloppyjobs.storage.schema.style import EARLIEST, LATEST, out_of_range
 
 SCAN_LIMIT = 10_000
 """Index entries that a scan with filters reads for one page."""
 COMPOUND = 50
 """Branches in one statement."""
 
+R = TypeVar("R")
 Filter = tuple[ColumnElement[Any], Callable[[Any], ColumnElement[bool]]]
 """A column that is not in the index, and the condition on it."""
 
@@ -74,10 +77,7 @@ class Keyset:
         limit: int,
         window: int,
     ) -> KeysetPage:
-        queries = [self._found(scan, after, descending, limit + 1, window) for scan in scans]
-        queries += [self._stop(scan, after, descending, window) for scan in scans if scan.filters]
-        answers = [[tuple(row) for row in rows] for rows in self.each(connection, queries)]
-        found, ends = answers[: len(scans)], iter(answers[len(scans) :])
+        found, ends = self._read_keys(connection, scans, after, descending, limit + 1, window)
         stops = []
         for scan, keys in zip(scans, found, strict=True):
             end = next(ends) if scan.filters else []
@@ -91,6 +91,22 @@ class Keyset:
         if len(merged) > limit:
             return KeysetPage(merged[:limit], merged[limit - 1])
         return KeysetPage(merged, horizon)
+
+    def _read_keys(
+        self, connection: Connection, scans: Sequence[Scan], after: Key | None, descending: bool, most: int, window: int
+    ) -> tuple[list[list[Key]], Iterator[list[Key]]]:
+        """Up to ``most`` keys of each scan, and where the scans with filters stopped."""
+        asked = most
+        while True:
+            queries = [self._found(scan, after, descending, asked, window) for scan in scans]
+            queries += [self._stop(scan, after, descending, window) for scan in scans if scan.filters]
+            answers = [[tuple(row) for row in rows] for rows in self.each(connection, queries)]
+            found, ends = answers[: len(scans)], iter(answers[len(scans) :])
+            fresh = [[key for key in keys if _is_beyond(key, after, descending)] for keys in found]
+            short = any(_needs_more(keys, new, most, asked) for keys, new in zip(found, fresh, strict=True))
+            if not short or asked >= SCAN_LIMIT:
+                return [sorted(keys, reverse=descending)[:most] for keys in fresh], ends
+            asked = min(10 * asked, SCAN_LIMIT)
 
     def _found(self, scan: Scan, after: Key | None, descending: bool, limit: int, window: int) -> Select[Any]:
         keys = [key.label(f"key{place}") for place, key in enumerate(scan.keys)]
@@ -125,9 +141,53 @@ def scan_after(dialect: Dialect, query: Select[Any], scan: Scan, after: Key | No
     """The query narrowed to a scan's entries beyond a key, in its order."""
     query = query.where(*scan.where)
     if after is not None:
-        query = query.where(dialect.beyond(scan.keys, after, descending=descending))
+        query = query.where(dialect.beyond(scan.keys, _bound(after, descending), descending=descending))
     columns = (*scan.prefix, *scan.keys) if dialect.orders_by_fixed else scan.keys
     return query.order_by(*(column.desc() if descending else column for column in columns))
+
+
+def beyond_rows(
+    read: Callable[[int], Sequence[R]], key_of: Callable[[R], Key], after: Key | None, descending: bool, most: int
+) -> list[R]:
+    """Up to ``most`` rows beyond a key, of those that ``read`` finds in the order of the database."""
+    asked = most
+    while True:
+        found = read(asked)
+        fresh = [row for row in found if _is_beyond(key_of(row), after, descending)]
+        keys, new = ([key_of(row) for row in rows] for rows in (found, fresh))
+        if asked >= SCAN_LIMIT or not _needs_more(keys, new, most, asked):
+            return sorted(fresh, key=key_of, reverse=descending)[:most]
+        asked = min(10 * asked, SCAN_LIMIT)
+
+
+def _needs_more(found: Sequence[Key], fresh: Sequence[Key], most: int, asked: int) -> bool:
+    """Whether a read that was cut short may have missed keys: by those that were passed before, or by their order."""
+    return len(found) == asked and (len(fresh) < most or any(_is_damaged(key) for key in found))
+
+
+def _is_damaged(key: Key) -> bool:
+    return isinstance(key[0], datetime) and out_of_range(key[0])
+
+
+def _is_beyond(key: Key, after: Key | None, descending: bool) -> bool:
+    """Whether a key really comes after another.
+
+    An instant that somebody has written by hand may sort otherwise than it reads: as what no ``datetime`` can hold, or
+    in another form than ours. It must not lead back to where a list has been.
+    """
+    if after is None or not isinstance(after[0], datetime):
+        return True
+    return key < after if descending else key > after
+
+
+def _bound(after: Key, descending: bool) -> Key:
+    """The key to search beyond: of instants that read as the first or the last one, any may be stored."""
+    if not _is_damaged(after):
+        return after
+    inside = timedelta(microseconds=1)
+    if descending and after[0] <= EARLIEST:
+        return (EARLIEST + inside, *after[1:])
+    return after if descending or after[0] <= EARLIEST else (LATEST - inside, *after[1:])
 
 
 def _numbered(query: Select[Any], number: int) -> Select[Any]:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, Row, func, select
 
 from sloppyjobs import errors
-from sloppyjobs.domain.dependencies import EdgeState, Result
+from sloppyjobs.domain.dependencies import EdgeState, comparison
 from sloppyjobs.domain.states import Status
+from sloppyjobs.domain.stored_words import known_or
 from sloppyjobs.domain.workflows import ENDED, Workflow, WorkflowEdge, WorkflowJob, WorkflowStatus
 from sloppyjobs.storage.database import Database, bounded_read
 from sloppyjobs.storage.jobs import rows
@@ -20,7 +20,7 @@ from sloppyjobs.storage.ports.reads import Key, Scope
 from sloppyjobs.storage.ports.workflows import FoundWorkflows, WorkflowGraph, WorkflowQuery
 from sloppyjobs.storage.reads.keyset import Filter, Keyset, Scan
 from sloppyjobs.storage.schema.column_types import NAME_LENGTH
-from sloppyjobs.storage.workflows.status import OPEN_ROW, WorkflowState, as_number
+from sloppyjobs.storage.workflows.status import OPEN_ROW, RECORDED, WorkflowState, as_number
 
 CHUNK = 500
 """Ids in one statement."""
@@ -61,9 +61,9 @@ class WorkflowReads:
         for chunk in _chunks(ids):
             query = select(table, self.state.effective.label("stands")).where(table.c.id.in_(chunk))
             found += connection.execute(query).all()
-        open_ones = [row.id for row in found if row.status == OPEN_ROW]
+        open_ones = [row.id for row in found if row.status not in RECORDED]
         counts = self.counts(connection, open_ones)
-        ended = [row.id for row in found if row.status == OPEN_ROW and WorkflowStatus(row.stands) in ENDED]
+        ended = [row.id for row in found if row.status not in RECORDED and WorkflowStatus(row.stands) in ENDED]
         ends = self.ends(connection, ended)
         return {row.id: _workflow(row, counts.get(row.id, {}), ends.get(row.id)) for row in found}
 
@@ -251,7 +251,7 @@ def unknown(workflow_id: object) -> errors.UnknownWorkflow:
 
 
 def _workflow(row: Row[Any], counts: dict[str, int], ended: datetime | None) -> Workflow:
-    recorded = row.status != OPEN_ROW
+    recorded = row.status in RECORDED
     return Workflow(
         row.id,
         row.name,
@@ -271,12 +271,12 @@ def _workflow(row: Row[Any], counts: dict[str, int], ended: datetime | None) -> 
 
 def _member(row: Any) -> WorkflowJob:
     fields: dict[str, Any] = {name: getattr(row, name) for name in _MEMBER}
-    return WorkflowJob(**{**fields, "status": Status(row.status)})
+    return WorkflowJob(**{**fields, "status": known_or(Status.FAILED, row.status)})
 
 
 def _edge(row: Any) -> WorkflowEdge:
-    when = None if row.result_test is None else msgspec.json.decode(row.result_test, type=Result)
-    return WorkflowEdge(row.parent_id, row.child_id, row.needs, EdgeState(row.state), when)
+    state = known_or(EdgeState.OPEN, row.state)
+    return WorkflowEdge(row.parent_id, row.child_id, row.needs, state, comparison(row.result_test))
 
 
 def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:

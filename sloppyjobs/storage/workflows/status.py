@@ -12,12 +12,14 @@ from sqlalchemy import ColumnElement, and_, case, exists, literal, or_, select
 
 from sloppyjobs.domain.dependencies import EdgeState
 from sloppyjobs.domain.states import Status, WaitingFor
-from sloppyjobs.domain.workflows import OPEN, WorkflowStatus
+from sloppyjobs.domain.workflows import ENDED, OPEN, WorkflowStatus
 from sloppyjobs.storage.ports.reads import Scope
 from sloppyjobs.storage.schema.tables import Tables
 
 OPEN_ROW = "open"
 """The status of a row whose members say how it stands."""
+RECORDED = tuple(sorted(status.value for status in ENDED))
+"""What the row of a workflow says that has ended for good."""
 
 
 class WorkflowState:
@@ -31,7 +33,8 @@ class WorkflowState:
     def effective(self) -> ColumnElement[Any]:
         """How it stands."""
         status = self._tables.workflows.c.status
-        return case((status != OPEN_ROW, status), else_=self.derived)
+        # Whatever somebody else has written there: its members say how it stands.
+        return case((status.in_(RECORDED), status), else_=self.derived)
 
     @cached_property
     def derived(self) -> ColumnElement[Any]:

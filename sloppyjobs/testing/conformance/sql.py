@@ -7,6 +7,7 @@ from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_batches import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_bounds import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_damage import *  # noqa: F403
+from sloppyjobs.testing.conformance.sql_damaged_words import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_dependencies import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_enqueueing import *  # noqa: F403
 from sloppyjobs.testing.conformance.sql_limits import *  # noqa: F403
