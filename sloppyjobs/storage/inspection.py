@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sqlalchemy import Column, Connection, Table, func, insert, select, update
+from sqlalchemy import Column, Connection, Select, Table, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from sloppyjobs.domain.batches import MemberState, Tally
@@ -100,6 +101,8 @@ class SqlInspection:
         rows: dict[tuple[str, int], list[str]] = defaultdict(list)
         with self._connected() as connection:
             found = connection.execute(select(*columns).order_by(batches.c.id)).all()
+            if not found:
+                return []
             of_members = connection.execute(select(members.c.batch_id, members.c.state, members.c.job_id))
             for batch_id, state, job_id in of_members:
                 rows[batch_id, state].append(job_id)
@@ -201,7 +204,7 @@ class SqlInspection:
         return self._storage.engine.connect() if self._connection is None else nullcontext(self._connection)
 
     def _read(self, record: type[R], table: Table, *order: Column[Any], where: Any = None) -> list[R]:
-        query = select(*(table.c[name] for name in record._fields)).order_by(*order)
+        query = _every(record, table, tuple(column.name for column in order))
         if where is not None:
             query = query.where(where)
         with self._connected() as connection:
@@ -212,6 +215,12 @@ class SqlInspection:
             changed = connection.execute(update(table).where(key == value, *where).values(values)).rowcount
         if changed != 1:
             raise LookupError(value)
+
+
+@lru_cache(maxsize=64)
+def _every(record: type[NamedTuple], table: Table, order: tuple[str, ...]) -> Select[Any]:
+    """All rows. The suite reads many tables after each of its tests, and building a query takes longer than that."""
+    return select(*(table.c[name] for name in record._fields)).order_by(*(table.c[name] for name in order))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from sloppyjobs import Jobs
 from sloppyjobs.testing.conformance.records import check_every_history
@@ -77,3 +77,11 @@ def test_a_row_that_a_test_wrote_by_hand_is_passed_over(jobs: Jobs, succeeded: s
     with jobs.storage.engine.begin() as connection:
         connection.execute(text("DELETE FROM sloppy_job_events"))
     check_every_history(jobs)
+
+
+def test_it_reads_nothing_that_it_does_not_compare(jobs: Jobs, succeeded: str) -> None:
+    executed: list[str] = []
+    event.listen(jobs.storage.engine, "before_cursor_execute", lambda *given: executed.append(given[2]))
+    check_every_history(jobs)
+    read = [statement.partition("FROM ")[2].split()[0] for statement in executed]
+    assert read == ["sloppy_jobs", "sloppy_job_attempts", "sloppy_job_events", "sloppy_job_batches"]

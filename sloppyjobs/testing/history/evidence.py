@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -65,27 +65,23 @@ class Tables:
 
     @classmethod
     def of_jobs(cls, inspection: Inspection) -> Tables:
-        """Jobs, attempts and events, for stores that have no more."""
-        # A store need not have them.
-        together = inspection.in_one_transaction() if hasattr(inspection, "in_one_transaction") else None
-        with together or nullcontext(inspection) as read:
-            limits, permits, parked = read.limits() if hasattr(read, "limits") else ((), (), ())
-            return cls(
-                {job.id: job for job in read.jobs()},
-                _by_job(read.attempts()),
-                _by_job(read.events()),
-                batches=read.batches() if hasattr(read, "batches") else (),
-                dependencies=read.dependencies() if hasattr(read, "dependencies") else (),
-                limits=limits,
-                permits=permits,
-                parked=parked,
-            )
+        """Jobs, attempts, events and batches: what the conformance suite checks after each of its tests."""
+        with _in_one_transaction(inspection) as read:
+            return cls._of_jobs(read)
 
     @classmethod
     def of(cls, store: Store) -> Tables:
         """Everything that is checked."""
         inspection = store.inspection
-        read = cls.of_jobs(inspection)
+        with _in_one_transaction(inspection) as together:
+            limits, permits, parked = together.limits() if hasattr(together, "limits") else ((), (), ())
+            read = replace(
+                cls._of_jobs(together),
+                dependencies=together.dependencies() if hasattr(together, "dependencies") else (),
+                limits=limits,
+                permits=permits,
+                parked=parked,
+            )
         archived = {one.job.id: one.job for one in inspection.archive()}
         paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
         return replace(
@@ -95,6 +91,15 @@ class Tables:
             paused_queues=paused,
             alerts=inspection.alerts(),
             steps=_by_job(inspection.steps()),
+        )
+
+    @classmethod
+    def _of_jobs(cls, read: Inspection) -> Tables:
+        return cls(
+            {job.id: job for job in read.jobs()},
+            _by_job(read.attempts()),
+            _by_job(read.events()),
+            batches=read.batches() if hasattr(read, "batches") else (),
         )
 
     @cached_property
@@ -152,6 +157,11 @@ class Evidence:
             if isinstance(entry, Started | Ended):
                 found[entry.job_id].append(entry)
         return found
+
+
+def _in_one_transaction(inspection: Inspection) -> AbstractContextManager[Inspection]:
+    """An inspection whose reads see one state, where the store has that."""
+    return inspection.in_one_transaction() if hasattr(inspection, "in_one_transaction") else nullcontext(inspection)
 
 
 def _by_job(rows: Iterable[R]) -> dict[str, list[R]]:
