@@ -27,6 +27,12 @@ def plain_command(text: str, environment: Mapping[str, str]) -> list[str] | None
         return None
     if os.path.samefile(program, sys.executable):  # noqa: PTH121
         return [sys.executable, *arguments] if arguments else None
-    with Path(program).open("rb") as file:
-        ours = file.readline().strip() == f"#!{sys.executable}".encode()
-    return [sys.executable, program, *arguments] if ours else None
+    return [sys.executable, program, *arguments] if _is_for(Path(sys.executable), Path(program)) else None
+
+
+def _is_for(python: Path, script: Path) -> bool:
+    """Whether the script is run by this interpreter, which has several names: ``python``, ``python3``."""
+    with script.open("rb") as file:
+        first = file.readline().strip()
+    named = Path(os.fsdecode(first.removeprefix(b"#!")))
+    return first.startswith(b"#!") and named.parent == python.parent and named.resolve() == python.resolve()

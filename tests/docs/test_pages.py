@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import psutil
 import pytest
 import running
 from pages import LEFT_OUT, ROOT, BadPage, Block, Command, Step, commands, executed_pages, matches, read
+from plain_commands import plain_command
 from running import Broken, Run, clean_environment
 
 
@@ -193,6 +195,21 @@ def _ends(pid: int) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+@pytest.mark.parametrize("name", ["python", "python3", "python3.9"])
+def test_a_program_of_this_python_needs_no_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    itself = tmp_path / "python"
+    itself.symlink_to(Path(sys.executable).resolve())
+    (tmp_path / "python3").symlink_to("python")
+    (tmp_path / "python3.9").write_text("another one")
+    program = tmp_path / "greet"
+    program.write_text(f"#!{tmp_path / name}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(itself))
+    started = [str(itself), str(program), "ada"] if name != "python3.9" else None
+    assert plain_command("greet ada", {"PATH": str(tmp_path)}) == started
+    assert plain_command("greet ada | head", {"PATH": str(tmp_path)}) is None
 
 
 def test_an_error_is_shown_at_its_line_of_the_page(tmp_path: Path) -> None:
