@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import inspect
 import os
@@ -11,7 +12,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partialmethod
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,9 @@ SQLSERVER_URL = os.environ.get("SLOPPYJOBS_TEST_SQLSERVER_URL")
 """A SQL Server, where there is one: the conformance suite runs on it too."""
 if SQLSERVER_URL:
     share_connections()
+
+LAST_COMPILED = Path(__file__).parent / "worker" / "__pycache__"
+"""Where the bytecode of the tests is that are collected last."""
 
 # The tests start many processes. Where no bytecode may be written, each compiles all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -86,6 +90,21 @@ if "mix_stderr" in inspect.signature(CliRunner).parameters:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of the inner loop."""
     parser.addoption("--sqlite-only", action="store_true", help="leave out what needs a database server")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """In a fresh clone, let one process compile the tests and the library for the others, and not each of them."""
+    if not hasattr(session.config, "workerinput") or LAST_COMPILED.exists():
+        return (yield)
+    with Path(__file__).open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # Until the first has done it; then all others go on at the same time.
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+        return (yield)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
