@@ -81,7 +81,7 @@ def drain_command(database: str | None, jobs: int, rounds: int, peers: tuple[str
 
 @main.command("failing")
 @with_database
-@with_jobs(20_000)
+@with_jobs(60_000)
 @with_rounds()
 @with_peers
 @with_json

@@ -148,6 +148,9 @@ def run(server: str, jobs: int, rounds: int, peers: tuple[str, ...]) -> list[Rep
         )
     report.note("a retried job fails in its first attempt and succeeds in its second; both are runs, so runs/s are")
     report.note("attempts per second, and are compared with the attempts per second of the plain drain")
+    report.note(
+        "the last retries come 20 ms after all others, whatever the number of jobs: take so many that it is little"
+    )
     report.note("every failure has a text of its own, and is formatted for the log and written to the null device")
     report.note("us/run are microseconds of CPU, of the worker and of all processes of the server")
     report.note("pgqueuer deletes a job that fails, and writes its traceback to the log")
