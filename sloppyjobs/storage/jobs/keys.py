@@ -7,6 +7,7 @@ a job removes its row, and an operator's retry writes it anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Any
@@ -26,6 +27,7 @@ from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import Conflict, cursor_of
 from sloppyjobs.storage.jobs.followups import Edge, Followups
 from sloppyjobs.storage.schema.instants import Instant
+from sloppyjobs.storage.schema.style import nearest
 
 _ROW: Mapping[str, TypeEngine[Any]] = {
     "key": Text(),
@@ -54,21 +56,23 @@ class Keys:
 
     def holders(self, connection: Connection, keys: Sequence[str]) -> dict[str, Holder]:
         """Who has these keys."""
+        query = self.database.prepared("holders of keys", self._holders)
+        found = query.rows(cursor_of(connection), {"keys": self.dialect.list_param(keys)}) if keys else []
+        return {row[0]: self._read_holder(*row) for row in found}
+
+    def _holders(self) -> Any:
         rows, jobs = self.tables.keys, self.tables.jobs
-        query = (
-            select(
-                rows.c.key,
-                rows.c.job_id,
-                rows.c.until_start,
-                rows.c.reserved_until,
-                jobs.c.status,
-                jobs.c.attempt_count,
-            )
-            .select_from(rows.outerjoin(jobs, jobs.c.id == rows.c.job_id))
-            .where(self.dialect.any_of(rows.c.key, "keys"))
-        )
-        found = connection.execute(query, {"keys": self.dialect.list_param(keys)})
-        return {row[0]: _holder(*row) for row in found}
+        of_key = (rows.c.key, rows.c.job_id, rows.c.until_start, rows.c.reserved_until)
+        with_job = rows.outerjoin(jobs, jobs.c.id == rows.c.job_id)
+        query = select(*of_key, jobs.c.status, jobs.c.attempt_count).select_from(with_job)
+        return query.where(self.dialect.any_of(rows.c.key, "keys"))
+
+    def _read_holder(self, key: str, job_id: str, until_start: int, until: Any, status: Any, attempts: Any) -> Holder:
+        try:
+            reserved_until = self.database.from_driver(until)
+        except ValueError:
+            reserved_until = nearest(str(until))
+        return Holder(key, job_id, bool(until_start), reserved_until, status_or_none(status), attempts or 0)
 
     def reserve(self, connection: Connection, new: Sequence[NewJob], now: datetime) -> bool:
         """Write the rows of these jobs' keys, in the order of the keys; False where somebody was faster with one.
@@ -107,8 +111,10 @@ class Keys:
 
     def _insert(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> bool:
         self.dialect.ensure_begun(connection)
+        # One writer cannot be forestalled since it has looked; and SQLite undoes a refused statement by itself.
+        savepoint = nullcontext() if self.dialect.one_writer else connection.begin_nested()
         try:
-            with connection.begin_nested(), self.database.translating(connection):
+            with savepoint, self.database.translating(connection):
                 self.write_rows(cursor_of(connection), rows)
         except DBAPIError as error:
             if not self.dialect.is_duplicate(error):
@@ -225,12 +231,6 @@ def key_rows(
         found.append((terms.business_key, job.id, *ends[kept]))
     found.sort(key=itemgetter(0))
     return found
-
-
-def _holder(
-    key: str, job_id: str, until_start: int, reserved_until: datetime | None, status: Any, attempts: Any
-) -> Holder:
-    return Holder(key, job_id, bool(until_start), reserved_until, status_or_none(status), attempts or 0)
 
 
 def _window(seconds: float | None, now: datetime) -> datetime | None:

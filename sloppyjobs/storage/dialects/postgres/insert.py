@@ -15,7 +15,7 @@ from sloppyjobs.domain.model import Job, NewJob
 from sloppyjobs.storage.batches.members import shard_of_process
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres import linked_rows, statements
-from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays, text_array
+from sloppyjobs.storage.dialects.postgres.arrays import Array, taking_arrays, text_array
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
 from sloppyjobs.storage.dialects.postgres.bulk_part import Part, parts_of
 from sloppyjobs.storage.dialects.postgres.single_insert import SingleInsert
@@ -113,18 +113,21 @@ class PostgresInsert(SingleInsert):
         None where a key is taken, or the batch takes no jobs.
         """
         keys = [key for job in new if (key := job.terms.idempotency_key) is not None] if keyed(new) else []
-        wanted = business_keys(new) if linked else []
+        # In the order in which they are taken.
+        wanted = sorted(business_keys(new)) if linked else []
         with self._pool.checkout() as (driver, cursor):
+            encoding = driver.info.encoding
             with driver.pipeline():
                 cursor.execute("BEGIN")
                 clock = driver.execute(statements.CLOCK_OF_INSERT, prepare=True)
-                looked = [self._find_taken(driver, self._sql.taken_key, keys)] if keys else []
+                looked = [self._find_taken(driver, self._sql.taken_key, text_array(keys, encoding))] if keys else []
+                taking = text_array(wanted, encoding)
                 if wanted:
-                    looked.append(self._find_taken(driver, self._sql.taken_business_key, wanted))
+                    looked.append(self._find_taken(driver, self._sql.taken_business_key, taking))
                 admitted = None if batch_id is None else self._admit(driver, batch_id)
                 # Most of the first statement is made while the server answers.
                 parts = parts_of(new)
-                first = Part.of(next(parts), driver.info.encoding)
+                first = Part.of(next(parts), encoding)
             key_taken = any(taken.fetchone() is not None for taken in looked)
             if key_taken or (admitted is not None and admitted.rowcount != 1):
                 driver.execute("ROLLBACK")
@@ -132,7 +135,7 @@ class PostgresInsert(SingleInsert):
             now = self.database.by_clock(clock.fetchone()[0])
             with driver.pipeline():
                 if wanted:
-                    self._send_keys(cursor, new, now)
+                    self._send_keys(cursor, new, taking, now)
                 made = self._send_inserts(cursor, first, parts, now, batch_id)
                 if batch_id is not None:
                     self._count_members(driver, batch_id, new)
@@ -154,8 +157,8 @@ class PostgresInsert(SingleInsert):
             now += len(part.rows.ids) * self.database.step
         return made
 
-    def _send_keys(self, cursor: Any, new: Sequence[NewJob], now: datetime) -> None:
-        values = linked_rows.key_values(new, now, cursor.connection.info.encoding)
+    def _send_keys(self, cursor: Any, new: Sequence[NewJob], keys: Array, now: datetime) -> None:
+        values = linked_rows.key_values(new, keys, now, cursor.connection.info.encoding)
         cursor.execute(self._sql.insert_keys, values, prepare=True)
 
     def _send_tags(self, cursor: Any, new: Sequence[NewJob], now: datetime) -> None:
@@ -163,11 +166,11 @@ class PostgresInsert(SingleInsert):
         if values is not None:
             cursor.execute(self._sql.insert_tags, values, prepare=True)
 
-    def _find_taken(self, driver: Any, statement: str, keys: Sequence[str]) -> Any:
+    def _find_taken(self, driver: Any, statement: str, keys: Array) -> Any:
         """Ask whether a job has one of these keys: to try, and to be refused, would be an error in the server's log."""
         driver.execute(statements.PLAN_BY_INDEX, prepare=True)
         cursor = taking_arrays(driver.cursor())
-        return cursor.execute(statement, {"keys": text_array(keys, driver.info.encoding)}, prepare=True)
+        return cursor.execute(statement, {"keys": keys}, prepare=True)
 
     def _admit(self, driver: Any, batch_id: str) -> Any:
         return driver.execute(self._sql.admit, {"batch": batch_id, "now": self.database.injected_now()}, prepare=True)

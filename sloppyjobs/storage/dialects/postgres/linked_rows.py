@@ -39,11 +39,11 @@ def only_keys_and_tags(new: Sequence[NewJob]) -> bool:
     return len(set(keys)) == len(keys) and (not keyed(new) or len(first_of_each_key(new)) == len(new))
 
 
-def key_values(new: Sequence[NewJob], now: datetime, encoding: str) -> Mapping[str, Any]:
-    """What ``INSERT_KEYS`` takes for jobs of which some have business keys."""
-    keys, ids, until_start, reserved_until = zip(*key_rows(new, now), strict=True)
+def key_values(new: Sequence[NewJob], keys: Array, now: datetime, encoding: str) -> Mapping[str, Any]:
+    """What ``INSERT_KEYS`` takes for jobs of which some have business keys, which are given in their order."""
+    _, ids, until_start, reserved_until = zip(*key_rows(new, now), strict=True)
     return {
-        "keys": text_array(keys, encoding),
+        "keys": keys,
         "ids": text_array(ids, encoding),
         "until_start": array(Kind.WHOLE, until_start, encoding),
         "reserved_until": array(Kind.INSTANT, reserved_until, encoding),
