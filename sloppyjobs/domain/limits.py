@@ -57,6 +57,15 @@ class LimitState(NamedTuple):
         return max(0, min(known)) if known else None
 
 
+def from_row(name: str, *numbers: Any) -> Limit:
+    """A limit as its row says; one that lets nothing start where somebody has written what is no number there."""
+    for number in numbers:
+        # SQLite keeps text in a column of numbers, PostgreSQL NaN; and there is no span of 1e300 seconds.
+        if number is not None and not (isinstance(number, int | float) and abs(number) <= options.LONGEST):
+            return Limit(name, concurrency=0)
+    return Limit(name, *numbers)
+
+
 def checked(name: object, concurrency: object = None, rate: object = None, per: object = None) -> Limit:
     """A limit of these values, or ``InvalidOption``."""
     if rate is None and per is not None:

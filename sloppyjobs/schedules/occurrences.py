@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from sloppyjobs.storage.ports.schedules import Firing, PassedOver, ScheduleFacts
 
 MANUAL = "recurring.trigger"
 """The metadata key of a job that somebody asked for by hand."""
+T = TypeVar("T")
 _INSTANT = len("2030-01-31T09:00:00.000000Z")
 
 
@@ -157,12 +158,21 @@ def _defaults(job_defaults: str | None, definition: Definition | None) -> JobDef
     if definition is not None:
         return msgspec.structs.replace(JobDefaults.of(definition), payload_version=_written_as(job_defaults))
     # A scheduler that does not have the definition goes by what it was when the schedule was registered.
-    return JobDefaults() if job_defaults is None else msgspec.json.decode(job_defaults, type=JobDefaults)
+    return JobDefaults() if job_defaults is None else _read(job_defaults, JobDefaults)
 
 
 def _written_as(job_defaults: str | None) -> int | None:
     """The version of a schedule's payload: that of the definition when it was registered."""
-    return None if job_defaults is None else msgspec.json.decode(job_defaults, type=_Written).payload_version
+    return None if job_defaults is None else _read(job_defaults, _Written).payload_version
+
+
+def _read(job_defaults: str, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(job_defaults, type=kind)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise errors.InvalidSchedule(
+            f"the schedule's row is damaged: job_defaults: {error}; register it again"
+        ) from None
 
 
 class _Written(msgspec.Struct, frozen=True):

@@ -360,7 +360,7 @@ def _told(limit: Limit) -> dict[str, Any]:
 
 
 def _stored(row: Any) -> StoredLimit:
-    limit = Limit(row.name, row.concurrency, row.rate, row.per_seconds)
+    limit = domain.from_row(row.name, row.concurrency, row.rate, row.per_seconds)
     said = None if row.declared_as is None else _declared(row.declared_as)
     return StoredLimit(
         limit, bool(row.declared), said, row.application, row.vanished_at, row.created_at, row.updated_at

@@ -26,7 +26,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
 from sloppyjobs.domain import limits
-from sloppyjobs.domain.limits import NO_PARTITION, Limit, LimitState, Partition
+from sloppyjobs.domain.limits import NO_PARTITION, Limit, LimitState, Partition, from_row
 from sloppyjobs.domain.states import Status, WaitingFor
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import Conflict, all_changed, cursor_of
@@ -59,7 +59,7 @@ class PermitLine:
             return {}
         query = self.database.prepared("limits", self._limits)
         found = query.rows(cursor_of(connection), {"names": self.dialect.list_param(sorted(names))})
-        return {row[0]: Limit(*row) for row in found}
+        return {row[0]: from_row(*row) for row in found}
 
     def full_at(self, connection: Connection, partitions: Sequence[Partition]) -> dict[Partition, datetime]:
         """When the buckets of these partitions are full again; those that were never used are missing."""

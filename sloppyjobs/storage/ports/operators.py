@@ -141,12 +141,15 @@ class Run(NamedTuple):
 
     @property
     def scope(self) -> tuple[str, ...] | None:
-        """The queues that it is limited to; None for all."""
-        return None if self.queues is None else tuple(msgspec.json.decode(self.queues, type=list[str]))
+        """The queues that it is limited to; None for all, and none where somebody has changed them by hand."""
+        try:
+            return None if self.queues is None else tuple(msgspec.json.decode(self.queues, type=list[str]))
+        except (msgspec.MsgspecError, UnicodeError):
+            return ()
 
     def seen_by(self, scope: Sequence[str] | None) -> bool:
         """Whether somebody who sees these queues sees all of it."""
-        return scope is None or (self.scope is not None and set(self.scope) <= set(scope))
+        return scope is None or (bool(self.scope) and set(self.scope or ()) <= set(scope))
 
 
 class Tally(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Table, text
 
-from sloppyjobs import Result, errors
+from sloppyjobs import NO_RETRY, Result, errors
 from sloppyjobs.jobs import Jobs
 from sloppyjobs.storage.clock import FakeClock
 from sloppyjobs.testing.conformance.fixtures import MakeStorage
@@ -211,3 +211,64 @@ def test_a_key_that_is_held_by_a_status_that_is_none_stays_taken(changed_jobs: J
         changed_jobs.enqueue("note", business_key="one", on_conflict="reject")
     with pytest.raises(errors.InvalidTransition):
         changed_jobs.admin.patch_payload(job.id, {"n": 1})
+
+
+NO_NUMBERS = {
+    "postgresql": ("per_seconds = 'NaN'", "per_seconds = 'Infinity'"),
+    "sqlite": ("per_seconds = 'long'", "concurrency = 'many'", "rate = 'fast'", "per_seconds = 9e999"),
+}
+
+
+@pytest.mark.parametrize("concurrency", [None, 5])
+def test_a_limit_with_numbers_that_make_no_sense_breaks_no_claim_and_no_sweep(
+    changed_jobs: Jobs, concurrency: int | None
+) -> None:
+    changed_jobs.define("note", lambda ctx, payload: payload)
+    storage = sql_storage(changed_jobs)
+    of_this = NO_NUMBERS.get(storage.dialect.name, ())
+    for number, values in enumerate(("per_seconds = 1e300", "per_seconds = 0", "rate = 0", "rate = -1", *of_this)):
+        name = f"api-{number}"
+        changed_jobs.limit(name, concurrency=concurrency, rate=5, per=60)
+        change(changed_jobs, storage.tables.limits, values, f"name = '{name}'")
+        limited, other = changed_jobs.enqueue("note", 1, resource=name), changed_jobs.enqueue("note", 2)
+        changed_jobs.create_worker().run_once()
+        changed_jobs.storage.sweep()
+        assert changed_jobs.get(other.id).status == "succeeded", values
+        assert changed_jobs.get(limited.id).status == "waiting", values
+        assert "set it anew" in changed_jobs.admin.explain(limited.id).reasons[0].text, values
+        assert changed_jobs.admin.limit_details(name), values
+        changed_jobs.admin.set_limit(name, concurrency=1, rate=None)
+        changed_jobs.create_worker().run_once()
+        assert changed_jobs.get(limited.id).status == "succeeded", values
+
+
+@pytest.mark.parametrize("queues", ["'5'", "'{'"])
+def test_a_retry_of_a_cause_whose_queues_cannot_be_read_stops_no_worker(changed_jobs: Jobs, queues: str) -> None:
+    def fail(ctx: Any, payload: Any) -> None:
+        raise LookupError("no such thing")
+
+    changed_jobs.define("failing", fail)
+    changed_jobs.define("note", lambda ctx, payload: payload)
+    dead = [changed_jobs.enqueue("failing", max_attempts=1, retry=NO_RETRY) for _ in range(3)]
+    worker = changed_jobs.create_worker()
+    worker.run_once()
+    [group] = changed_jobs.admin.dead_groups()
+    changed_jobs.admin.retry_canary(group.cause, count=1)
+    worker.run_once()
+    changed_jobs.admin.retry_rest(group.cause, rate=60)
+    change(changed_jobs, sql_storage(changed_jobs).tables.retry_runs, f"queues = {queues}")
+    other = changed_jobs.enqueue("note")
+    worker.run_once()
+    assert changed_jobs.get(other.id).status == "succeeded"
+    assert [changed_jobs.get(job.id).status for job in dead[1:]] == ["dead", "dead"]
+    assert changed_jobs.admin.get_cause(group.cause).jobs
+
+
+def test_a_schedule_whose_defaults_cannot_be_read_says_so(changed_jobs: Jobs) -> None:
+    changed_jobs.define("note", lambda ctx, payload: payload)
+    changed_jobs.recurring("hourly", "note", {}, every=3600)
+    change(changed_jobs, sql_storage(changed_jobs).tables.recurring, "job_defaults = '5'")
+    with pytest.raises(errors.InvalidSchedule, match="job_defaults"):
+        changed_jobs.admin.trigger_recurring("hourly")
+    changed_jobs.recurring("hourly", "note", {}, every=3600)
+    assert changed_jobs.admin.trigger_recurring("hourly").status == "queued"

@@ -23,7 +23,10 @@ PERMITS = """partitions AS MATERIALIZED (
     FROM picked WHERE resource IS NOT NULL GROUP BY resource, partition_key
   ) wanted
   LEFT JOIN LATERAL (
-    SELECT l.concurrency, l.rate, l.per_seconds FROM {limits} l
+    -- No interval is as long as somebody may write by hand, and NaN is greater than all numbers.
+    SELECT l.concurrency, l.rate,
+           CASE WHEN l.per_seconds > 0 AND l.per_seconds < 1e10 THEN l.per_seconds END AS per_seconds
+    FROM {limits} l
     WHERE l.name = wanted.resource AND l.vanished_at IS NULL LIMIT 1
   ) of_limit ON true
   WHERE (SELECT w.job_id FROM {parked} w WHERE w.released = 0 AND w.resource = wanted.resource
@@ -63,7 +66,7 @@ rated AS MATERIALIZED (
     SELECT b.full_at FROM {buckets} b WHERE b.resource = p.resource AND b.partition_key = p.partition_key
     LIMIT 1 FOR UPDATE
   ) bucket
-  WHERE p.concurrency IS NULL AND p.rate IS NOT NULL
+  WHERE p.concurrency IS NULL AND p.rate IS NOT NULL AND p.per IS NOT NULL
 ),
 tokens AS MATERIALIZED (
   SELECT rated.*, least(

@@ -228,9 +228,9 @@ class JsonRows(Prepared):
         try:
             cursor.execute(self.sql, self.bind(values))
             found: list[Any] = msgspec.json.decode(cursor.fetchone()[0])
-        except sqlite3.OperationalError as error:
-            if not is_no_text(error):
+        except (sqlite3.OperationalError, msgspec.DecodeError) as error:
+            if isinstance(error, sqlite3.OperationalError) and not is_no_text(error):
                 raise
-            # JSON cannot hold a BLOB, as somebody has put in the place of text; a row can.
+            # JSON cannot hold a BLOB or infinity, as somebody has put in the place of text or a number; a row can.
             found = cursor.execute(self._plain, self.bind(values)).fetchall()
         return found
