@@ -133,7 +133,8 @@ class History:
     def job_steps(self, job_id: str, after: Key | None, *, backward: bool, limit: int) -> list[StepRow]:
         """The steps of a job beyond a key of place, kind and name."""
         c = self.tables.steps.c
-        scan = Scan((c.job_id == job_id,), (c.place, c.kind, c.name))
+        # The kind is a part of the key: a word in its place that is none has no page, and its handler names it.
+        scan = Scan((c.job_id == job_id, c.kind.in_([kind.value for kind in StepKind])), (c.place, c.kind, c.name))
         query = select(*self._step_columns(case((c.size <= SHOWN, c.result), else_=null())))
         return [_step_row(row) for row in self._page(query, scan, after, backward, limit)]
 
