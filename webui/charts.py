@@ -37,6 +37,14 @@ class Lane(NamedTuple):
         return [round(self.top * part / parts) for part in range(parts, -1, -1)]
 
 
+class Column(NamedTuple):
+    """What a span of time counts in both lanes."""
+
+    start: datetime
+    succeeded: int
+    failed: int
+
+
 class Chart(NamedTuple):
     """Throughput above, failures below, over the same time."""
 
@@ -46,6 +54,12 @@ class Chart(NamedTuple):
     width: int
     axis: tuple[datetime, ...]
     marks: Marks = Marks()
+
+    @property
+    def columns(self) -> list[Column]:
+        """The values of both lanes, oldest first."""
+        pairs = zip(self.succeeded.bars, self.failed.bars, strict=True)
+        return [Column(good.start, good.value, bad.value) for good, bad in pairs]
 
 
 def throughput(stats: Stats, deploys: Sequence[DeployView] = ()) -> Chart:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from sloppyjobs.domain.spreads import Bin, Spread
-from sloppyjobs.views import DeployView
+from sloppyjobs.views import DeployView, RunSample
 from webui.charts import round_up
 from webui.deploy_marks import Marks, marks
 from webui.times import duration
@@ -64,6 +64,35 @@ class Histogram(NamedTuple):
     def most(self) -> BinBar:
         """The highest bar."""
         return max(self.bars, key=lambda bar: bar.value)
+
+
+class Measure(NamedTuple):
+    """Run time or waiting time: its words, percentiles over time and a histogram."""
+
+    id: str
+    title: str
+    about: str
+    spread: Spread
+    curves: Curves
+    histogram: Histogram | None
+
+
+def measured(sample: RunSample, deploys: Sequence[DeployView]) -> list[Measure]:
+    """Run time and waiting time of a sample."""
+    starts, seconds = [one.start for one in sample.steps], sample.step_seconds
+    return [
+        Measure("run", "Run time", "How long runs take", sample.run,
+                curves(starts, [one.run for one in sample.steps], seconds, deploys), histogram(sample.run_bins)),
+        Measure("wait", "Waiting time", "How long runs wait", sample.wait,
+                curves(starts, [one.wait for one in sample.steps], seconds, deploys), histogram(sample.wait_bins)),
+    ]  # fmt: skip
+
+
+def sampled(sample: RunSample) -> str:
+    """``of the latest 500 runs``."""
+    if sample.runs == 1:
+        return "of the latest run" if sample.partial else "of its only run"
+    return f"of the latest {sample.runs:,} runs" if sample.partial else f"of all {sample.runs:,} runs"
 
 
 def curves(

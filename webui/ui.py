@@ -38,6 +38,8 @@ RECENT_SECONDS = 60.0
 """Seconds for which its counts are good enough for the navigation."""
 DEPLOYS = 20
 """Deploys that are read for a chart."""
+DEPLOYS_SECONDS = 15.0
+"""Seconds for which they are cached for pages of queues and causes: they change seldom, and pages ask every 3 s."""
 CACHE_SIZE = 128
 """Overviews that are cached: of sets of visible queues, each over a span of time."""
 
@@ -67,6 +69,7 @@ class Snapshots:
         self._lock = threading.Lock()
         self._cached: OrderedDict[tuple[Scope, int], Snapshot] = OrderedDict()
         self._latest: OrderedDict[Scope, Snapshot] = OrderedDict()
+        self._deploys: tuple[float, tuple[DeployView, ...]] | None = None
 
     def overview(self, scope: Scope, age: float = CACHE_SECONDS) -> Overview:
         """The overview of these queues, not older than ``age`` seconds; one caller reads it while the others wait."""
@@ -90,6 +93,13 @@ class Snapshots:
                 return overview, stats, deploys
             return cached.overview, cached.stats, cached.deploys
 
+    def deploys(self) -> tuple[DeployView, ...]:
+        """The latest deploys, latest first, not older than ``DEPLOYS_SECONDS``."""
+        with self._lock:
+            if self._deploys is None or self._clock() - self._deploys[0] > DEPLOYS_SECONDS:
+                self._deploys = self._clock(), self._admin().list_deploys(page_size=DEPLOYS).items
+            return self._deploys[1]
+
     def latest(self, scope: Scope, age: float) -> Overview:
         """The overview that was read last, over whatever span; read now where it is older than ``age`` seconds."""
         cached = self._latest.get(scope)
@@ -105,6 +115,7 @@ class Snapshots:
         with self._lock:
             self._cached.clear()
             self._latest.clear()
+            self._deploys = None
 
     def _old(self, cached: Snapshot, age: float) -> bool:
         return self._clock() - cached.at > age
@@ -221,6 +232,10 @@ class Ui:
     def cookie(self) -> str:
         """The name of the cookie with a viewer's preferences."""
         return f"{self.name}_preferences"
+
+    def deploys(self) -> tuple[DeployView, ...]:
+        """The latest deploys for a chart, latest first; none for who may not see them."""
+        return self.snapshots.deploys() if visit().may("deploy.view") else ()
 
     def current_route(self) -> Route:
         """The route of the request."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, cast
+from typing import cast
 
 import msgspec
 
@@ -13,10 +12,11 @@ from sloppyjobs import errors
 from sloppyjobs.admin.deploys import deploy_view
 from sloppyjobs.admin.filters import scope_of
 from sloppyjobs.admin.presenter import Presenter
+from sloppyjobs.admin.run_samples import Run, latest_runs, sample
 from sloppyjobs.admin.summaries import MOST_MINUTES, capped, dead_group, stats
 from sloppyjobs.admin.workers import live_workers, within
 from sloppyjobs.domain import options
-from sloppyjobs.domain.spreads import histogram, spread, steps_between
+from sloppyjobs.domain.spreads import spread
 from sloppyjobs.domain.states import Status
 from sloppyjobs.enqueue.definitions import Definition, Definitions
 from sloppyjobs.schedules.registry import Schedules
@@ -27,17 +27,12 @@ from sloppyjobs.views import (
     DeadGroup,
     DeployComparison,
     DeployView,
-    JobRow,
     JobTypeSettings,
     JobTypeView,
     MadeBy,
-    RunSample,
-    RunsAt,
     SlowRun,
 )
 
-SAMPLE = 500
-"""Runs of which percentiles and histograms are made."""
 SLOWEST = 8
 CAUSES = 10
 FEW = 20
@@ -49,13 +44,6 @@ SCHEDULES = 500
 DEPLOYS = 20
 ENOUGH_RUNS = 20
 """Runs that must have begun before and since a deploy, for a comparison."""
-
-
-class _Run(NamedTuple):
-    job: JobRow
-    started_at: datetime
-    seconds: float
-    waited: float | None
 
 
 class JobTypeAdmin:
@@ -83,7 +71,7 @@ class JobTypeAdmin:
     def _job_type(self, name: str, minutes: int, scope: tuple[str, ...] | None) -> JobTypeView:
         storage, presenter = self._storage, self._presenter()
         now = storage.clock.now()
-        runs, partial = self._runs(name, scope, presenter)
+        runs, partial = latest_runs(storage, presenter, name=name, scope=scope)
         places = self._places(name, runs, scope)
         named = storage.overview.named_loads(name, places[:PLACES], scope)
         due = [load.due_since for load in named.queued if load.due_since is not None]
@@ -101,7 +89,7 @@ class JobTypeAdmin:
             running=capped(named.running),
             scheduled=capped(named.timed),
             dead=_sum([cause.count for cause in causes], more=more_causes),
-            sample=_sample(runs, partial),
+            sample=sample(runs, partial),
             slowest=_slowest(runs),
             causes=causes[:CAUSES],
             queues=tuple(places[:FEW]),
@@ -117,19 +105,12 @@ class JobTypeAdmin:
             )
         return view
 
-    def _runs(self, name: str, scope: tuple[str, ...] | None, presenter: Presenter) -> tuple[list[_Run], bool]:
-        """The last runs of the jobs that finished, those enqueued last, and whether there may be more."""
-        wanted = JobQuery(statuses=(Status.SUCCEEDED, Status.DEAD), name=name, scope=scope)
-        found = self._storage.lists.find(wanted, "-created_at", None, backward=False, limit=SAMPLE, details=True)
-        rows = [presenter.row(job, found.details.get(job.id)) for _, job in found.jobs]
-        return [run for run in map(_run, rows) if run is not None], found.resume is not None
-
     def _any_job(self, name: str, scope: tuple[str, ...] | None) -> bool:
         """Whether any job is called so, in whatever state."""
         wanted = JobQuery(statuses=tuple(Status), name=name, scope=scope)
         return bool(self._storage.lists.find(wanted, "-created_at", None, backward=False, limit=1).jobs)
 
-    def _places(self, name: str, runs: Sequence[_Run], scope: tuple[str, ...] | None) -> list[str]:
+    def _places(self, name: str, runs: Sequence[Run], scope: tuple[str, ...] | None) -> list[str]:
         """Queues that it is in: by its definition, by what is queued, by what ran."""
         definition = self._definitions.get(name)
         places = {run.job.queue for run in runs}
@@ -158,55 +139,18 @@ class JobTypeAdmin:
         return tuple(knowing)[:FEW]
 
 
-def _run(row: JobRow) -> _Run | None:
-    seconds = row.duration
-    if row.started_at is None or seconds is None or not math.isfinite(seconds):
-        return None
-    waited = None if row.run_at is None else max(0.0, (row.started_at - row.run_at).total_seconds())
-    return _Run(row, row.started_at, max(0.0, seconds), waited)
-
-
-def _sample(runs: Sequence[_Run], partial: bool) -> RunSample:
-    if not runs:
-        return RunSample(partial=partial)
-    ran, waited = _measured(runs)
-    first, last = min(run.started_at for run in runs), max(run.started_at for run in runs)
-    step, starts = steps_between(first, last)
-    return RunSample(
-        runs=len(runs),
-        partial=partial,
-        first_at=first,
-        last_at=last,
-        run=spread(ran),
-        wait=spread(waited),
-        run_bins=histogram(ran),
-        wait_bins=histogram(waited),
-        step_seconds=int(step.total_seconds()),
-        steps=tuple(_step(runs, start, step) for start in starts),
-    )
-
-
-def _step(runs: Sequence[_Run], start: datetime, step: timedelta) -> RunsAt:
-    ran, waited = _measured([run for run in runs if start <= run.started_at < start + step])
-    return RunsAt(start=start, run=spread(ran), wait=spread(waited))
-
-
-def _measured(runs: Sequence[_Run]) -> tuple[list[float], list[float]]:
-    return [run.seconds for run in runs], [run.waited for run in runs if run.waited is not None]
-
-
-def _slowest(runs: Sequence[_Run]) -> tuple[SlowRun, ...]:
+def _slowest(runs: Sequence[Run]) -> tuple[SlowRun, ...]:
     slowest = sorted(runs, key=lambda run: (-run.seconds, run.job.id))[:SLOWEST]
     return tuple(SlowRun(job=run.job, run_seconds=run.seconds, waited_seconds=run.waited) for run in slowest)
 
 
-def _shown(deploys: Sequence[DeployView], runs: Sequence[_Run], start: datetime) -> tuple[DeployView, ...]:
+def _shown(deploys: Sequence[DeployView], runs: Sequence[Run], start: datetime) -> tuple[DeployView, ...]:
     """Those since the start of the counters, or of the sampled runs where these go further back."""
     first = min((start, *(run.started_at for run in runs)))
     return tuple(one for one in deploys if one.created_at >= first)
 
 
-def _since(deploys: Sequence[DeployView], runs: Sequence[_Run]) -> DeployComparison | None:
+def _since(deploys: Sequence[DeployView], runs: Sequence[Run]) -> DeployComparison | None:
     """The run times on both sides of the latest deploy; before it, those since the deploy before."""
     if not deploys:
         return None

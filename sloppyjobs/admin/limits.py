@@ -31,6 +31,8 @@ from sloppyjobs.views import (
 Duration = float | timedelta
 DETAILS = 100
 """Partitions and holders that the details of a limit show."""
+COUNTED = 1_000
+"""Permits of a resource that are counted by partition."""
 LINES = 3
 """Lines of each resource that are looked at to say where jobs wait."""
 
@@ -110,6 +112,15 @@ class LimitAdmin:
                 for one in heads
             ]
         return tuple(sorted(found, key=lambda one: (one.next_since is None, one.next_since, one.resource)))
+
+    def fullest_partitions(self, names: Sequence[str]) -> dict[str, int]:
+        """By resource, how many permits the partition holds that holds most; without those that hold over 1,000."""
+        found = {}
+        for name in names:
+            held = self._storage.limits.holders(name, COUNTED + 1)
+            if held and len(held) <= COUNTED:
+                found[name] = max(Counter(one.partition for one in held).values())
+        return found
 
     def set_limit(
         self,

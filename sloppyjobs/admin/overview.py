@@ -10,7 +10,7 @@ import msgspec
 
 from sloppyjobs.admin.attention import FEW, Found, Late, Pause, Waiting, attention
 from sloppyjobs.admin.presenter import Presenter
-from sloppyjobs.admin.summaries import MOST_MINUTES, capped, dead_group, is_paused
+from sloppyjobs.admin.summaries import MOST_MINUTES, Busy, capped, dead_group, is_paused
 from sloppyjobs.admin.workers import live_workers, within, worker_view, works_on
 from sloppyjobs.domain import options
 from sloppyjobs.domain.states import FINISHED, Status
@@ -51,11 +51,12 @@ def queue_attention(storage: Store, presenter: Presenter, queues: Sequence[str] 
 
 
 class _Extras(NamedTuple):
-    """What an overview tells besides the state of queues and workers."""
+    """What an overview tells besides the state of queues and workers; ``busy`` queues are that many at most."""
 
     late: tuple[Fire, ...] = ()
     coming: tuple[Fire, ...] = ()
     dead: tuple[DeadGroup, ...] = ()
+    busy: int = 0
 
 
 def _extras(storage: Store, definitions: Definitions, presenter: Presenter, scope: Sequence[str] | None) -> _Extras:
@@ -65,6 +66,7 @@ def _extras(storage: Store, definitions: Definitions, presenter: Presenter, scop
         _fires(late, definitions, scope),
         _fires(coming, definitions, scope),
         tuple(dead_group(cause, presenter) for cause in causes),
+        FEW,
     )
 
 
@@ -92,13 +94,20 @@ def _overview(
         dead_groups=extras.dead,
     )
     waiting = Waiters.of(queues, workers, now)
+    busy = Busy.of(storage, queues, now, extras.busy) if extras.busy else Busy((), {}, {})
+    queued = storage.overview.queued_in(waiting.places, [(name, None) for name in busy.names])
     counts = [
         Waiting(queue, name, capped(load.queued), load.due_since)
-        for (queue, name), load in zip(waiting.places, storage.overview.queued_in(waiting.places), strict=True)
+        for (queue, name), load in zip(waiting.places, queued, strict=False)
     ]
     found = _found(whole, loads, workers, waiting, counts, presenter, scope)
     unhandled = tuple(Unhandled(queue=one.queue, name=one.name or "", count=one.number) for one in found.unhandled)
-    return msgspec.structs.replace(whole, unhandled=unhandled, attention=attention(found))
+    return msgspec.structs.replace(
+        whole,
+        unhandled=unhandled,
+        attention=attention(found),
+        busiest=busy.views(queued[len(waiting.places) :], now),
+    )
 
 
 class Workers(NamedTuple):

@@ -30,6 +30,7 @@ from sloppyjobs.admin.patches import PatchAdmin
 from sloppyjobs.admin.presenter import Presenter, status_of
 from sloppyjobs.admin.queues import QueueAdmin
 from sloppyjobs.admin.rekey import RekeyAdmin
+from sloppyjobs.admin.run_samples import RunSampleAdmin
 from sloppyjobs.admin.schedules import ScheduleAdmin
 from sloppyjobs.admin.search import FindAdmin
 from sloppyjobs.admin.summaries import queue_views, stats
@@ -80,6 +81,7 @@ class Admin(
     LockAdmin,
     QueueAdmin,
     JobTypeAdmin,
+    RunSampleAdmin,
     WorkerAdmin,
     DeployAdmin,
     LimitAdmin,

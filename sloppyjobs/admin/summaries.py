@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,9 +15,10 @@ from sloppyjobs.domain import options
 from sloppyjobs.domain.ageing import declared, in_force
 from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.storage.ports import Store
-from sloppyjobs.storage.ports.reads import WINDOW, CauseSummary, Count, MinuteCounters, QueueInUse
+from sloppyjobs.storage.ports.reads import WINDOW, CauseSummary, Count, MinuteCounters, QueueInUse, QueueLoad
 from sloppyjobs.storage.ports.records import QueueRecord
 from sloppyjobs.views import (
+    BusyQueue,
     CappedCount,
     DeadGroup,
     QueueView,
@@ -55,18 +57,60 @@ def queue_views(storage: Store, rows: Sequence[QueueRecord], presenter: Presente
     return storage.snapshot(lambda: _queue_views(storage, rows, presenter))
 
 
+class Busy(NamedTuple):
+    """The busiest queues by name, and what they do."""
+
+    names: tuple[str, ...]
+    running: dict[str, int]
+    per_minute: dict[str, float]
+
+    @classmethod
+    def of(cls, storage: Store, queues: Sequence[QueueInUse], now: datetime, most: int) -> Busy:
+        """Of these queues, those that finish most; then those in which most runs, then others in which jobs wait."""
+        since = _throughput_start(now)
+        running, _, settled = storage.overview.activity(since)
+        used = [one.name for one in queues if one.names or settled.get(one.name) or running.get(one.name)]
+        names = sorted(used, key=lambda name: (-settled.get(name, 0), -running.get(name, 0), name))[:most]
+        minutes = _minutes_since(since, now)
+        return cls(tuple(names), running, {name: settled.get(name, 0) / minutes for name in names})
+
+    def views(self, loads: Sequence[QueueLoad], now: datetime) -> tuple[BusyQueue, ...]:
+        """As they are shown, with what is queued in each."""
+        return tuple(
+            BusyQueue(
+                name=name,
+                depth=capped(load.queued),
+                oldest_queued_seconds=_age(load.due_since, now),
+                processing=_share(self.running, name),
+                throughput=self.per_minute[name],
+            )
+            for name, load in zip(self.names, loads, strict=True)
+        )
+
+
+def _age(since: datetime | None, now: datetime) -> float | None:
+    return None if since is None else max(0.0, (now - since).total_seconds())
+
+
+def _minutes_since(since: datetime, now: datetime) -> float:
+    return math.ceil((now - since) / _RATE_STEP) * _RATE_STEP / timedelta(minutes=1)
+
+
+def _throughput_start(now: datetime) -> datetime:
+    return now.replace(second=0, microsecond=0) - timedelta(minutes=THROUGHPUT_MINUTES)
+
+
 def _queue_views(storage: Store, rows: Sequence[QueueRecord], presenter: Presenter) -> list[QueueView]:
     now = storage.clock.now()
     loads = storage.overview.queue_loads([row.name for row in rows])
-    since = now.replace(second=0, microsecond=0) - timedelta(minutes=THROUGHPUT_MINUTES)
-    minutes = math.ceil((now - since) / _RATE_STEP) * _RATE_STEP / timedelta(minutes=1)
+    since = _throughput_start(now)
+    minutes = _minutes_since(since, now)
     running, timed, settled = storage.overview.activity(since)
     live = live_workers(storage.history.recent_workers(), now)
     views = []
     for row in rows:
         load = loads[row.name]
         paused = is_paused(row, now)
-        due = load.due_since
         ageing = in_force(row.ageing_seconds, row.ageing_most, row.ageing_vanished_at)
         views.append(
             QueueView(
@@ -83,7 +127,7 @@ def _queue_views(storage: Store, rows: Sequence[QueueRecord], presenter: Present
                 ageing_changed=row.ageing_declared_as is not None and declared(row.ageing_declared_as) != ageing,
                 ageing_vanished=row.ageing_vanished_at is not None,
                 depth=capped(load.queued),
-                oldest_queued_seconds=None if due is None else max(0.0, (now - due).total_seconds()),
+                oldest_queued_seconds=_age(load.due_since, now),
                 processing=_share(running, row.name),
                 scheduled=_share(timed, row.name),
                 workers=sum(works_on(worker, row.name) for worker in live),

@@ -24,7 +24,7 @@ from sloppyjobs.views.job import (
 from sloppyjobs.views.job_type import JobTypeSettings, JobTypeView, MadeBy, RunSample, RunsAt, SlowRun
 from sloppyjobs.views.limits import FullPartition, LimitDetails, LimitView, PartitionView, PermitView
 from sloppyjobs.views.operations import AuditEntry, LockView, Occurrence, QueueView, RunningJob, WorkerView
-from sloppyjobs.views.overview import Attention, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
+from sloppyjobs.views.overview import Attention, BusyQueue, Fire, Overview, Stats, StatsBucket, StatusCount, Unhandled
 from sloppyjobs.views.page import CappedCount, Page
 from sloppyjobs.views.workflow import Blocker, WorkflowGraphView, WorkflowJobView, WorkflowLink, WorkflowView
 
@@ -40,6 +40,7 @@ __all__ = [
     "BatchView",
     "Blocker",
     "BulkResult",
+    "BusyQueue",
     "CappedCount",
     "CauseJob",
     "CauseView",

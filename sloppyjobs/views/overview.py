@@ -104,6 +104,16 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
     """How many more of this kind there are, which are not listed."""
 
 
+class BusyQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue in which much happens: what waits and runs in it, and ``throughput``, attempts finished per minute."""
+
+    name: str
+    depth: CappedCount
+    oldest_queued_seconds: float | None = None
+    processing: CappedCount = CappedCount(0)
+    throughput: float = 0.0
+
+
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The state of everything at a glance; what it costs does not grow with history."""
 
@@ -129,6 +139,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     late_schedules: tuple[Fire, ...] = ()
     next_fires: tuple[Fire, ...] = ()
     dead_groups: tuple[DeadGroup, ...] = ()
+    busiest: tuple[BusyQueue, ...] = ()
+    """The five queues that finished most in the last five minutes; where fewer did, those in which jobs run or wait."""
 
     def count(self, status: str) -> CappedCount:
         """The count of one status."""

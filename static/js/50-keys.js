@@ -5,7 +5,8 @@
   const rows = () => all("#live [data-row]");
   const link = (row) => one("tbody th a, th a", row);
   const current = () => rows().findIndex((row) => row.contains(document.activeElement));
-  const typing = (target) => target.matches?.("input:not([type=checkbox]), select, textarea, [contenteditable]");
+  const TYPED = "input:not([type=checkbox], [type=radio]), select, textarea, [contenteditable]";
+  const typing = (target) => target.matches?.(TYPED);
   let going = 0;
 
   const move = (step) => {

@@ -25,6 +25,7 @@ PAGES = {
     "cause": "/dead/{cause}",
     "queues": "/queues",
     "queue": "/queues/emails",
+    "queue-runs": "/queue-runs/emails",
     "queue-paused": "/queues/search",
     "recurring": "/recurring",
     "schedule": "/recurring/nightly-rollup",

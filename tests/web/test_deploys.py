@@ -23,7 +23,7 @@ HOUR = 3600.0
 API = f"{PREFIX}/api/v1/deploys"
 BEARER = {"Authorization": "Bearer t0k3n"}
 HOSTILE = '"><script>alert(1)</script>'
-PAGES = ("/", "/job-types/send-email?range=7d")
+PAGES = ("/", "/job-types/send-email?range=7d", "/queues/emails")
 
 
 def _text(html: str) -> str:
@@ -204,3 +204,11 @@ def test_read_only_refuses_to_mark_and_still_lists(played: Jobs) -> None:
     client = make_app(played, read_only=True).test_client()
     assert client.post(API, json={"version": "120"}, headers=BEARER).status_code == 403
     assert len(client.get(API, headers=BEARER).json["items"]) == 1
+
+
+def test_the_trend_of_a_cause_shows_deploys(admin: Client, played: Jobs) -> None:
+    played.admin.mark_deploy("shop 204", actor="ada")
+    shown = admin.get(f"/dead/{played.admin.dead_groups()[0].cause}").text
+    assert shown.count('<path class="mark"') == 1
+    assert re.search(r'aria-label="Deaths per hour[^"]*; Deploy of shop 204, ', shown)
+    assert "marked by ada" in shown

@@ -42,6 +42,23 @@ def test_a_limit_shows_its_partitions_and_who_holds_its_permits(admin: Client, p
     assert admin.get("/limits/none").status_code == 404
 
 
+def test_the_list_of_limits_shows_how_full_the_fullest_partition_is(admin: Client, played: Jobs) -> None:
+    played.limit("warehouse", concurrency=4)
+    played.limit("unlimited", rate=5, per=60)
+    for tenant, jobs in (("a", 3), ("b", 1)):
+        for _ in range(jobs):
+            played.enqueue("export-orders", resource="warehouse", partition=tenant)
+    names = frozenset({"export-orders"})
+    played.claim("app-9:1", queues=("exports",), names=names, limit=50)
+    rows = re.findall(r"<tr[^>]*data-row.*?</tr>", admin.get("/limits").text, re.DOTALL)
+    full, free = (next(row for row in rows if f"/limits/{name}" in row) for name in ("warehouse", "unlimited"))
+    assert re.search(r"3 of 4\s*<span class=\"sub\">4 in all partitions</span>", full)
+    assert '<rect class="k processing" x="0" width="75"' in full
+    assert "no limit" in free
+    assert "<svg" not in free
+    assert played.admin.fullest_partitions(["warehouse", "unlimited"]) == {"warehouse": 3}
+
+
 def test_a_limit_is_changed_in_place_and_nonsense_refused(admin: Client, played: Jobs) -> None:
     done = admin.post("/limits/payments-api", {"concurrency": "8", "rate": "", "per": "60", "reason": "more"})
     assert done.status_code == 303

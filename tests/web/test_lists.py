@@ -232,3 +232,14 @@ def test_a_job_without_a_payload_shows_none_in_a_list(admin: Client, played: Job
     rows = {id: text.partition(f'id="row-{id}"')[2].partition("</th>")[0] for id in (bare.id, full.id)}
     assert "<bdi" not in rows[bare.id]
     assert "order" in rows[full.id].partition("<bdi")[2]
+
+
+def test_a_row_shows_a_key_of_the_application_and_not_that_of_an_occurrence(jobs: Jobs) -> None:
+    jobs.declare("greet", queue="emails")
+    jobs.enqueue("greet", {}, idempotency_key="greeting-7")
+    occurrence = "recurring:nightly-tidy@2030-01-01T00:00:00.000000Z"
+    jobs.enqueue("greet", {}, idempotency_key=occurrence)
+    text = Client(make_app(jobs).test_client()).get("/jobs").text
+    assert text.count(">greet</a>") == 2
+    assert "greeting-7" in text
+    assert "recurring:" not in text

@@ -23,8 +23,8 @@ from webui.times import Times, relative
 from webui.ui import Snapshots
 
 NOW = datetime(2030, 5, 20, 12, 0, 30, tzinfo=UTC)
-STATEMENTS = 11
-"""What the overview sent before it told what needs attention, and one for deploys."""
+STATEMENTS = 12
+"""What the overview sent before it told what needs attention, one for deploys, one for the busiest queues."""
 
 
 @pytest.fixture
@@ -268,6 +268,20 @@ def test_a_page_and_its_counters_are_read_once_for_many_viewers(jobs: Jobs) -> N
     assert snapshots.page(None, 60)[1].total.cancelled == 1
 
 
+def test_deploys_for_charts_are_read_once_in_fifteen_seconds_and_after_a_command(jobs: Jobs) -> None:
+    moment = 0.0
+    snapshots = Snapshots(lambda: jobs.admin, lambda: moment)
+    jobs.admin.mark_deploy("118")
+    assert [one.version for one in snapshots.deploys()] == ["118"]
+    jobs.admin.mark_deploy("119")
+    assert [one.version for one in snapshots.deploys()] == ["118"]
+    moment = 16.0
+    assert [one.version for one in snapshots.deploys()] == ["119", "118"]
+    jobs.admin.mark_deploy("120")
+    snapshots.clear()
+    assert snapshots.deploys()[0].version == "120"
+
+
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_what_needs_attention_costs_no_statement(database: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     url = f"sqlite:///{tmp_path / 'few.db'}" if database == "sqlite" else request.getfixturevalue("postgres_url")
@@ -284,6 +298,45 @@ def test_what_needs_attention_costs_no_statement(database: str, tmp_path: Path, 
     pages.jobs.storage.close()
 
 
+# Busiest queues
+
+
+def _busiest(text: str) -> list[str]:
+    return re.findall(r'id="busy-([^"]+)"', text)
+
+
+def test_the_busiest_queues_are_those_that_finish_most_then_those_that_run_then_those_that_wait(jobs: Jobs) -> None:
+    jobs.define("other", queue="few")(lambda ctx, payload: None)
+    for name, number in (("work", 3), ("other", 1)):
+        for _ in range(number):
+            jobs.enqueue(name, {})
+    jobs.create_worker(recurring=False).run_once()
+    jobs.enqueue("work", {}, queue="running")
+    jobs.claim("app-9:1", queues=("running",), names=frozenset({"work"}), limit=1)
+    jobs.enqueue("work", {}, queue="a-waiting")
+    jobs.enqueue("work", {}, queue="idle", delay=60)
+    assert [one.name for one in jobs.admin.overview().busiest] == ["works", "few", "running", "a-waiting"]
+    text = _get(jobs)
+    assert _busiest(text) == ["works", "few", "running", "a-waiting"]
+    shown = _words(text.partition("Busiest queues")[2].partition("</table>")[0])
+    rate = f"{jobs.admin.get_queue('works').throughput:,.1f}"
+    assert f"works 0 – 0 {rate}" in shown
+    listed = _get(jobs, "/queues")
+    assert rate in listed
+
+
+def test_the_busiest_queues_are_those_that_the_viewer_sees(jobs: Jobs) -> None:
+    jobs.enqueue("work", {})
+    jobs.enqueue("work", {}, queue="secret")
+    seen = jobs.admin.overview(queues=["works"])
+    assert [one.name for one in seen.busiest] == ["works"]
+
+
+def test_an_installation_without_jobs_has_no_busiest_queues(jobs: Jobs) -> None:
+    jobs.storage.init()
+    assert "Busiest queues" not in _get(jobs)
+
+
 # Times and words
 
 
@@ -294,9 +347,9 @@ def test_a_bar_of_another_day_names_the_day(jobs: Jobs, clock: FakeClock) -> Non
     _fail(jobs)
     clock.advance((now - week).total_seconds())
     text = _get(jobs, "/?range=7d")
-    titles = re.findall(r"<title>([^<]*failed)</title>", text)
+    titles = re.findall(r"<span>([^<]* [1-9]\d* failed)</span>", text)
     assert len(titles) == 1
-    assert re.match(rf"{week:%a} {week.day} {week:%b}, \d\d:\d\d: 1 failed$", titles[0])
+    assert re.match(rf"{week:%a} {week.day} {week:%b}, \d\d:\d\d: 0 succeeded, 1 failed$", titles[0])
     axis = text.partition('<ol class="x"')[2].partition("</ol>")[0]
     assert len(re.findall(r"<li>\d+ \w{3}</li>", axis)) == 7
 

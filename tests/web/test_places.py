@@ -234,3 +234,26 @@ def test_the_api_tells_who_paused_a_queue_and_what_workers_run(app: Flask, playe
     held = [job.id for job in played.admin.list_jobs("processing", worker="app-2:3380")]
     assert sorted(job["id"] for job in worker["jobs"]) == sorted(held)
     assert [one["action"] for one in read("/audit?action=pause_queue")["items"]] == ["pause_queue", "pause_queue"]
+
+
+def test_the_range_of_a_queue_governs_its_chart(admin: Client) -> None:
+    text = admin.get("/queues/emails?range=6h").text
+    assert re.search(r'href="[^"]*/queues/emails\?range=6h"\s+aria-current="true"', text)
+    assert "over the last 6 hours" in text
+    assert f'href="{PREFIX}/queue-runs/emails"' in text
+
+
+def test_run_times_of_a_queue_are_percentiles_and_histograms_of_its_latest_runs(admin: Client) -> None:
+    text = admin.get("/queue-runs/emails").text
+    for title in ("Run time", "Waiting time"):
+        assert re.search(rf'aria-label="{title} per [^"]*p50 [^"]*, p95 [^"]*,\s*p99 ', text)
+    assert text.count("Show as table") == 4
+    assert admin.get("/queue-runs/nowhere").status_code == 404
+
+
+def test_a_queue_without_runs_says_when_there_will_be_some(admin: Client, played: Jobs) -> None:
+    played.enqueue("send-email", {}, queue="brand-new")
+    assert "No runs to measure" in admin.get("/queue-runs/brand-new").text
+    assert played.admin.queue_runs("brand-new").runs == 0
+    assert played.admin.queue_runs("emails", scope=["other"]).runs == 0
+    assert 0 < played.admin.queue_runs("emails").runs <= 500

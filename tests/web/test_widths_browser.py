@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import scene
 from every_page import EVERY_PAGE
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 from served_site import Site
 
 WIDTHS = (390, 768, 1024, 1366, 1920)
@@ -152,3 +152,15 @@ def test_a_long_list_of_a_workflow_is_turned_below_it_and_its_facts_stand_beside
     assert table is not None and below is not None and beside is not None
     assert below["y"] > table["y"] + table["height"]
     assert beside["x"] > table["x"] + table["width"] and abs(beside["y"] - table["y"]) < 100
+
+
+def test_on_a_wide_screen_the_tools_end_where_the_page_ends(browser: Browser, site: Site) -> None:
+    context = browser.new_context(viewport={"width": 1920, "height": 1080})
+    page = site.watch(context)
+    page.goto(site.base + "/")
+    edges = page.locator(".top > :last-child, main .tiles").evaluate_all(
+        "all => all.map(one => Math.round(one.getBoundingClientRect().right))"
+    )
+    assert len(edges) == 2
+    assert edges[0] == edges[1]
+    context.close()

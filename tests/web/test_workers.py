@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ import scene
 from hosts import Client
 
 from sloppyjobs import Jobs
+from webui.views.workers import pace
 
 HTMX = {"HX-Request": "true"}
 
@@ -28,6 +30,15 @@ def test_the_page_tells_what_a_worker_runs_and_what_it_says_of_itself(admin: Cli
         assert f"/jobs/{job.id}" in page.text
     assert "/queues/media" in page.text
     assert "/job-types/resize-image" in page.text
+
+
+def test_the_rate_of_a_worker_counts_from_its_start_and_not_within_its_first_minute(played: Jobs) -> None:
+    worker = played.admin.get_worker(scene.worker(played))
+    assert (worker.done, worker.failed) == (40_311, 322)
+    for minutes, told in ((0.5, ""), (10, "4,063.3 per min"), (40_633, "1.0 per min")):
+        started = worker.heartbeat_at - timedelta(minutes=minutes)
+        assert pace(msgspec.structs.replace(worker, started_at=started)) == told
+    assert pace(msgspec.structs.replace(worker, done=None, failed=None)) == ""
 
 
 def test_lists_jobs_and_attempts_link_to_the_worker(admin: Client, played: Jobs) -> None:

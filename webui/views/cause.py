@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from flask import Response, request, url_for
 
 from sloppyjobs.admin.dead_groups import HIGHEST_RATE
 from sloppyjobs.domain.causes import DIED_AGAIN
-from sloppyjobs.views import CauseView, RetryRun
-from webui import charts, numbers
+from sloppyjobs.views import CauseView, DeployView, RetryRun
+from webui import charts, deploy_marks, numbers
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.labels import COMMAND_ICONS
 from webui.numbers import Refused
@@ -41,6 +42,7 @@ class Trend(NamedTuple):
     lane: charts.Lane
     axis: tuple[Any, ...]
     table: tuple[tuple[Any, int], ...]
+    marks: deploy_marks.Marks
 
 
 def show(
@@ -66,7 +68,7 @@ def show(
         latest=latest,
         incident=None if latest is None else incident(latest, view),
         open=not (latest is not None and latest.outcome == "running"),
-        trend=_trend(view),
+        trend=_trend(view, ui.deploys()),
         fields=cause_fields(view),
         bulk=[command for command in SELECTION_COMMANDS if visit().may(f"bulk.{command}")],
         refused=refused,
@@ -117,11 +119,12 @@ def about(jobs: int, rate: float) -> str:
     return f"About {rough(seconds)}" if seconds >= 1 else "Less than a second"
 
 
-def _trend(view: CauseView) -> Trend:
+def _trend(view: CauseView, deploys: Sequence[DeployView]) -> Trend:
     starts = [one.start for one in view.trend]
     counts = [one.deaths for one in view.trend]
     rows = tuple((starts[place], sum(counts[place : place + 6])) for place in range(0, len(starts), 6))
-    return Trend(charts.lane(starts, counts), tuple(starts[::12]), rows)
+    placed = deploy_marks.marks(deploys, starts[0], 3_600 * len(starts)) if starts else deploy_marks.Marks()
+    return Trend(charts.lane(starts, counts), tuple(starts[::12]), rows, placed)
 
 
 def cause_fields(view: CauseView) -> dict[str, str]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flask import Response, request
 
-from sloppyjobs.views import JobTypeSettings, JobTypeView, RunSample
+from sloppyjobs.views import JobTypeSettings, JobTypeView
 from webui import charts, hidden_details, percentile_charts, verdicts
 from webui.rendering import render
 from webui.routes import Route
@@ -32,42 +30,13 @@ def show(ui: Ui, name: str) -> Response:
         span=span,
         spans=SPANS,
         chart=charts.throughput(view.stats, view.deploys),
-        measured=_measured(view),
-        sampled=sampled(view.sample),
+        measured=percentile_charts.measured(view.sample, view.deploys),
+        sampled=percentile_charts.sampled(view.sample),
         compared=compared(view),
         verdicts=verdicts.of_job_type(ui, view),
         longest=_longest(view),
         settings=None if view.settings is None else settings(view.settings),
     )
-
-
-def _measured(view: JobTypeView) -> list[dict[str, Any]]:
-    """Run time and waiting time: words, percentiles over time and a histogram of each."""
-    sample, deploys = view.sample, view.deploys
-    starts = [one.start for one in sample.steps]
-    return [
-        {
-            "id": id,
-            "title": title,
-            "about": about,
-            "spread": getattr(sample, id),
-            "curves": percentile_charts.curves(
-                starts, [getattr(one, id) for one in sample.steps], sample.step_seconds, deploys
-            ),
-            "histogram": percentile_charts.histogram(getattr(sample, f"{id}_bins")),
-        }
-        for id, title, about in (
-            ("run", "Run time", "How long runs take"),
-            ("wait", "Waiting time", "How long runs wait"),
-        )
-    ]
-
-
-def sampled(sample: RunSample) -> str:
-    """``of the latest 500 runs``."""
-    if sample.runs == 1:
-        return "of the latest run" if sample.partial else "of its only run"
-    return f"of the latest {sample.runs:,} runs" if sample.partial else f"of all {sample.runs:,} runs"
 
 
 def compared(view: JobTypeView) -> str:

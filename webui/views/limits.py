@@ -28,11 +28,13 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: Fo
     waiting = sum(int(limit.waiting) for limit in page)
     more = any(limit.waiting.capped for limit in page)
     full = ui.admin.full_partitions([limit.name for limit in page if limit.waiting])
+    fullest = ui.admin.fullest_partitions([limit.name for limit in page if limit.concurrency and limit.held])
     first = {one.resource: one.next_since for one in reversed(full)}
     return render(
         ui, "limits.html", title="Limits", nav="limits", live=True, status=status, flashes=flashes, page=page,
         waiting=f"{waiting:,}{'+' if more else ''}", state=_state, rate_of=rate_of, form=form,
         spans=SPANS, full=full[:FULL], first=first, why_full=_why_full,
+        fullest=fullest,
     )  # fmt: skip
 
 

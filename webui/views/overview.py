@@ -12,6 +12,7 @@ from webui.rendering import Flash, counts_of, render
 from webui.routes import Route
 from webui.spans import SPANS, span_named
 from webui.ui import Ui, visit
+from webui.views import queues
 
 TILES = (
     Status.SCHEDULED,
@@ -48,6 +49,8 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
         attention=items(overview.attention),
         stats=stats,
         chart=charts.throughput(stats, deploys if visit().may("deploy.view") else ()),
+        busiest=overview.busiest if visit().may("queue.view") else (),
+        rate=queues.rate,
         span=span,
         spans=SPANS,
         nothing=not any(one.count for one in overview.statuses),

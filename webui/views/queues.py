@@ -8,12 +8,13 @@ from sloppyjobs import errors
 from sloppyjobs.admin.attention import worker_command
 from sloppyjobs.domain.ageing import rising
 from sloppyjobs.views import Page, QueueView
-from webui import charts, hidden_details, page_context, until, verdicts
+from webui import charts, hidden_details, page_context, percentile_charts, until, verdicts
 from webui.command_response import actor_and_reason, refuse, respond, run_command
 from webui.fields import EMPTY, Form
 from webui.page_context import PageContext
 from webui.rendering import Flash, render
 from webui.routes import Route
+from webui.spans import SPANS, span_named
 from webui.ui import Ui, visit, visit_or_none
 
 PAUSES = {
@@ -56,15 +57,27 @@ def show_one(
 ) -> Response:
     """One queue, with who works on it and what it did lately."""
     queue = visible(ui, name)
-    stats = ui.admin.stats(minutes=60, queue=name)
+    span, deploys = span_named(request.args.get("range")), ui.deploys()
+    stats = ui.admin.stats(minutes=span.minutes, queue=name)
     page = ui.admin.list_jobs(queue=name, page_size=10, scope=visit().scope) if hidden_details.sees_jobs() else None
     workers = hidden_details.workers(Page(ui.admin.queue_workers(name))) if visit().may("worker.view") else ()
     return render(
         ui, "queue.html", title=f"{name} queue", nav="queues", live=True, status=status, flashes=flashes, queue=queue,
-        chart=charts.throughput(stats), page=page, workers=workers, pauses=PAUSES, rate=rate,
-        ageing=ageing_words(queue), verdicts=verdicts.of_queue(ui, name),
+        span=span, spans=SPANS, stats=stats, chart=charts.throughput(stats, deploys), page=page, workers=workers,
+        pauses=PAUSES, rate=rate, ageing=ageing_words(queue), verdicts=verdicts.of_queue(ui, name),
         form=form if isinstance(form, until.UntilForm) else None,
         ageing_form=form if isinstance(form, Form) else EMPTY,
+    )  # fmt: skip
+
+
+def runs(ui: Ui, name: str) -> Response:
+    """How the latest runs of one queue went: a page of its own, for it reads all of them."""
+    _check_visible(name)
+    queue = ui.admin.get_queue(name)
+    sample = ui.admin.queue_runs(name)
+    return render(
+        ui, "queue-runs.html", title=f"Run times of {name}", nav="queues", live=True, queue=queue, sample=sample,
+        measured=percentile_charts.measured(sample, ui.deploys()), sampled=percentile_charts.sampled(sample),
     )  # fmt: skip
 
 
@@ -145,7 +158,8 @@ def _refuse(ui: Ui, name: str, refused: until.Refused) -> Response:
 
 ROUTES = (
     Route("/queues", "queues", show, "queue.view", query=("cursor",)),
-    Route("/queues/<path:name>", "queue", show_one, "queue.view"),
+    Route("/queue-runs/<path:name>", "queue_runs", runs, "queue.view"),
+    Route("/queues/<path:name>", "queue", show_one, "queue.view", query=("range",)),
     Route("/queues/<path:name>/pause", "queue_pause", pause, "queue.pause", "POST"),
     Route("/queues/<path:name>/resume", "queue_resume", resume, "queue.resume", "POST"),
 )

@@ -24,7 +24,7 @@ def show_one(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 
     return render(
         ui, "worker.html", title=f"{worker.hostname}:{worker.pid}, worker", nav="workers", live=True, status=status,
         flashes=flashes, worker=worker, running=_running(ui, worker), states=LIVENESS, share=failed_share(worker),
-        memory=memory_words(worker.memory),
+        memory=memory_words(worker.memory), pace=pace(worker),
     )  # fmt: skip
 
 
@@ -71,6 +71,13 @@ def failed_share(worker: WorkerView) -> str:
     """Of all attempts, those that failed: ``0.8 %``; empty where none has ended."""
     failed, done = worker.failed or 0, worker.done or 0
     return f"{100 * failed / (failed + done):.1f} %" if failed else ""
+
+
+def pace(worker: WorkerView) -> str:
+    """Attempts that ended per minute since it started: ``12.4 per min``; empty in its first minute."""
+    minutes = (worker.heartbeat_at - worker.started_at).total_seconds() / 60
+    ended = (worker.done or 0) + (worker.failed or 0)
+    return f"{ended / minutes:,.1f} per min" if ended and minutes >= 1 else ""
 
 
 def memory_words(size: int | None) -> str:

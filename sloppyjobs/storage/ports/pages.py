@@ -142,8 +142,10 @@ class OverviewPort(Protocol):
         """What is queued in each of these queues."""
         ...
 
-    def queued_in(self, places: Sequence[tuple[str, str | None]]) -> list[QueueLoad]:
-        """What is queued in each of these queues, or under one name in them."""
+    def queued_in(
+        self, places: Sequence[tuple[str, str | None]], others: Sequence[tuple[str, str | None]] = ()
+    ) -> list[QueueLoad]:
+        """What is queued in each of these queues, or under one name in them; then in each of the others."""
         ...
 
     def named_loads(self, name: str, places: Sequence[str], queues: Scope) -> NamedLoad:

@@ -47,7 +47,7 @@ class Counts:
         """All queries counted to ``most`` entries in all: equal shares first, then the deepest share the rest."""
         if not queries:
             return []
-        share = _share(most, len(queries))
+        share = share_of(most, len(queries))
         found = self.in_shares(connection, queries, most)
         deep = [place for place, (count, _) in enumerate(found) if count.more]
         left = most - sum(count.number for count, _ in found)
@@ -60,14 +60,16 @@ class Counts:
 
     def in_shares(self, connection: Connection, queries: Sequence[Select[Any]], most: int) -> list[Counted]:
         """All queries counted to ``most`` entries in all, in equal shares and one statement."""
-        return self.to_caps(connection, [(query, _share(most, len(queries))) for query in queries])
+        return self.to_caps(connection, [(query, share_of(most, len(queries))) for query in queries])
 
     def to_caps(self, connection: Connection, asked: Sequence[tuple[Select[Any], int]]) -> list[Counted]:
+        """Each query counted to a cap of its own, in one statement."""
         answers = self.keyset.each(connection, [_bounded(query, cap) for query, cap in asked])
         return [_count(answer[0], cap) for answer, (_, cap) in zip(answers, asked, strict=True)]
 
 
-def _share(most: int, number: int) -> int:
+def share_of(most: int, number: int) -> int:
+    """What each of so many may count of ``most``."""
     return min(CAP, max(LEAST, round_down(most // number)))
 
 

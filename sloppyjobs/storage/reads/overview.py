@@ -30,7 +30,7 @@ from sloppyjobs.storage.ports.reads import (
     Scope,
     StatusLoad,
 )
-from sloppyjobs.storage.reads.counts import CAP, Counts
+from sloppyjobs.storage.reads.counts import CAP, Counts, share_of
 from sloppyjobs.storage.reads.distinct_values import Condition, DistinctValues
 from sloppyjobs.storage.reads.keyset import Keyset
 from sloppyjobs.storage.schema.instants import Later
@@ -120,16 +120,33 @@ class Overview:
             .order_by(*self._in_lanes())
             for name in names
         ]
-        return {
-            name: QueueLoad(*load)
-            for name, load in zip(names, self.counts.shared(connection, queries, DEPTHS), strict=True)
-        }
+        loads = zip(names, self.counts.shared(connection, queries, DEPTHS), strict=True)
+        found = {name: QueueLoad(*load) for name, load in loads}
+        self._counted().update(found)
+        return found
+
+    def _counted(self) -> dict[str, QueueLoad]:
+        """Queues that this snapshot has counted: a page that shows one twice asks once, and says the same."""
+        known: dict[str, QueueLoad] = self.database.seen().setdefault("queue_loads", {})
+        return known
 
     @bounded_read
-    def queued_in(self, connection: Connection, places: Sequence[tuple[str, str | None]]) -> list[QueueLoad]:
-        """What is queued in each of these queues, or in a lane of them, counted up to a bound that they share."""
-        queries = [self._queued(queue, name) for queue, name in places]
-        return [QueueLoad(*load) for load in self.counts.in_shares(connection, queries, DEPTHS)] if queries else []
+    def queued_in(
+        self,
+        connection: Connection,
+        places: Sequence[tuple[str, str | None]],
+        others: Sequence[tuple[str, str | None]] = (),
+    ) -> list[QueueLoad]:
+        """What is queued in each of these queues, or in a lane of them, and then in each of the others.
+
+        Both are counted up to a bound that each of the two shares, in one statement.
+        """
+        known = self._counted()
+        groups = [(place, share_of(DEPTHS, len(group))) for group in (places, others) for place in group]
+        asked = [one for one in groups if one[0][1] is not None or one[0][0] not in known]
+        queries = [(self._queued(*place), share) for place, share in asked]
+        found = iter(self.counts.to_caps(connection, queries) if queries else ())
+        return [known[place[0]] if (place, share) not in asked else QueueLoad(*next(found)) for place, share in groups]
 
     def _queued(self, queue: str, name: str | None) -> Select[Any]:
         c = self.tables.jobs.c
