@@ -88,7 +88,7 @@ def test_a_page_and_the_api_say_which_keys_are_needed_and_what_is_left(secret: J
     text = page(rotated)
     assert "Nothing is left to do." in text and "Finished" in text and "Started by" in text and "ada" in text
     assert "Keys are missing" in page(secret)
-    assert "stored in the clear" in page(Jobs(secret.storage))
+    assert "stored unencrypted" in page(Jobs(secret.storage))
 
 
 def test_a_rekey_that_stopped_half_way_looks_stopped(secret: Jobs) -> None:

@@ -45,7 +45,7 @@ def lines(seen: EncryptionView) -> list[KeyLine]:
     ]
     made += [KeyLine(key, seen.needed[key], "dead", "Not here: jobs that need it die") for key in seen.missing]
     if seen.in_the_clear:
-        made.append(KeyLine("No key", seen.in_the_clear, "waiting", "In the clear"))
+        made.append(KeyLine("No key", seen.in_the_clear, "waiting", "Not encrypted"))
     return made
 
 
