@@ -183,7 +183,7 @@ def _readable_defaults(job_defaults: str | None, definition: Definition | None) 
     """Also of a row that somebody has damaged."""
     try:
         return _defaults(job_defaults, definition)
-    except msgspec.MsgspecError:
+    except errors.InvalidSchedule:
         return JobDefaults() if definition is None else JobDefaults.of(definition)
 
 

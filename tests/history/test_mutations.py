@@ -163,8 +163,8 @@ def test_a_success_that_no_handler_has_reported(
 def test_an_attempt_that_gets_the_wrong_number(
     client: Client, jobs: Jobs, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened, *others = statements._STATEMENTS
-    monkeypatch.setattr(statements, "_STATEMENTS", (opened.replace(":attempt", ":attempt + 1"), *others))
+    opened = statements._OPEN_ATTEMPTS
+    monkeypatch.setattr(statements, "_OPEN_ATTEMPTS", opened.replace(":attempt", ":attempt + 1"))
     client.enqueue("greet")
     jobs.claim("w1")
     assert "I4" in broken(jobs, log)
@@ -195,9 +195,8 @@ def test_an_event_in_the_middle_that_is_skipped(
 def test_an_event_at_the_end_that_is_skipped(
     client: Client, jobs: Jobs, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    *others, recorded = statements._STATEMENTS
-    assert "INSERT INTO {events}" in recorded
-    monkeypatch.setattr(statements, "_STATEMENTS", (*others, "SELECT 1"))
+    assert "INSERT INTO {events}" in statements._RECORD_SUCCESSES
+    monkeypatch.setattr(statements, "_RECORD_SUCCESSES", "SELECT 1")
     client.enqueue("greet")
     drain(jobs)
     assert broken(jobs, log) == {"I6"}

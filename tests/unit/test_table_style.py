@@ -19,7 +19,7 @@ from sloppyjobs.storage.schema.style import COMMON_STYLE, IndexForm, TableStyle
 class GeneratedColumns(TableStyle):
     """A generated column, null where the predicate does not hold, stands for the predicate of the index of claims."""
 
-    table_settings = {"jobs": "CREATE TABLE settings_of_{table} (one INTEGER)"}  # noqa: RUF012
+    table_settings = {"jobs": "CREATE TABLE IF NOT EXISTS settings_of_{table} (one INTEGER)"}  # noqa: RUF012
 
     def own_columns(self, table: str) -> tuple[Column[Any], ...]:
         """The queue of jobs that are queued."""

@@ -58,15 +58,14 @@ def statements(tables: Tables) -> Statements:
         for results in (False, True)
         for unread in (False, True)
     }
-    opened, claimed, closed, recorded, keys, tags = (text.format(**names) for text in _STATEMENTS)
     return Statements(
-        open_attempts=opened,
-        record_claims=claimed,
-        close_attempts=closed,
-        record_successes=recorded,
+        open_attempts=_OPEN_ATTEMPTS.format(**names),
+        record_claims=_RECORD_CLAIMS.format(**names),
+        close_attempts=_CLOSE_ATTEMPTS.format(**names),
+        record_successes=_RECORD_SUCCESSES.format(**names),
         succeed=succeed,
-        insert_keys=keys,
-        insert_tags=tags,
+        insert_keys=_INSERT_KEYS.format(**names),
+        insert_tags=_INSERT_TAGS.format(**names),
         fail={apart: _FAIL.format(jobs=names["jobs"], held=_UNREAD, **_GIVEN[apart]) for apart in _GIVEN},
         fail_attempts=_FAIL_ATTEMPTS.format(**names),
         record_failures={apart: _RECORD_FAILURES.format(**names, **_GIVEN[apart]) for apart in _GIVEN},
@@ -115,33 +114,30 @@ def _succeed_jobs(jobs: str, *, results: bool, unread: bool) -> str:
     return text.format(jobs=jobs, held=_UNREAD if unread else _HELD, values=_SUCCEEDED)
 
 
-_STATEMENTS = (
-    """
+_OPEN_ATTEMPTS = """
 INSERT INTO {attempts} (job_id, attempt_number, worker_id, status, started_at)
 SELECT value, :attempt, :worker, 'running', :now FROM json_each(:ids)
-""",
-    """
+"""
+_RECORD_CLAIMS = """
 INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
 SELECT value, 'claimed', 'queued', 'processing', :attempt, :worker, :now FROM json_each(:ids)
-""",
-    """
+"""
+_CLOSE_ATTEMPTS = """
 UPDATE {attempts} SET status = 'succeeded', finished_at = :now, run_seconds = given.value
 FROM json_each(:times) AS given WHERE job_id = given.key AND attempt_number = :attempt
-""",
-    """
+"""
+_RECORD_SUCCESSES = """
 INSERT INTO {events} (job_id, event_type, from_status, to_status, attempt_number, worker_id, created_at)
 SELECT value, 'succeeded', 'processing', 'succeeded', :attempt, :worker, :now FROM json_each(:ids)
-""",
-    """
+"""
+_INSERT_KEYS = """
 INSERT INTO {keys} (job_id, key, until_start, reserved_until, created_at)
 SELECT key, value, :until_start, :reserved_until, :now FROM json_each(:keys)
-""",
-    """
+"""
+_INSERT_TAGS = """
 INSERT INTO {tags} (tag, created_at, job_id)
 SELECT tagged.key, :now, job.value FROM json_each(:ids) AS tagged, json_each(tagged.value) AS job
-""",
-)
-
+"""
 _LOOK = """
 SELECT {now}, EXISTS (SELECT 1 FROM {queues} WHERE name = :queue),
   EXISTS (SELECT 1 FROM {jobs} WHERE idempotency_key = :key)
