@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 from proxy import FaultyProxy
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from sloppyjobs import Jobs, StorageUnavailable, errors, storage
@@ -189,15 +189,18 @@ def test_a_file_that_can_only_be_read(file: Path) -> None:
     jobs.storage.close()
 
 
-def test_a_full_disk(file: Path) -> None:
+@pytest.mark.parametrize("ways", ["kept connection", "pool"])
+def test_a_full_disk(file: Path, ways: str) -> None:
     jobs = _sqlite(f"sqlite:///{file}")
     jobs.enqueue("greet")
-    with jobs.storage.engine.connect() as connection:
+    engine = jobs.storage.engine
+    with engine.connect() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-        # The pool has this one connection only.
-        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    event.listen(engine, "connect", lambda driver, _record: driver.execute(f"PRAGMA max_page_count = {pages}"))
+    engine.dispose()
+    large = ("greet", {"much": "x" * 500_000})
     with pytest.raises(StorageUnavailable, match=r"full.*nothing was changed") as raised:
-        jobs.enqueue("greet", {"much": "x" * 500_000})
+        jobs.enqueue(*large) if ways == "kept connection" else jobs.enqueue_many([large, large])
     assert isinstance(raised.value, DBAPIError) and raised.value.maybe_done is False
     assert len(jobs.admin.list_jobs().items) == 1
     jobs.storage.close()

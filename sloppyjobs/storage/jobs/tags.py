@@ -48,7 +48,7 @@ def remove_tags(database: Database, connection: Connection, job_ids: Sequence[st
     for job_id, text in connection.execute(tagged):
         try:
             found += [{"tag": tag, "job": job_id} for tag in words(text)]
-        except ValueError:
+        except (ValueError, msgspec.DecodeError):  # no ValueError in older versions of msgspec
             # Nobody can say any more what its tags were.
             connection.execute(delete(tags).where(tags.c.job_id == job_id))
     database.prepared("remove tags", build).many(cursor_of(connection), found)
