@@ -12,6 +12,7 @@ import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.admin.filters import command_given, scope_of
+from sloppyjobs.domain import options
 from sloppyjobs.domain.limits import NO_PARTITION, checked, resource
 from sloppyjobs.paging import Paging
 from sloppyjobs.paging import page_size as checked_size
@@ -95,7 +96,7 @@ class LimitAdmin:
     def full_partitions(self, names: Sequence[str]) -> tuple[FullPartition, ...]:
         """Where jobs wait for permits of these resources: the longest waiting first, and a few lines of each."""
         found = []
-        for name in names:
+        for name in options.listed("names", names):
             limit = self._storage.limits.get(name).limit
             heads = self._storage.limits.heads(name, LINES)
             tokens = self._storage.limits.tokens(name, [one.partition for one in heads])
@@ -116,7 +117,7 @@ class LimitAdmin:
     def fullest_partitions(self, names: Sequence[str]) -> dict[str, int]:
         """By resource, how many permits the partition holds that holds most; without those that hold over 1,000."""
         found = {}
-        for name in names:
+        for name in options.listed("names", names):
             held = self._storage.limits.holders(name, COUNTED + 1)
             if held and len(held) <= COUNTED:
                 found[name] = max(Counter(one.partition for one in held).values())

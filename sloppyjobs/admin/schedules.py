@@ -46,7 +46,10 @@ class ScheduleAdmin:
         """The last 12 jobs of each of these schedules, by its name, latest first; ``queues`` as everywhere."""
         self._storage.ensure_schema()
         scope = scope_of(queues)
-        ids = [one.id for one in schedules]
+        shown = options.listed("schedules", schedules)
+        if not all(isinstance(one, Recurring) for one in shown):
+            raise options.refuse("schedules", schedules, "must be schedules, as list_recurring tells them")
+        ids = [one.id for one in shown]
         found = self._storage.recent_runs.last_runs(ids, LAST)
         return {
             one.name: tuple(
@@ -54,7 +57,7 @@ class ScheduleAdmin:
                 for ran in found.get(one.id, ())
                 if ran.status in tuple(Status) and (scope is None or ran.queue in scope)
             )
-            for one in schedules
+            for one in shown
         }
 
     def create_recurring(

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 from sloppyjobs import errors
 from sloppyjobs.admin.filters import scope_of
 from sloppyjobs.admin.known_names import NameAdmin
+from sloppyjobs.domain import options
 from sloppyjobs.enqueue.definitions import Definitions
 from sloppyjobs.ids import ALPHABET, SHORT_MARK, parts_of_short
+from sloppyjobs.paging import PAGE_SIZE
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.views import JobRow, JobView, Page
 
@@ -20,6 +22,12 @@ _PREFIX = "job_"
 _LEAST = 4
 """Characters of an id that are enough for a search."""
 _KEYS = ("idempotency_key", "business_key", "correlation_id", "tag")
+
+
+def _text(text: object) -> str:
+    if not isinstance(text, str):
+        raise options.refuse("text", text, "must be text")
+    return str.__str__(text)
 
 
 class FoundJobs(NamedTuple):
@@ -71,6 +79,7 @@ class FindAdmin(NameAdmin):
         A part that is no beginning is searched among the latest jobs.
         """
         visible = scope_of(scope)
+        text, limit = _text(text), options.whole("limit", limit, least=1, most=PAGE_SIZE)
         found = [FoundJobs("id", tuple(self._by_id(text, visible, limit)))]
         for key in _KEYS:
             try:
@@ -82,7 +91,8 @@ class FindAdmin(NameAdmin):
 
     def find_names(self, text: str, *, scope: Iterable[str] | None = None) -> FoundNames:
         """Names of jobs that are defined here or were settled lately, and queues, that contain the text."""
-        visible, part = scope_of(scope), Part(text)
+        visible, text = scope_of(scope), _text(text)
+        part = Part(text)
         known = self.known_names(visible)
         names = {name for name in known.names if part.of(name)}
         if not names and self._used(text, visible):

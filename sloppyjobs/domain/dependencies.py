@@ -29,6 +29,7 @@ _COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le,
 }
 _ABSENT = object()
+_PLAIN = (str, int, float, bool, type(None))
 _BAD_ESCAPE = re.compile(r"~(?![01])")
 _INDEX = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 
@@ -52,10 +53,17 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
         if not isinstance(self.value, str | int | float | bool | None):
             raise options.refuse("value", self.value, "must be text, a number, a boolean or None")
         try:
-            payload.encode(self.value, what="value")
+            written = payload.encode(self.value, what="value")
         except InvalidPayload as error:
             # NaN would be stored as null, and then another comparison is made.
             raise options.refuse("value", self.value, error.reason or "must be JSON") from None
+        # Of a subclass, what is compared is what can be written.
+        if type(self.path) is not str:
+            msgspec.structs.force_setattr(self, "path", str.__str__(self.path))
+        if type(self.compare) is not str:
+            msgspec.structs.force_setattr(self, "compare", str.__str__(self.compare))
+        if type(self.value) not in _PLAIN:
+            msgspec.structs.force_setattr(self, "value", payload.decode(written))
 
     def holds(self, result: Any) -> bool:
         """Whether a result is so; one without such a value, or with one that cannot be compared, is not."""
@@ -138,7 +146,7 @@ def _dependency(value: object) -> Dependency:
     parent = after.job.id if isinstance(after.job, Job | FlowJob) else after.job
     if not isinstance(parent, str) or not parent:
         raise options.refuse("depends_on", parent, "must be a job, its id, or After(job, on=…)")
-    options.one_of("on", after.on, ON)
+    on = options.one_of("on", after.on, ON)
     if after.when is not None:
         if not isinstance(after.when, Result):
             raise options.refuse("when", after.when, 'must be a comparison, such as Result("/rows", ">", 0)')
@@ -147,7 +155,7 @@ def _dependency(value: object) -> Dependency:
             raise options.refuse("path", after.when.path, "must have ~ as ~0 and / as ~1, or it names no key")
         if after.on != "success":
             raise options.refuse("when", after.when, "compares a result, which only a job that succeeded has")
-    return Dependency(options.text("depends_on", parent), after.on, after.when)
+    return Dependency(options.text("depends_on", parent), on, after.when)
 
 
 def comparison(stored: str | None) -> Result | None:

@@ -79,6 +79,9 @@ def text(option: str, value: object, *, longest: int = NAME_LENGTH) -> str:
     """A name or key: something to see, not too long, and storable in every database."""
     if not isinstance(value, str):
         raise refuse(option, value, "must be text")
+    if type(value) is not str:
+        # Codecs and drivers refuse subclasses, or write something else of them than their text.
+        value = str.__str__(value)
     if len(value) > longest:
         raise refuse(option, value, f"must have at most {longest} characters, this has {len(value)}")
     if value.isascii() and value.isprintable() and value[:1].strip():
@@ -193,6 +196,13 @@ def listed(option: str, value: Iterable[T]) -> list[T]:
     return list(value)
 
 
+def truth(option: str, value: object) -> bool:
+    """True or False; a text is neither, also where it says "false"."""
+    if not isinstance(value, bool):
+        raise refuse(option, value, "must be True or False")
+    return value
+
+
 def mapping(option: str, value: object) -> Mapping[str, Any]:
     """A mapping."""
     if not isinstance(value, Mapping):
@@ -208,8 +218,8 @@ def function(option: str, value: F) -> F:
 
 
 def one_of(option: str, value: Any, accepted: Iterable[Any]) -> Any:
-    """A value from a fixed set."""
+    """The one of a fixed set that equals the value."""
     choices = tuple(accepted)
     if value not in choices:
         raise refuse(option, value, "must be one of " + ", ".join(map(repr, choices)))
-    return value
+    return choices[choices.index(value)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from itertools import chain
 from typing import Any, NoReturn, cast
@@ -134,6 +135,14 @@ def convert(value: object, schema: Any, *, what: str = "payload") -> Any:
         raise _invalid(what, "nested too deeply for its schema") from exc
     except TypeError as exc:
         raise InvalidOption(f"input={schema!r} is not accepted: {exc}", field="input", reason=str(exc)) from exc
+
+
+def checked_schema(schema: Any) -> Any:
+    """The schema, or ``InvalidOption`` where it is no type; one with names that are not defined yet is not known."""
+    if not hasattr(schema, "model_validate"):
+        with suppress(InvalidPayload, NameError):
+            convert(None, schema)
+    return schema
 
 
 def validate_input(value: object, schema: Any, *, limit: int = DEFAULT_LIMIT, what: str = "payload") -> object:

@@ -199,9 +199,14 @@ def _failures(field: str, value: object) -> tuple[Failure, ...]:
     failures = tuple(value) if isinstance(value, tuple | list | set | frozenset) else (value,)
     for failure in failures:
         is_class = isinstance(failure, type) and issubclass(failure, BaseException)
-        if not is_class and not (isinstance(failure, str) and failure):
+        if not is_class and not (isinstance(failure, str) and _is_name(failure)):
             _refuse(field, value, "exception classes")
     return cast(tuple[Failure, ...], failures)
+
+
+def _is_name(text: str) -> bool:
+    """Whether it can name a class; every other text is stored in vain, and some cannot be stored."""
+    return bool(text.strip()) and text.isprintable()
 
 
 def _name(cls: type) -> str:

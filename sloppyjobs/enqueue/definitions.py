@@ -116,7 +116,7 @@ class Definition(Generic[P, R]):
     ) -> None:
         self.name = options.text("name", name)
         self.queue = options.queue("queue", queue)
-        self.input = input
+        self.input = payload.checked_schema(input)
         self.retry = _policy(retry)
         self.timeout = None if timeout is None else options.seconds("timeout", timeout, zero=False)
         self.priority = options.whole("priority", priority)

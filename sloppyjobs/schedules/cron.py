@@ -30,6 +30,7 @@ from itertools import dropwhile, groupby, tee
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from sloppyjobs.domain import options
 from sloppyjobs.errors import InvalidSchedule
 
 YEARS = range(1900, 9999)  # zone arithmetic overflows at either end of what a datetime can hold
@@ -228,7 +229,7 @@ def find_zone(name: object) -> ZoneInfo:
     """The zone of that name; ``InvalidSchedule`` when there is none."""
     try:
         if isinstance(name, str) and not _NOT_A_ZONE.fullmatch(name):
-            return ZoneInfo(name)
+            return ZoneInfo(str.__str__(name))
     except (KeyError, ValueError, OSError):  # unknown; not a plain name; a folder of zones
         pass
     raise invalid("timezone", name, "an IANA name such as Europe/Paris")
@@ -236,4 +237,5 @@ def find_zone(name: object) -> ZoneInfo:
 
 def invalid(field: str, value: object, accepted: str, *, part: str = "") -> InvalidSchedule:
     """The error that names the field, the part of it that is wrong, the value and what is accepted."""
-    return InvalidSchedule(f"{field}{part}: {value!r:.200}; accepted is {accepted}", field=field, reason=accepted)
+    text = f"{field}{part}: {options.shown(value)}; accepted is {accepted}"
+    return InvalidSchedule(text, field=field, reason=accepted)

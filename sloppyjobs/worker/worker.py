@@ -88,9 +88,9 @@ class Worker:
             prefetch=prefetch,
         )
         self.id = internals(jobs).ids.new("worker") if id is None else options.text("id", id)
-        self.recurring = recurring
-        self.maintenance = maintenance
-        self.exit_if_unavailable = exit_if_unavailable
+        self.recurring = options.truth("recurring", recurring)
+        self.maintenance = options.truth("maintenance", maintenance)
+        self.exit_if_unavailable = options.truth("exit_if_unavailable", exit_if_unavailable)
         self.app_version = _app_version(app_version, jobs)
         self.jobs = jobs
         # Handlers may hold every connection of the application's; leases are renewed all the same.

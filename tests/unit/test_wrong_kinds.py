@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
-from sloppyjobs import Claim, Result, Retry, storage
+from sloppyjobs import After, Claim, Result, Retry, storage
 from sloppyjobs.domain import options
-from sloppyjobs.errors import InvalidOption, JobsError, UnknownJob
+from sloppyjobs.errors import InvalidOption, InvalidSchedule, JobsError, UnknownJob
 from sloppyjobs.jobs import Jobs
 
 
@@ -59,6 +59,18 @@ WRONG: dict[str, tuple[Callable[[Jobs], object], str]] = {
     "a principal that is not asked": (lambda _: Jobs("sqlite://", principal="ada"), "principal"),  # type: ignore[arg-type]
     "a number as a prefix of tables": (lambda _: storage.sqlite("sqlite://", prefix=5), "prefix"),
     "a list as a schema of tables": (lambda _: storage.postgres("postgresql://", schema=["a"]), "schema"),
+    "a number as the type of a payload": (lambda jobs: jobs.define("a", print, input=5), "input"),
+    "a number as the type of a payload that is declared": (lambda jobs: jobs.declare("a", input=5), "input"),
+    "an exception that no class can be": (lambda _: Retry(retry_on="a\ud800"), "retry_on"),
+    "a fraction as a port": (lambda jobs: jobs.create_worker(metrics_port=1.5), "metrics_port"),
+    "bytes as ports": (lambda jobs: jobs.create_worker(metrics_port=b"x"), "metrics_port"),
+    "a text as a truth": (lambda jobs: jobs.create_worker(recurring="false"), "recurring"),
+    "a number as what to find": (lambda jobs: jobs.admin.find_jobs(5), "text"),  # type: ignore[arg-type]
+    "nothing as what to find": (lambda jobs: jobs.admin.find_names(None), "text"),  # type: ignore[arg-type]
+    "a text as how many to find": (lambda jobs: jobs.admin.find_jobs("a", limit="x"), "limit"),  # type: ignore[arg-type]
+    "a text as names of limits": (lambda jobs: jobs.admin.full_partitions("api"), "names"),
+    "a number as names of limits": (lambda jobs: jobs.admin.fullest_partitions(5), "names"),  # type: ignore[arg-type]
+    "names as schedules": (lambda jobs: jobs.admin.last_occurrences(["a"]), "schedules"),  # type: ignore[list-item]
     "a value without a text": (lambda jobs: jobs.enqueue("work", queue=Unprintable()), "queue"),  # type: ignore[arg-type]
 }
 
@@ -114,3 +126,47 @@ def test_a_refusal_of_an_endless_value_is_short(jobs: Jobs, what: str) -> None:
 def test_what_is_shown_of_a_value_is_bounded() -> None:
     assert options.shown("é" * 500) == "'" + "é" * 119 + "…"
     assert options.shown(Unprintable()) == "<Unprintable>"
+
+
+class Text(str):
+    """As Markup, or as names from SQLAlchemy: a text of a kind of its own."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "not this"
+
+
+def test_a_text_of_another_class_is_taken_for_its_text(jobs: Jobs) -> None:
+    keys = {"idempotency_key": Text("i"), "business_key": Text("b"), "correlation_id": Text("c"), "queue": Text("q")}
+    jobs.limit(Text("api"), concurrency=1)
+    more = {"principal": Text("ada"), "tags": [Text("t")], "resource": Text("api"), "partition": Text("p")}
+    first = jobs.enqueue("work", Text("x"), **keys, **more)
+    assert type(first.business_key) is str
+    found = jobs.get(Text(first.id))
+    assert (found.idempotency_key, found.business_key, found.queue, found.tags) == ("i", "b", "q", ("t",))
+    after = After(Text(first.id), when=Result(Text("/a"), Text("=="), Text("x")))
+    waiting, another = jobs.enqueue_many([("work", {}, {"depends_on": [after]}), ("work", {}, {"queue": Text("q")})])
+    assert jobs.admin.dependencies(waiting.id).parents[0].job_id == first.id
+    assert another.queue == "q"
+    jobs.signal(Text(first.id), Text("go"), {})
+    jobs.recurring(Text("nightly"), "work", cron=Text("0 2 * * *"), timezone=Text("Europe/Paris"))
+    assert jobs.admin.get_recurring("nightly").timezone == "Europe/Paris"
+    assert jobs.admin.cancel(Text(first.id)).status == "cancelled"
+
+
+def test_what_is_nested_too_deeply_to_be_shown_is_no_id(jobs: Jobs) -> None:
+    deep: list[object] = []
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(UnknownJob):
+        jobs.get(deep)  # type: ignore[arg-type]
+    with pytest.raises(InvalidSchedule):
+        jobs.recurring("a", "work", cron=deep)  # type: ignore[arg-type]
+
+
+def test_a_type_whose_names_are_defined_later_can_be_a_payload(jobs: Jobs) -> None:
+    class Order(TypedDict):
+        lines: list[Line]  # type: ignore[name-defined]  # noqa: F821
+
+    jobs.define("order", lambda ctx, payload: None, input=Order)

@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Table
 
 from sloppyjobs import errors
+from sloppyjobs.domain import options
 from sloppyjobs.domain.model import Attempt, Claim, Event, Job, NewJob
 from sloppyjobs.domain.sealed import decode_stored
 from sloppyjobs.domain.states import AttemptStatus, Status
@@ -47,7 +48,7 @@ def possible_id(job_id: object) -> str:
     """The id, if a row could have it; ``UnknownJob`` for what no database would even take as text."""
     if not could_be_id(job_id):
         raise unknown(job_id)
-    return str(job_id)
+    return str.__str__(job_id)
 
 
 def could_be_id(job_id: object) -> bool:
@@ -57,10 +58,7 @@ def could_be_id(job_id: object) -> bool:
 
 def unknown(job_id: object) -> errors.UnknownJob:
     """The error for an id that no row has."""
-    shown = repr(job_id)
-    if len(shown) > 2 * NAME_LENGTH:
-        shown = shown[: 2 * NAME_LENGTH] + "…"
-    return errors.UnknownJob(f"no job has the id {shown}; it may have been purged")
+    return errors.UnknownJob(f"no job has the id {options.shown(job_id)}; it may have been purged")
 
 
 def columns(table: Table, names: Sequence[str]) -> list[ColumnElement[Any]]:

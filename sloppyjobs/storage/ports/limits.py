@@ -153,4 +153,6 @@ def possible_name(name: object) -> str:
 
 def unknown_limit(name: object) -> errors.UnknownLimit:
     """The error for a name that no limit has."""
-    return errors.UnknownLimit(f"no limit is called {str(name)[:100]!r}; jobs that name this resource are not limited")
+    return errors.UnknownLimit(
+        f"no limit is called {options.shown(name)}; jobs that name this resource are not limited"
+    )

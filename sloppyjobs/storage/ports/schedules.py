@@ -147,4 +147,4 @@ def possible_name(name: object) -> str:
 
 def unknown_schedule(name: object) -> errors.UnknownSchedule:
     """The error for a name that no schedule has."""
-    return errors.UnknownSchedule(f"no schedule is named {name!r:.200}; it may have been deleted, or run once")
+    return errors.UnknownSchedule(f"no schedule is named {options.shown(name)}; it may have been deleted, or run once")

@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from sloppyjobs import errors
+from sloppyjobs.domain import options
 from sloppyjobs.domain.dependencies import EdgeState, comparison
 from sloppyjobs.domain.states import Status
 from sloppyjobs.domain.stored_words import known_or
@@ -239,15 +240,12 @@ def possible_id(workflow_id: object) -> str:
     """The id, if a row could have it; ``UnknownWorkflow`` for what no database would even take as text."""
     if not isinstance(workflow_id, str) or len(workflow_id) > NAME_LENGTH or not workflow_id.isprintable():
         raise unknown(workflow_id)
-    return workflow_id
+    return str.__str__(workflow_id)
 
 
 def unknown(workflow_id: object) -> errors.UnknownWorkflow:
     """The error for an id that no row has."""
-    shown = repr(workflow_id)
-    if len(shown) > 2 * NAME_LENGTH:
-        shown = shown[: 2 * NAME_LENGTH] + "…"
-    return errors.UnknownWorkflow(f"no workflow has the id {shown}; its jobs may have been purged")
+    return errors.UnknownWorkflow(f"no workflow has the id {options.shown(workflow_id)}; its jobs may have been purged")
 
 
 def _workflow(row: Row[Any], counts: dict[str, int], ended: datetime | None) -> Workflow:

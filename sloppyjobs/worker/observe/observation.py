@@ -102,7 +102,7 @@ def loop_status(loop: WorkerLoop) -> LoopStatus:
 def _ports(given: int | Sequence[int] | None) -> tuple[int, ...] | None:
     if given is None:
         return None
-    ports = (given,) if isinstance(given, int) else tuple(given)
+    ports = options.listed("metrics_port", given) if isinstance(given, Sequence) else [given]
     if not ports:
         raise options.refuse("metrics_port", given, "must name at least one port")
     return tuple(options.whole("metrics_port", port, least=0, most=65_535) for port in ports)
