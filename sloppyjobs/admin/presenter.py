@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sloppyjobs.admin.actions import actions_for
+from sloppyjobs.domain.dependencies import Result
 from sloppyjobs.domain.model import Attempt, Event, Job
 from sloppyjobs.domain.payload_summary import summary
 from sloppyjobs.domain.redaction.redactor import Preview, Redactor, encrypted_preview, encrypted_text
@@ -21,6 +22,8 @@ from sloppyjobs.views import AttemptView, AuditEntry, EventView, JobRow, JobView
 
 FIELDS_LIMIT = 4_096
 """Characters of a log line's fields, or of an audit entry's detail, that are shown."""
+COMPARED_LIMIT = 200
+"""Characters that are shown of a value with which a result is compared."""
 
 
 _CUT = Preview(value=None, text="encrypted", redacted=0, truncated=True, available=False)
@@ -57,6 +60,21 @@ class Presenter:
         """A stored JSON object without its secrets, truncated; empty where there is none."""
         value = None if stored is None else self.redactor(name).json(stored, limit=FIELDS_LIMIT).value
         return value if isinstance(value, dict) else {}
+
+    def comparison(self, name: str, when: Result) -> str:
+        """What is asked of the result of a job of that name, in words: its value is hidden as it is in the result."""
+        redactor, keys = self.redactor(name), when.keys()
+        nested: Any = when.value
+        for key in reversed(keys):
+            nested = {key: nested}
+        shown = redactor.bounded(nested, limit=COMPARED_LIMIT)
+        for _ in keys:
+            # Less is left of it where it is hidden as a whole.
+            shown = next(iter(shown.values())) if isinstance(shown, dict) else shown
+        value = f"{shown:g}" if isinstance(shown, float) else str(shown)
+        if len(value) > COMPARED_LIMIT:
+            value = value[:COMPARED_LIMIT] + "…"
+        return f"{redactor.text('.'.join(keys)) or 'result'} {when.compare} {value}"
 
     def row(self, job: Job, details: Details | None = None) -> JobRow:
         """A job for a list."""

@@ -11,7 +11,6 @@ from sloppyjobs.admin.actions import ACTIONS, decision
 from sloppyjobs.admin.filters import command_given, moment, scope_of
 from sloppyjobs.admin.presenter import Presenter
 from sloppyjobs.domain import options
-from sloppyjobs.domain.dependencies import Result
 from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.domain.workflows import Workflow, WorkflowEdge, WorkflowJob, WorkflowStatus
 from sloppyjobs.enqueue.definitions import Definitions
@@ -113,7 +112,7 @@ class WorkflowAdmin:
         store = self._storage.workflows
         found, resume = store.jobs(id, wanted, queues, position.after, backward=position.backward, limit=size)
         edges = store.edges_to([job.id for job in found], LINKS)
-        views = _with_links(found, edges, self._known(edges, found), queues)
+        views = _with_links(found, edges, self._known(edges, found), queues, self._presenter())
         return paging.page([((job.id,), view) for job, view in zip(found, views, strict=True)], position, resume)
 
     def workflow_graph(self, id: str, *, scope: Iterable[str] | None = None) -> WorkflowGraphView:
@@ -122,7 +121,8 @@ class WorkflowAdmin:
         self._visible(id, queues)
         found = self._storage.workflows.graph(id, MOST_DRAWN, MOST_LINKS)
         known = {job.id: job for job in found.jobs}
-        return WorkflowGraphView(jobs=tuple(_with_links(found.jobs, found.edges, known, queues)), more=found.more)
+        jobs = _with_links(found.jobs, found.edges, known, queues, self._presenter())
+        return WorkflowGraphView(jobs=tuple(jobs), more=found.more)
 
     def workflow_blockers(self, id: str, *, scope: Iterable[str] | None = None) -> tuple[Blocker, ...]:
         """The dead jobs of a workflow, those first that were added first, and how many jobs wait for each."""
@@ -232,23 +232,29 @@ class WorkflowAdmin:
 
 
 def _with_links(
-    jobs: Sequence[WorkflowJob], edges: Sequence[WorkflowEdge], known: dict[str, WorkflowJob], queues: Scope
+    jobs: Sequence[WorkflowJob],
+    edges: Sequence[WorkflowEdge],
+    known: dict[str, WorkflowJob],
+    queues: Scope,
+    presenter: Presenter,
 ) -> list[WorkflowJobView]:
     numbers = {job.id: number for number, job in enumerate(jobs)}
     links: dict[str, list[WorkflowLink]] = {}
     for edge in edges:
-        links.setdefault(edge.child_id, []).append(_link(edge, known.get(edge.parent_id), numbers, queues))
+        links.setdefault(edge.child_id, []).append(_link(edge, known.get(edge.parent_id), numbers, queues, presenter))
     return [_job_view(job, tuple(links.get(job.id, ())), queues) for job in jobs]
 
 
-def _link(edge: WorkflowEdge, parent: WorkflowJob | None, numbers: dict[str, int], queues: Scope) -> WorkflowLink:
+def _link(
+    edge: WorkflowEdge, parent: WorkflowJob | None, numbers: dict[str, int], queues: Scope, presenter: Presenter
+) -> WorkflowLink:
     seen = parent is not None and _seen(parent, queues)
     return WorkflowLink(
         job_id=edge.parent_id if seen else None,
         name=parent.name if parent is not None and seen else None,
         needs=edge.needs,
         state=edge.state.name.lower(),
-        when=None if edge.when is None or not seen else _in_words(edge.when),
+        when=None if edge.when is None or parent is None or not seen else presenter.comparison(parent.name, edge.when),
         number=numbers.get(edge.parent_id),
     )
 
@@ -271,11 +277,6 @@ def _job_view(job: WorkflowJob, after: tuple[WorkflowLink, ...], queues: Scope) 
 
 def _seen(job: WorkflowJob, queues: Scope) -> bool:
     return queues is None or job.queue in queues
-
-
-def _in_words(when: Result) -> str:
-    value = f"{when.value:g}" if isinstance(when.value, float) else when.value
-    return f"{when.path.lstrip('/').replace('/', '.') or 'result'} {when.compare} {value}"
 
 
 def _statuses(value: object) -> tuple[WorkflowStatus, ...]:

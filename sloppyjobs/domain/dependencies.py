@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -65,9 +65,13 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
         if type(self.value) not in _PLAIN:
             msgspec.structs.force_setattr(self, "value", payload.decode(written))
 
+    def keys(self) -> list[str]:
+        """The keys and indexes that the path names, from the outside in."""
+        return [part.replace("~1", "/").replace("~0", "~") for part in self.path.split("/")[1:]]
+
     def holds(self, result: Any) -> bool:
         """Whether a result is so; one without such a value, or with one that cannot be compared, is not."""
-        found = _at(result, self.path)
+        found = _at(result, self.keys())
         if found is _ABSENT:
             return False
         if isinstance(found, bool) is not isinstance(self.value, bool):
@@ -191,9 +195,8 @@ def readiness(numbers: Mapping[int, int], *, any_parent: bool) -> Readiness:
     return Readiness.IMPOSSIBLE if failed else Readiness.WAITING if is_open else Readiness.READY
 
 
-def _at(value: Any, path: str) -> Any:
-    for part in path.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
+def _at(value: Any, keys: Sequence[str]) -> Any:
+    for key in keys:
         if isinstance(value, dict) and key in value:
             value = value[key]
         elif isinstance(value, list) and _INDEX.fullmatch(key) and int(key) < len(value):

@@ -11,7 +11,7 @@ import scene
 from flask import Flask
 from hosts import PREFIX, Client
 
-from sloppyjobs import Jobs
+from sloppyjobs import Jobs, Result
 from webui import workflow_graph
 
 BEARER = {"Authorization": "Bearer t0k3n"}
@@ -150,3 +150,25 @@ def test_a_drawing_has_every_job_once_and_no_arrow_backwards(played: Jobs) -> No
     assert [box.needs for box in drawing.boxes if box.needs] == ["on failure", "if rows > 0"]
     assert all(end > start for start, end in zip(starts, ends, strict=True))
     assert workflow_graph.draw([]) is None
+
+
+def test_what_a_result_is_compared_with_is_hidden_as_it_is_in_the_result(played: Jobs, admin: Client) -> None:
+    played.define("login", lambda ctx, payload: None, redact=("session.colour",))
+    played.define("go-on", lambda ctx, payload: None)
+    with played.workflow("nightly") as flow:
+        first = flow.add("login")
+        for path in ("/api_key", "/list/0/password/inner", "/session/colour"):
+            flow.add("go-on", after=first, when=Result(path, "==", "c4nary"))
+        flow.add("go-on", after=first, when=Result("", "==", "password=c4nary"))
+        flow.add("go-on", after=first, when=Result("/rows", ">", 2.5))
+        flow.add("go-on", after=first, when=Result("/a~1b", "==", "x" * 100_000))
+    shown = [link.when for job in played.admin.workflow_graph(flow.id).jobs for link in job.after]
+    assert shown[0] == "api_key == [redacted]"
+    assert "rows > 2.5" in shown
+    assert not any("c4nary" in (words or "") or len(words or "") > 300 for words in shown)
+    assert shown[-1] is not None
+    assert shown[-1].startswith("a/b == xxx")
+    page = admin.get(f"/workflows/{flow.id}").text
+    assert "rows &gt; 2.5" in page
+    assert "c4nary" not in page
+    assert "x" * 1_000 not in page
