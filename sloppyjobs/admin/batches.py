@@ -148,6 +148,7 @@ class BatchAdmin:
 
     def advance_batches(self) -> int:
         """What workers do for batches from time to time, done now; how many jobs were moved."""
+        self._storage.ensure_schema()
         return advance_batches(self._storage, self._definitions)
 
     def _refuse_partly_hidden(self, id: str, scope: Iterable[str] | None) -> None:

@@ -49,6 +49,7 @@ class RekeyAdmin:
 
     def encryption(self) -> EncryptionView:
         """Which keys the stored rows need, among the oldest and the latest 1,000 of each table."""
+        self._storage.ensure_schema()
         found: Counter[str] = Counter()
         examined = 0
         for area in self._storage.sealed.areas():
@@ -95,6 +96,7 @@ class RekeyAdmin:
             raise InvalidOption("there are no keys here: give Jobs a Keyring, or set SLOPPYJOBS_ENCRYPTION_KEYS")
         command = command_given("rekey", actor, reason)
         size = options.whole("limit", limit, least=1, most=MOST)
+        self._storage.ensure_schema()
         areas = tuple(self._storage.sealed.areas())
         run, area, after = _position(cursor, areas)
         if run is None:

@@ -43,6 +43,7 @@ class UpkeepAdmin:
         Workers do the same from time to time. It concerns what somebody has changed by hand. Up to 10,000 rows of each
         kind are looked at.
         """
+        self._storage.ensure_schema()
         cleanup, now = self._storage.cleanup, self._storage.clock.now()
         done = {
             "waiting": cleanup.release_waiting(retention.MOST),

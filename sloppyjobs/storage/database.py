@@ -351,11 +351,15 @@ P = ParamSpec("P")
 
 
 def bounded_read(method: Callable[Concatenate[Operation, Connection, P], T]) -> Callable[Concatenate[Operation, P], T]:
-    """A method that reads on a connection it is given: the snapshot's in force, or one of its own."""
+    """A method that reads on a connection it is given: the snapshot's in force, or one of its own.
+
+    Where there are no tables, or those of another version, it says so.
+    """
 
     @wraps(method)
     def read(operation: Operation, /, *arguments: P.args, **named: P.kwargs) -> T:
         database = operation.database
+        database.ensure_schema()
         return database.read(lambda connection: method(operation, database.bounded(connection), *arguments, **named))
 
     return read

@@ -6,6 +6,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from inspect import signature
 from typing import Any
 
 import psycopg
@@ -17,7 +18,7 @@ from alembic.migration import MigrationContext
 from pymysql.constants import CLIENT
 from sqlalchemy import create_engine, inspect, make_url, select, text
 
-from sloppyjobs import DriverMissing, InvalidOption, Jobs, SchemaMissing, SchemaVersionMismatch, storage
+from sloppyjobs import DriverMissing, InvalidOption, Jobs, Keyring, SchemaMissing, SchemaVersionMismatch, storage
 from sloppyjobs.internals import internals
 from sloppyjobs.storage import SqlStore
 from sloppyjobs.storage.ports.claims import ClaimRequest
@@ -312,6 +313,67 @@ def test_a_missing_schema_says_which_command_creates_it(empty: SqlStore) -> None
     jobs.declare("greet")
     with pytest.raises(SchemaMissing, match=r"`sloppyjobs --database \S+ init`, `flask jobs init` or jobs\.init\(\)"):
         jobs.enqueue("greet")
+    assert inspect(empty.engine).get_table_names() == []
+
+
+# What a call needs at the least; the others have defaults.
+ARGUMENTS: dict[str, Any] = {
+    "action": "retry",
+    "answer": "a",
+    "batch_id": "batch_1",
+    "cause": "cause",
+    "claimed_by": "ada",
+    "client": "here",
+    "concurrency": 1,
+    "count": 1,
+    "every": 60,
+    "filter": {"status": "dead"},
+    "id": "job_1",
+    "items": [("greet",)],
+    "job_id": "job_1",
+    "job_name": "greet",
+    "key": "key",
+    "merge_patch": {"a": 1},
+    "name": "greet",
+    "names": ["api"],
+    "payload": {},
+    "priority": 1,
+    "queues": ["default"],
+    "rate": 1,
+    "rule": "died",
+    "schedules": [],
+    "text": "rare",
+    "version": "1",
+    "worker_id": "worker_1",
+}
+NO_DATABASE = {"actions", "snapshot", "whole_id"}
+OF_JOBS = ("claim", "chain", "enqueue", "enqueue_many", "fires", "get", "get_batch", "limit", "open_batch", "replace")
+MORE_OF_JOBS = ("recurring", "signal", "tick_recurring", "wait")
+
+
+def test_every_call_says_that_there_are_no_tables(empty: SqlStore) -> None:
+    jobs = Jobs(empty, encryption=Keyring([Keyring.generate()]))
+    jobs.define("greet", lambda ctx, payload: None)
+    jobs.declare_alert("died", on="dead", deliver=lambda alert: None)
+    calls = {f"admin.{name}": getattr(jobs.admin, name) for name in dir(jobs.admin) if name[0] != "_"}
+    calls = {name: call for name, call in calls.items() if name.removeprefix("admin.") not in NO_DATABASE}
+    calls |= {name: getattr(jobs, name) for name in (*OF_JOBS, *MORE_OF_JOBS)}
+    answers = {}
+    for name, call in calls.items():
+        parameters = signature(call).parameters
+        needed = {one.name for one in parameters.values() if one.default is one.empty and one.kind < one.VAR_KEYWORD}
+        needed |= {"signal": {"name", "id", "job_id"} & parameters.keys()}.get(name.removeprefix("admin."), set())
+        if name in ("recurring", "admin.create_recurring", "admin.edit_recurring"):
+            needed |= {"every"}
+        if name in ("limit", "admin.set_limit"):
+            needed |= {"concurrency"}
+        try:
+            answers[name] = call(**{one: ARGUMENTS[one] for one in needed - {"settings", "changes", "options"}})
+        except SchemaMissing:
+            pass
+        except Exception as error:
+            answers[name] = error
+    assert answers == {}
     assert inspect(empty.engine).get_table_names() == []
 
 

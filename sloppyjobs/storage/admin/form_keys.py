@@ -27,16 +27,19 @@ class FormKeys:
 
     def sent(self, key: str) -> SentForm | None:
         """Who has taken a key; None where it was given back."""
+        self.database.ensure_schema()
         return self.database.read(lambda connection: self._sent_form(connection, key))
 
     def finish(self, key: str, claimed_by: str, answer: str) -> None:
         """Keep the answer for whoever sends the form again."""
+        self.database.ensure_schema()
         keys = self.tables.form_keys
         mine = (keys.c.key == key, keys.c.claimed_by == claimed_by)
         self.database.write(lambda c: c.execute(update(keys).where(*mine).values(answer=answer)))
 
     def release(self, key: str, claimed_by: str) -> None:
         """Give a key back: nothing was done, and the form may be sent again."""
+        self.database.ensure_schema()
         keys = self.tables.form_keys
         self.database.write(lambda c: c.execute(delete(keys).where(keys.c.key == key, keys.c.claimed_by == claimed_by)))
 

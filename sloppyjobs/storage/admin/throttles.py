@@ -21,6 +21,7 @@ class Throttles:
 
     def failures(self, client: str, window: float) -> tuple[int, float]:
         """How often a client has failed in its present span, and how many seconds are left of that."""
+        self.database.ensure_schema()
         throttles = self.tables.throttles
 
         def work(connection: Connection) -> tuple[int, float]:

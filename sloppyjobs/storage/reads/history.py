@@ -155,6 +155,7 @@ class History:
         """What a job waits for, and what waits for it: up to ``limit`` of each; none where there is no such job."""
         if not could_be_id(job_id):
             return Neighbours([], [])
+        self.database.ensure_schema()
         queries = [self._edges_of(end, job_id, limit) for end in ("child_id", "parent_id")]
         parents, children = self.database.read(lambda c: self.keyset.each(c, queries))
         return Neighbours(_edge_rows(parents), _edge_rows(children))

@@ -46,6 +46,7 @@ class PriorityAgeing:
 
     def get(self, queue: str) -> Ageing | None:
         """How a queue ages; None where it does not."""
+        self.database.ensure_schema()
         return self._queues().get(queue)
 
     def set(self, queue: str, ageing: Ageing | None, command: Command) -> None:
