@@ -128,7 +128,8 @@ def _fragment(
     if request.method == "GET" and status == 200 and not flashes:
         if tag in (request.headers.get("HX-PTag"), request.if_none_match.to_header().strip('"')):
             return Response(status=304, headers={"HX-PTag": tag, "ETag": f'"{tag}"'})
-    elif flashes:
+    elif flashes or request.method != "GET":
+        # The answer to a form takes away what was said of the one before, also where it says nothing itself.
         fragment += ui.templates.get_template("sloppyjobs/flash-oob.html").render(context=context, flashes=flashes)
     headers = {"HX-PTag": tag, "ETag": f'"{tag}"'} if status == 200 else {}
     return Response(fragment, status, headers, mimetype="text/html")

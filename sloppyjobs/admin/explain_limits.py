@@ -42,7 +42,7 @@ def _held(line: LineState, permits: int) -> str:
         left = line.held - permits + 1
         back = f"The limit is {permits:,} by now: it comes when {left:,} of them have ended"
         return f" {line.held:,} permits are held{_by(line.holders)}. {back}, or their leases have expired."
-    held = f" All {permits} permits are" if permits != 1 else " The only permit is"
+    held = f" All {permits:,} permits are" if permits != 1 else " The only permit is"
     return f"{held} held{_by(line.holders)}. One comes back when its job ends or its lease expires."
 
 

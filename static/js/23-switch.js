@@ -18,6 +18,7 @@
     "menu open": "a menu is open",
     typing: "you type in a field",
     "text selected": "text is selected",
+    "value refused": "a value is refused",
   };
   const seconds = () => Math.max(0, Math.round((Date.now() - live.goodAt) / 1000));
   const isSilent = () => live.askingSince !== null && Date.now() - live.askingSince >= STALE_MS;

@@ -3,6 +3,7 @@
   const { one, all } = sj;
   const KEY = "form_key";
   const PLAIN_MS = 15_000;
+  const live = one("#live");
   const DOING = {
     Retry: "Retrying", Run: "Queueing", Pause: "Pausing", Resume: "Resuming", Cancel: "Cancelling",
     Delete: "Deleting", Trigger: "Triggering", Save: "Saving", Continue: "Continuing", Send: "Sending",
@@ -91,6 +92,8 @@
     // It was answered: pressed again, it is another form. Without an answer of ours it stays the same one.
     const key = form.elements[KEY];
     if (key && context.response.status < 500) key.value = fresh();
+    // What was done is not left in its fields, to be sent once more.
+    if (context.response.status < 400 && live?.contains(form)) form.reset();
     expired(form, context);
   });
   document.addEventListener("htmx:error", over);
@@ -114,7 +117,6 @@
   };
 
   // A live update that arrives while a form is on its way would put a fresh form in its place.
-  const live = one("#live");
   document.addEventListener("htmx:before:response", (event) => {
     const context = event.detail?.ctx;
     if (context?.sourceElement !== live || ![...waiting.keys()].some((form) => live.contains(form))) return;

@@ -100,6 +100,35 @@ def test_what_the_filters_match_is_taken_as_a_whole(admin: Client, played: Jobs)
     assert _dead(played) == []
 
 
+def _die(jobs: Jobs, name: str) -> str:
+    """A job of this name that is dead of a ``LookupError``."""
+    [claim] = jobs.claim("w", queues=[jobs.enqueue(name, max_attempts=1, queue="late").queue])
+    jobs.fail(claim, LookupError("the same"))
+    return claim.job.id
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"matching": "1", "status": "dead", "queue": "late", "from": "jobs"},
+        {"cause": "1", "error_type": "LookupError", "name": "export-orders", "from": "dead"},
+    ],
+    ids=["filters", "cause"],
+)
+def test_a_command_takes_no_more_jobs_than_its_question_named(
+    admin: Client, played: Jobs, chosen: dict[str, str]
+) -> None:
+    asked = [_die(played, "export-orders") for _ in range(2)]
+    page = admin.post("/bulk/retry/preview", chosen).text
+    assert "Retry 2 jobs?" in page
+    late = _die(played, "export-orders")
+    done = admin.post("/bulk/retry", _hidden(page), follow_redirects=True).text
+    assert "2 retried." in done
+    assert "More jobs match. Do it again for the rest." in done
+    assert played.get(late).status == "dead"
+    assert {played.get(id).status for id in asked} == {"queued"}
+
+
 def _hidden(page: str) -> dict[str, str]:
     """The hidden fields of the page's form."""
     return {name: unescape(value) for name, value in re.findall(r'type="hidden" name="([^"]+)" value="([^"]*)"', page)}

@@ -71,9 +71,15 @@ def test_a_job_is_restored_once_and_says_from_which(admin: Client, played: Jobs)
     assert "Restored as a new job." in page
     assert new.id in page
     assert f"/archive/{old.id}" in admin.get(f"/jobs/{new.id}").text
+    assert "/restore" not in page, "what would be refused is not offered"
+    asked = admin.get(f"/archive/{old.id}/restore").text
+    assert "Nothing to restore" in asked
+    assert "<button" not in asked[asked.index('id="ask-title"') : asked.index("</form>", asked.index("ask-title"))]
     admin.post(f"/archive/{old.id}/restore")
-    assert "was restored already" in admin.get(f"/archive/{old.id}").text
+    assert f"It was restored already, as {new.id}, which is queued." in admin.get(f"/archive/{old.id}").text
     assert len(played.admin.list_jobs(business_key=old.business_key)) == 1
+    played.admin.cancel(new.id)
+    assert f"/archive/{old.id}/restore" in admin.get(f"/archive/{old.id}").text, "the restored job has ended"
     words = re.sub(r"<[^>]+>|\s+", " ", admin.get("/audit?action=restore").text)
     assert "asked for" in words
     assert re.search(r"Restored the archived job\s+job_", words)

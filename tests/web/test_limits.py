@@ -29,7 +29,7 @@ def test_a_limit_shows_its_partitions_and_who_holds_its_permits(admin: Client, p
     assert "payments-api" in listed
     words = " ".join(re.sub(r"<[^>]+>", " ", listed).split())
     assert "What is full?" in words
-    assert re.search(r"warehouse , tenant:42: 1 job waits, the first for [^.]+\. 1 of 1 permits are held", words)
+    assert re.search(r"warehouse , tenant:42: 1 job waits, the first for [^.]+\. Its only permit is in use; it", words)
     page = admin.get("/limits/warehouse").text
     assert "tenant:42" in page
     assert first.id in page
@@ -67,6 +67,7 @@ def test_a_limit_is_changed_in_place_and_nonsense_refused(admin: Client, played:
     for field, value in (("concurrency", "0"), ("rate", "lots"), ("rate", "-4")):
         refused = admin.post("/limits/payments-api", {"concurrency": "8", "per": "60", field: value})
         assert refused.status_code == 422
+        assert "None" not in refused.text, "words of Python are for the code"
         assert f'value="{value}"' in refused.text
         assert 'aria-invalid="true"' in refused.text
     assert played.admin.get_limit("payments-api").concurrency == 8

@@ -42,6 +42,23 @@ def _people(jobs: Jobs) -> None:
         )  # fmt: skip
 
 
+def test_a_form_that_was_done_is_empty_again_and_a_refusal_takes_its_message_away(either: Page, site: Site) -> None:
+    either.goto(site.url("/limits"))
+    for name, at_once in (("sms", "3"), ("faxes", "0")):
+        either.get_by_text("New limit").click()
+        form = either.locator("#new-limit form")
+        expect(form.locator("[name=name]")).to_have_value("")
+        expect(form.locator("[name=concurrency]")).to_have_value("")
+        form.locator("[name=name]").fill(name)
+        form.locator("[name=concurrency]").fill(at_once)
+        form.get_by_role("button", name="Save").click()
+        if name == "sms":
+            expect(either.locator("#flash")).to_contain_text("sms is limited: 3 at once.")
+    expect(form.locator("[name=concurrency]")).to_have_attribute("aria-invalid", "true")
+    expect(form.locator("[name=name]")).to_have_value("faxes")
+    expect(either.locator("#flash")).to_be_empty()
+
+
 @pytest.mark.parametrize("path", ["/queues", "/queues/emails"])
 def test_a_pause_until_the_past_is_refused_in_its_form_and_can_be_mended(either: Page, site: Site, path: str) -> None:
     either.goto(site.url(path))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from every_page import PAGES, Addresses
 from flask import Flask
 from hosts import PREFIX, Client, RolePolicy, make_app
 
@@ -96,6 +97,17 @@ def test_a_viewer_sees_no_buttons(as_role: Callable[[str | None], Client], playe
         for verb in ("retry", "delete", "pause", "resume", "trigger"):
             assert f'/{verb}"' not in text, (path, verb)
     assert 'type="checkbox"' not in viewer.get("/jobs").text
+
+
+def test_no_page_has_a_form_or_a_word_about_buttons_for_a_viewer(
+    as_role: Callable[[str | None], Client], played: Jobs
+) -> None:
+    viewer, addresses = as_role("viewer"), Addresses(played)
+    for path in PAGES.values():
+        page = viewer.get(addresses.fill(path)).text
+        shown = page[page.find('<div id="live"') : page.find("</main>")]
+        assert 'method="post"' not in shown, path
+        assert "What the buttons do" not in shown, path
 
 
 def test_a_role_may_do_what_it_is_given_and_no_more(as_role: Callable[[str | None], Client], played: Jobs) -> None:

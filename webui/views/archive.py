@@ -7,6 +7,7 @@ from typing import Any
 from flask import Response, request, url_for
 
 from sloppyjobs import errors
+from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.views import ArchivedRow, ArchivedView, Page
 from webui import filters, hidden_details, labels, page_context
 from webui.command_response import actor_and_reason, respond, run_command
@@ -61,8 +62,19 @@ def show_one(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 
     job = visible(ui, id)
     return render(
         ui, "archived.html", title=f"{job.name}, archived", nav="archive", status=status, flashes=flashes,
-        job=job, labels=labels, ended=job.ended_as or job.status.value,
+        job=job, labels=labels, ended=job.ended_as or job.status.value, restorable=_live_restored(ui, job) is None,
     )  # fmt: skip
+
+
+def _live_restored(ui: Ui, job: ArchivedView) -> Status | None:
+    """The status of the job that it was restored as, while that has not ended: until then there is no second one."""
+    if job.restored_as is None:
+        return None
+    try:
+        status = ui.admin.get_job(job.restored_as).status
+    except errors.UnknownJob:
+        return None
+    return None if status in FINISHED else status
 
 
 def visible(ui: Ui, id: str) -> ArchivedView:
@@ -78,7 +90,7 @@ def confirm(ui: Ui, id: str) -> Response:
     job = visible(ui, id)
     return render(
         ui, "confirm-restore.html", title=f"Restore {job.name}?", nav="archive", job=job,
-        ended=job.ended_as or job.status.value,
+        ended=job.ended_as or job.status.value, restored=_live_restored(ui, job),
     )  # fmt: skip
 
 
@@ -91,7 +103,7 @@ def restore(ui: Ui, id: str) -> Response:
         try:
             job = ui.admin.restore(id, **actor_and_reason())
         except errors.InvalidTransition as error:
-            raise errors.InvalidTransition(str(error)) from None
+            raise errors.InvalidTransition(str(error).removeprefix(f"job {id} ")) from None
         seen = (f"Open {job.id}", url_for(".job", id=job.id)) if hidden_details.sees_jobs() else None
         return Flash("ok", "Restored as a new job.", "It is queued.", seen)
 

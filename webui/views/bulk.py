@@ -164,11 +164,14 @@ def preview(ui: Ui, command: str) -> Response:
 
 
 def act(ui: Ui, command: str) -> Response:
-    """Do it, or the next part of it, and say what was done and what was not."""
+    """Do it, or the next part of it, and say what was done and what was not. Never more jobs than the preview found."""
     try:
         meant = chosen(ui)
     except BadLimit:
         return _refused(ui)
+    found = numbers.whole(request.form.get("total", ""), meant.limit)
+    if found is not None:
+        meant = meant._replace(limit=found)
     cursor = request.form.get("cursor") or None
     outcome = _run(ui, command, meant, dry_run=False, cursor=cursor)
     if outcome.next_cursor is not None:

@@ -54,7 +54,11 @@ def show_one(ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int 
 def _why_full(one: FullPartition) -> str:
     """What the first in line waits for."""
     if one.concurrency is not None and one.held >= one.concurrency:
-        return f"{one.held:,} of {one.concurrency:,} permits are held; one comes back when its job ends."
+        if one.concurrency == one.held == 1:
+            return "Its only permit is in use; it comes back when its job ends."
+        if one.held > one.concurrency:
+            return f"{one.held:,} permits are in use, and the limit is {one.concurrency:,} by now."
+        return f"{one.held:,} of {one.concurrency:,} permits are in use; one comes back when its job ends."
     if one.tokens == 0:
         return "Its rate is used up; the next one starts when the rate allows it."
     return "There is room: the next one starts within a second."
@@ -129,6 +133,9 @@ def _typed() -> tuple[dict[str, Any], dict[str, str]]:
                 values[field] = int(text)
             except ValueError:
                 wrong[field] = "Write a number, such as 100."
+            else:
+                if values[field] < 1:
+                    wrong[field] = "Write 1 or more, or nothing for no limit."
     try:
         values["per"] = None if values["rate"] is None else float(request.form.get("per", "60"))
     except ValueError:

@@ -25,6 +25,7 @@ def show_one(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 
         ui, "worker.html", title=f"{worker.hostname}:{worker.pid}, worker", nav="workers", live=True, status=status,
         flashes=flashes, worker=worker, running=_running(ui, worker), states=LIVENESS, share=failed_share(worker),
         memory=memory_words(worker.memory), pace=pace(worker),
+        commands=[verb for verb in worker.actions if visit().may(f"worker.{verb}", id=worker.id)],
     )  # fmt: skip
 
 
