@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from flask import Blueprint, current_app, request, url_for
@@ -10,11 +11,12 @@ from werkzeug.routing import BuildError
 _LONGEST = 40
 """Characters of a name that are shown."""
 _COLOURS = {
+    "retrying": ("staging", "stage", "preview", "test", "qa", "pre", "non"),
     "dead": ("production", "prod", "live"),
-    "retrying": ("staging", "stage", "preview", "test", "qa"),
 }
-"""Classes of colours, and the environments that have them."""
+"""Classes of colours, and the words of the environments that have them; the first that is found counts."""
 _OTHER_COLOUR = "scheduled"
+_WORD = re.compile(r"[a-z]+")
 
 
 class Installation(NamedTuple):
@@ -30,9 +32,9 @@ class Installation(NamedTuple):
 
     @property
     def colour(self) -> str:
-        """The class of the environment's colour."""
-        word = self.environment.lower()
-        return next((colour for colour, words in _COLOURS.items() if word in words), _OTHER_COLOUR)
+        """The class of the environment's colour: that of ``production`` for ``Production EU``, too."""
+        given = set(_WORD.findall(self.environment.lower()))
+        return next((colour for colour, words in _COLOURS.items() if given.intersection(words)), _OTHER_COLOUR)
 
 
 def _short(text: str) -> str:

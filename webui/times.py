@@ -41,9 +41,8 @@ class Times:
 
     def taken(self, moment: datetime) -> Markup:
         """When what is shown was read; not a reason to redraw a page."""
-        return self._element(
-            moment, f"{moment.astimezone(self.zone):%H:%M:%S %Z}", Markup(' data-age="" data-fixed=""')
-        )
+        local = moment.astimezone(self.zone)
+        return self._element(moment, f"{local:%H:%M:%S} {_zone(local)}", Markup(' data-age="" data-fixed=""'))
 
     def short(self, moment: datetime, span: float = 0.0) -> str:
         """Hours and minutes, with the day where it is not today: ``13:56``, ``Fri 27 Mar, 13:56``.
@@ -64,18 +63,20 @@ class Times:
         local = moment.astimezone(self.zone)
         if self._is_today(local):
             return local.strftime(form)
-        year = "" if local.year == self.now.astimezone(self.zone).year else f" {local.year}"
-        return f"{local:%a} {local.day} {local:%b}{year}, {local.strftime(form)}"
+        return f"{local:%a} {local.day} {local:%b}{self._year(local)}, {local.strftime(form)}"
+
+    def _year(self, local: datetime) -> str:
+        return "" if local.year == self.now.astimezone(local.tzinfo).year else f" {local.year}"
 
     def day(self, moment: datetime, zone: ZoneInfo | None = None) -> str:
-        """For a table of fires: day and time with the zone's abbreviation."""
+        """For a table of fires: day, with the year where it is not this one, and time with the zone's abbreviation."""
         local = moment.astimezone(zone or self.zone)
-        return f"{local:%a} {local.day} {local:%b}, {local:%H:%M %Z}"
+        return f"{local:%a} {local.day} {local:%b}{self._year(local)}, {local:%H:%M} {_zone(local)}"
 
     def full(self, moment: datetime) -> str:
         """Everything, for a title."""
         local = moment.astimezone(self.zone)
-        return f"{local:%a} {local.day} {local:%b %Y, %H:%M:%S %Z}"
+        return f"{local:%a} {local.day} {local:%b %Y, %H:%M:%S} {_zone(local)}"
 
     def _element(self, moment: datetime, text: str, mark: Markup = _NO_MARK) -> Markup:
         stamp = moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -133,13 +134,13 @@ def _shown(part: Part, times: Times) -> Markup | str:
     if isinstance(part, str):
         return part
     if isinstance(part, At):
-        return Markup("{} {}").format(times.clock(part.moment), _zone(part.moment, times))
+        return Markup("{} {}").format(times.clock(part.moment), _zone(part.moment.astimezone(times.zone)))
     if isinstance(part, Relative):
         return times.ago(part.moment)
     return times.age((times.now - part.moment).total_seconds())
 
 
-def _zone(moment: datetime, times: Times) -> str:
+def _zone(local: datetime) -> str:
     """The zone's abbreviation; zones without one are named by their offset."""
-    name = f"{moment.astimezone(times.zone):%Z}"
+    name = f"{local:%Z}"
     return name if name.isalpha() else f"UTC{name}"

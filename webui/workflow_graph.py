@@ -1,6 +1,7 @@
 """The graph of a workflow as boxes and arrows: layers by the longest path, ordered by the middle of their neighbours.
 
-Pure functions of what the admin tells. Many jobs that are alike, by name and by what they wait for, are drawn as one.
+Pure functions of what the admin tells. Of a large graph, jobs that are alike, by name and by what they wait for, are
+drawn as one box, and so is a row of jobs of one name in which each waits for the one before.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from sloppyjobs.domain.states import Status
 from sloppyjobs.views import WorkflowJobView, WorkflowLink
 from webui.labels import counted
 
-DRAWN = 200
-"""Boxes that are drawn one by one; beyond that, jobs that are alike are one box."""
+DRAWN = 40
+"""Jobs that are drawn one by one; of more, those that are alike or in a row are one box."""
+READABLE = 200
+"""Boxes that are drawn unasked."""
 MOST_BOXES = 600
 """Boxes that are drawn at all."""
 ROWS = 24
 """Boxes below each other; a layer with more has several columns."""
+CENTRED = 10
+"""Boxes below each other that are seen without scrolling; where there are more, every column starts at the top."""
 SWEEPS = 4
 ROUNDS = 8
 """Steps by which jobs with different neighbours are told apart."""
@@ -29,7 +34,7 @@ NAME_LENGTH = 21
 NEEDS_LENGTH = 26
 LEGEND = (("", "Condition met"), ("dim", "Still open"), ("hot", "After a failure"), ("gone", "Not met"))
 """The classes of arrows, and what they mean."""
-ZOOMS = (50, 75, 100, 150)
+ZOOMS = (25, 50, 75, 100, 150)
 _WORST = (
     "dead",
     "failed",
@@ -133,11 +138,13 @@ class _Node(NamedTuple):
 
 
 def draw(jobs: Sequence[WorkflowJobView], *, apart: bool = False) -> Drawing | None:
-    """The drawing; None where even with alike jobs as one there are too many boxes. ``apart`` draws each by itself."""
+    """The drawing; None where there are too many boxes. ``apart`` draws each job by itself, and more boxes."""
     layers = _layers(jobs)
-    classes = list(range(len(jobs))) if apart or len(jobs) <= DRAWN else _alike(jobs, layers)
+    classes = list(range(len(jobs)))
+    if not apart and len(jobs) > DRAWN:
+        classes = _in_rows(jobs, _alike(jobs, layers))
     nodes = _nodes(jobs, classes)
-    if not nodes or len(nodes) > MOST_BOXES:
+    if not nodes or len(nodes) > (MOST_BOXES if apart else READABLE):
         return None
     by_layer: dict[int, list[int]] = {}
     for key, node in nodes.items():
@@ -179,6 +186,22 @@ def _alike(jobs: Sequence[WorkflowJobView], layers: Sequence[int]) -> list[int]:
             break
         colours = finer
     return colours
+
+
+def _in_rows(jobs: Sequence[WorkflowJobView], classes: Sequence[int]) -> list[int]:
+    """The same, where a row of boxes of one name, each with one before and one after it, has one number."""
+    nodes = _nodes(jobs, classes)
+    children = Counter(parent for node in nodes.values() for parent in node.parents)
+    first: dict[int, int] = {}
+    for key, node in nodes.items():
+        first[key] = key
+        for parent, link in node.parents.items():
+            plain = link.needs == "success" and not link.when
+            alone = len(node.parents) == children[parent] == 1 and len(nodes[parent].jobs) == len(node.jobs)
+            inside = all(one.number is not None for job in node.jobs for one in jobs[job].after)
+            if plain and alone and inside and jobs[node.jobs[0]].name == jobs[nodes[parent].jobs[0]].name:
+                first[key] = first[parent]
+    return [first[one] for one in classes]
 
 
 def _numbered(values: Sequence[tuple[object, ...]]) -> list[int]:
@@ -227,9 +250,10 @@ def _placed(jobs: Sequence[WorkflowJobView], nodes: Mapping[int, _Node], layers:
     for layer in layers:
         columns = [layer[start : start + ROWS] for start in range(0, len(layer), ROWS)]
         for column in columns:
-            y = (height - len(column) * (HEIGHT + GAP_Y) + GAP_Y) / 2
+            top = (height - len(column) * (HEIGHT + GAP_Y) + GAP_Y) / 2
+            y = top if tallest <= CENTRED else float(MARGIN)
             for key in column:
-                boxes[key] = _box(x, y, [jobs[place] for place in nodes[key].jobs])._replace(needs=_needs(nodes[key]))
+                boxes[key] = _box(x, y, jobs, nodes[key].jobs)._replace(needs=_needs(nodes[key]))
                 y += HEIGHT + GAP_Y
             x += WIDTH + (GAP_X if column is columns[-1] else GAP_Y)
     arrows = [
@@ -239,7 +263,8 @@ def _placed(jobs: Sequence[WorkflowJobView], nodes: Mapping[int, _Node], layers:
     return Drawing(tuple(boxes.values()), tuple(arrows), int(x - GAP_X + MARGIN), int(height), hidden, len(layers))
 
 
-def _box(x: float, y: float, jobs: Sequence[WorkflowJobView]) -> Box:
+def _box(x: float, y: float, all_jobs: Sequence[WorkflowJobView], places: Sequence[int]) -> Box:
+    jobs = [all_jobs[place] for place in places]
     counts = Counter(job.status.value for job in jobs)
     status = next((word for word in _WORST if word in counts), Status.SUCCEEDED.value)
     if len(jobs) == 1:
@@ -247,7 +272,9 @@ def _box(x: float, y: float, jobs: Sequence[WorkflowJobView]) -> Box:
         tries = f", attempt {job.attempt_count}" if job.attempt_count > 1 else ""
         return Box(x, y, job, 1, status, f"{status.capitalize()}{tries}")
     text = ", ".join(f"{number:,} {word}" for word, number in counts.most_common())
-    return Box(x, y, jobs[0], len(jobs), status, text)
+    inside = set(places)
+    row = any(link.number in inside for job in jobs for link in job.after)
+    return Box(x, y, jobs[0], len(jobs), status, f"In a row: {text}" if row else text)
 
 
 def _needs(node: _Node) -> str:

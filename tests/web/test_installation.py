@@ -38,7 +38,12 @@ def test_every_page_says_whose_jobs_these_are_and_where(played: Jobs) -> None:
     text = _get(app, "/shop/jobs")
     assert "<title>Jobs · Shop</title>" in text
     assert '<span class="st pill dead">production</span>' in text
-    assert '<span class="st pill retrying">Staging</span>' in _get(_host(played, ("shop", "", "Staging")), "/shop/")
+    for environment, colour in (
+        ("Staging", "retrying"), ("pre-prod", "retrying"), ("nonproductive", "scheduled"),
+        ("prod-eu-1", "dead"), ("EU production", "dead"),
+    ):  # fmt: skip
+        pill = f'<span class="st pill {colour}">{environment}</span>'
+        assert pill in _get(_host(played, ("shop", "", environment)), "/shop/")
 
 
 def test_without_a_title_nothing_is_said(played: Jobs) -> None:

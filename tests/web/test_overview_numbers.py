@@ -125,16 +125,18 @@ def test_what_has_just_been_fits_into_a_sentence_of_the_past(seconds: float, wor
 # What needs attention
 
 
-def test_no_worker_is_the_headline_and_the_first_thing_that_needs_attention(jobs: Jobs) -> None:
+def test_no_worker_is_the_headline_and_is_said_once(jobs: Jobs) -> None:
+    jobs.enqueue("work", {})
+    assert _attention(_get(jobs)) == ["Nothing else"]
     _fail(jobs)
     for _ in range(14):
         jobs.enqueue("work", {})
     text = _get(jobs)
     verdict = text.partition('id="verdict"')[2].partition('aria-label="Jobs by status"')[0]
     assert "No worker is running. 14 jobs are due. Start a worker: sloppyjobs worker" in _words(verdict)
-    first, second = _attention(text)
-    assert first == "No worker is running. 14 jobs are due. Start a worker: sloppyjobs worker"
-    assert second.startswith("1 dead job 1 of them: work, ValueError")
+    assert text.count("No worker is running") == 1
+    [other] = _attention(text)
+    assert other.startswith("1 dead job 1 of them: work, ValueError")
     live_worker(jobs, names=("work",))
     text = _get(jobs)
     assert 'id="verdict"' not in text
@@ -146,7 +148,7 @@ def test_no_worker_says_when_the_last_one_was_seen(jobs: Jobs, clock: FakeClock)
     live_worker(jobs)
     jobs.storage.workers.stop("worker_1")
     clock.advance(600)
-    assert "Last worker seen" in _attention(_get(jobs))[0]
+    assert "Last worker seen" in _words(_get(jobs).partition('id="verdict"')[2])
 
 
 def test_an_installation_without_jobs_stays_calm(jobs: Jobs) -> None:
@@ -371,6 +373,18 @@ def test_a_time_that_is_not_today_names_its_day_in_the_viewers_zone(
     assert times.short(moment) == said
     assert times.short(moment, 86_400) == on_axis
     assert f">{said}:30<" in times.clock(moment)
+
+
+def test_a_fire_in_another_year_names_it_and_a_zone_without_letters_is_an_offset() -> None:
+    times = Times(ZoneInfo("America/Sao_Paulo"), NOW)
+    assert times.day(NOW) == "Mon 20 May, 09:00 UTC-03"
+    assert times.full(NOW) == "Mon 20 May 2030, 09:00:30 UTC-03"
+    assert ">09:00:30 UTC-03<" in times.taken(NOW)
+    leap = NOW.replace(year=2032, month=2, day=29)
+    assert times.day(leap, ZoneInfo("Europe/Paris")) == "Sun 29 Feb 2032, 13:00 CET"
+    # The year is that of the zone.
+    eve = Times(ZoneInfo("UTC"), NOW.replace(month=12, day=31, hour=23))
+    assert eve.day(eve.now, ZoneInfo("Asia/Tokyo")) == "Wed 1 Jan, 08:00 JST"
 
 
 def test_the_words_are_those_of_operators(jobs: Jobs) -> None:

@@ -164,3 +164,50 @@ def test_on_a_wide_screen_the_tools_end_where_the_page_ends(browser: Browser, si
     assert len(edges) == 2
     assert edges[0] == edges[1]
     context.close()
+
+
+INK = "getComputedStyle(document.querySelector('main .head p')).color"
+LINES = """() => [...document.querySelectorAll(".tabs a")].map((tab) => {
+  const { borderBottomColor, backgroundColor } = getComputedStyle(tab);
+  const page = getComputedStyle(document.body).backgroundColor;
+  return [tab.hasAttribute("aria-current"), borderBottomColor !== page];
+})"""
+
+
+def test_contrast_is_raised_where_the_viewer_asks_for_it(browser: Browser, site: Site) -> None:
+    inks = set()
+    for contrast in ("no-preference", "more"):
+        context = browser.new_context(contrast=contrast)
+        page = site.watch(context)
+        page.goto(site.url("/queues"))
+        inks.add(page.evaluate(INK))
+        context.close()
+    assert len(inks) == 2
+
+
+def test_in_forced_colours_the_current_tab_alone_is_underlined(browser: Browser, site: Site) -> None:
+    context = browser.new_context(forced_colors="active")
+    page = site.watch(context)
+    page.goto(site.url("/jobs?status=dead"))
+    tabs = page.evaluate(LINES)
+    assert sum(current for current, _ in tabs) == 1
+    assert all(current == line for current, line in tabs)
+    context.close()
+
+
+def test_a_name_from_right_to_left_leaves_what_follows_it_in_its_place(page: Page, site: Site) -> None:
+    name = "\u0645\u0647\u0645\u0629"
+    site.jobs.limit(name, concurrency=1)
+    site.jobs.declare(name, queue=name)
+    for _ in range(2):
+        site.jobs.enqueue(name, resource=name)
+    site.jobs.claim("w", queues=(name,), names=frozenset({name}), limit=5)
+    page.goto(site.url("/limits"))
+    line = page.locator(".why li", has_text=name)
+    after = line.evaluate("""(line) => {
+      const link = line.querySelector("a");
+      const range = document.createRange();
+      range.selectNodeContents(link.nextSibling);
+      return range.getBoundingClientRect().left - link.getBoundingClientRect().left;
+    }""")
+    assert after > 0, "the number that follows the name stands left of it"

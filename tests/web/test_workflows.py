@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from html import unescape
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from flask import Flask
 from hosts import PREFIX, Client
 
 from sloppyjobs import Jobs, Result
+from sloppyjobs.domain.states import Status
+from sloppyjobs.views import WorkflowJobView, WorkflowLink
 from webui import workflow_graph
 
 BEARER = {"Authorization": "Bearer t0k3n"}
@@ -88,7 +91,22 @@ def test_a_graph_is_zoomed_by_links_and_draws_alike_jobs_as_one(admin: Client, p
     page = admin.get(f"/workflows/{wide.id}").text
     assert page.count('class="node ') == 5
     assert "transform (230)" in page
-    assert admin.get(f"/workflows/{wide.id}?draw=all").text.count('class="node ') == 234
+    [listed] = set(re.findall(rf'href="{PREFIX}(/jobs\?workflow={wide.id}&amp;name=transform)"', page))
+    assert admin.get(f"{unescape(listed)}&size=100").text.count("data-row") == 100
+    apart = admin.get(f"/workflows/{wide.id}?draw=all").text
+    assert apart.count('class="node ') == 234
+    assert f'href="{PREFIX}/workflows/{wide.id}#graph"' in apart, "the way back"
+
+
+def test_a_graph_that_cannot_be_read_is_drawn_when_asked_for(
+    admin: Client, blocked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflow_graph, "READABLE", 3)
+    page = admin.get(f"/workflows/{blocked}").text
+    assert "This graph is too large to read" in page
+    assert "Condition met" not in page, "a legend of nothing"
+    assert "zoom=" not in page
+    assert admin.get(f"/workflows/{blocked}?draw=all").text.count('class="node ') == 12
 
 
 def test_a_workflow_is_retried_and_cancelled_after_a_question(admin: Client, played: Jobs, blocked: str) -> None:
@@ -172,3 +190,44 @@ def test_what_a_result_is_compared_with_is_hidden_as_it_is_in_the_result(played:
     assert "rows &gt; 2.5" in page
     assert "c4nary" not in page
     assert "x" * 1_000 not in page
+
+
+def _job(number: int, name: str, after: Iterable[int], needs: str = "success") -> WorkflowJobView:
+    links = tuple(WorkflowLink(job_id=f"job_{one}", name=None, needs=needs, state="open", number=one) for one in after)
+    return WorkflowJobView(id=f"job_{number}", name=name, queue="q", status=Status.WAITING, after=links)
+
+
+def _boxes(jobs: list[WorkflowJobView]) -> list[tuple[str, str]]:
+    drawing = workflow_graph.draw(jobs)
+    assert drawing is not None
+    assert all(float(arrow.path[1:].split()[0]) < float(arrow.path.split()[-2]) for arrow in drawing.arrows)
+    return [(box.name, box.text) for box in drawing.boxes]
+
+
+def test_a_fan_of_many_jobs_is_three_boxes() -> None:
+    parts = [_job(number, "part", [0]) for number in range(1, 200)]
+    jobs = [_job(0, "start", []), *parts, _job(200, "end", range(1, 200))]
+    assert _boxes(jobs) == [("start", "Waiting"), ("part (199)", "199 waiting"), ("end", "Waiting")]
+
+
+def test_a_graph_that_is_higher_than_its_window_starts_at_the_top() -> None:
+    drawing = workflow_graph.draw([_job(0, "start", []), *(_job(n, f"part {n}", [0]) for n in range(1, 30))])
+    assert drawing is not None
+    assert min(box.y for box in drawing.boxes) == drawing.boxes[0].y == workflow_graph.MARGIN
+
+
+def test_a_row_of_jobs_of_one_name_is_one_box_and_what_has_a_condition_stands_alone() -> None:
+    row = [_job(number, "page", [number - 1] if number else []) for number in range(100)]
+    assert _boxes(row) == [("page (100)", "In a row: 100 waiting")]
+    row[60] = _job(60, "page", [59], needs="failure")
+    row.append(_job(100, "end", [99]))
+    assert _boxes(row) == [("page (60)", "In a row: 60 waiting"), ("page (40)", "In a row: 40 waiting"),
+                           ("end", "Waiting")]  # fmt: skip
+
+
+def test_many_rows_beside_each_other_are_one_box() -> None:
+    first = [_job(number, "load", []) for number in range(30)]
+    second = [_job(30 + number, "load", [number]) for number in range(30)]
+    assert _boxes([*first, *second, _job(60, "end", range(30, 60))]) == [
+        ("load (60)", "In a row: 60 waiting"), ("end", "Waiting")
+    ]  # fmt: skip
