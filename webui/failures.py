@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Flask, Response, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import CSRFError
 from werkzeug.exceptions import (
@@ -21,7 +21,7 @@ from werkzeug.exceptions import (
 from sloppyjobs import errors
 from sloppyjobs.admin.queues import PAST
 from sloppyjobs.storage.ports import DatabaseError
-from webui import expired, refusals
+from webui import expired, refusals, return_address
 from webui.gate import Denied, NoPolicy, Unauthenticated
 from webui.rendering import render
 from webui.security import CHALLENGE, SAFE, BearerMissing, ForeignOrigin, FormExpired, SecretKeyMissing, has_secret
@@ -238,6 +238,9 @@ def register(blueprint: Blueprint, ui: Ui) -> None:
         if ui.current_route().api:
             answer = as_json(explained)
         else:
+            above = _page_above(ui) if explained.status == NotFound.code else None
+            if above is not None:
+                return Response(status=303, headers={"Location": above})
             # What was sent with POST cannot be tried again by a link.
             shown = explained._replace(retry=explained.retry and request.method in SAFE)
             answer = render(ui, "error.html", title=shown.title, status=shown.status, live=shown.retry, error=shown)
@@ -246,6 +249,15 @@ def register(blueprint: Blueprint, ui: Ui) -> None:
 
     for kind in HANDLED:
         blueprint.register_error_handler(kind, handle)
+
+
+def _page_above(ui: Ui) -> str | None:
+    """The page of a command, where somebody opens the address to which its form is sent."""
+    path = request.script_root + request.path
+    if request.method not in SAFE or not return_address.takes_forms_alone(ui, path):
+        return None
+    found = return_address.page_of(ui, path)
+    return None if found is None else url_for(f".{found[0].endpoint}", **found[1])
 
 
 def register_alone(app: Flask) -> None:

@@ -63,11 +63,13 @@ def render(
     live: bool = False,
     flashes: tuple[Flash, ...] = (),
     counts: Mapping[str, Any] = _NO_COUNTS,
+    here: str = "",
     **data: Any,
 ) -> Response:
     """The page, or its fragment with the messages out of band; 304 for a poll when nothing has changed.
 
-    ``counts`` are numbers of the navigation that this page shows too: they come from the page, and with each poll.
+    ``here`` is the page to which a choice of preferences leads back, where this address is that of a form. ``counts``
+    are numbers of the navigation that this page shows too: they come from the page, and with each poll.
     """
     context = PageContext(ui, visit_or_none())
     fragment = ui.templates.get_template(f"sloppyjobs/{template}").render(context=context, dialog=is_htmx(), **data)
@@ -77,6 +79,7 @@ def render(
         response = _fragment(ui, context, _with_page_changes(ui, fragment, title, counts), status, flashes, tag)
     else:
         page = {"title": title, "nav": nav, "live": live and status in (200, 503), "tag": tag, "status": status}
+        page["here"] = here or context.here()
         response = Response(_page(ui, context, fragment, flashes, counts, page), status, mimetype="text/html")
     response.headers[PAGE_HEADER] = "1"
     return response

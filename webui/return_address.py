@@ -6,7 +6,7 @@ An address that is not one of our pages is none, and of its query only what the 
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from flask import current_app, request, url_for
 from werkzeug.exceptions import HTTPException
@@ -39,11 +39,8 @@ def page_at(ui: Ui, address: str | None) -> str | None:
     """The address of the page of ours that an address leads to; None where it leads elsewhere."""
     if not address or len(address) > _LONGEST:
         return None
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        return None
-    if parts.netloc and parts.netloc != request.host:
+    parts = _split(address)
+    if parts is None or (parts.netloc and parts.netloc != request.host):
         return None
     found = page_of(ui, unquote(parts.path))
     if found is None:
@@ -54,19 +51,48 @@ def page_at(ui: Ui, address: str | None) -> str | None:
 
 
 def page_of(ui: Ui, path: str) -> tuple[Route, dict[str, Any]] | None:
-    """The page of ours at a path, with the arguments of its view."""
+    """The page of ours at a path, with the arguments of its view; for the address of a form the nearest above it."""
+    while path and takes_forms_alone(ui, path):
+        # A page whose rule takes any path, such as that of a job, matches the addresses of its forms, too.
+        path = path.rpartition("/")[0]
+    found = _route_at(ui, path, "GET")
+    return found if found is not None and _is_page(found[0]) else None
+
+
+def shows_an_answer(ui: Ui) -> bool:
+    """Whether the script that asks is on a page that was answered to a form."""
+    parts = _split(request.headers.get("HX-Current-URL", ""))
+    return parts is not None and takes_forms_alone(ui, unquote(parts.path))
+
+
+def _split(address: str) -> SplitResult | None:
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return None
+
+
+def takes_forms_alone(ui: Ui, path: str) -> bool:
+    """Whether a path is there for forms, and is no page: what is shown there was answered to one."""
+    sent, shown = _route_at(ui, path, "POST"), _route_at(ui, path, "GET")
+    if sent is None or sent[0].leads_nowhere:
+        return False
+    return shown is None or not _is_page(shown[0]) or shown[0].rule != sent[0].rule
+
+
+def _route_at(ui: Ui, path: str, method: str) -> tuple[Route, dict[str, Any]] | None:
     root = request.script_root
     if root and not path.startswith(f"{root}/"):
         return None
     addresses = current_app.create_url_adapter(request)
     assert addresses is not None
     try:
-        endpoint, found = addresses.match(path.removeprefix(root), method="GET")
+        endpoint, found = addresses.match(path.removeprefix(root), method=method)
     except HTTPException:
         return None
     blueprint, _, name = endpoint.rpartition(".")
     route = ui.routes.get(name)
-    if blueprint != request.blueprint or route is None or not _is_page(route):
+    if blueprint != request.blueprint or route is None:
         return None
     values = dict(found)
     routes.decode_values(name, values)

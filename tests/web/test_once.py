@@ -353,11 +353,43 @@ def test_a_choice_leads_back_to_the_page_with_its_filters(viewer: Client, here: 
         ("javascript:alert(1)", "/"),
         ("http://[", "/"),
         ("/admin/jobs/recurring/nightly/trigger?from=schedule&x=1", "/recurring/nightly/trigger?from=schedule"),
+        ("/admin/jobs/jobs/job_x/patch", "/jobs/job_x"),
+        ("/admin/jobs/jobs/job_x/signal", "/jobs/job_x"),
+        ("/admin/jobs/queues/emails/pause", "/queues/emails"),
+        ("/admin/jobs/jobs/job_x/retry", "/jobs/job_x/retry"),
+        ("/admin/jobs/bulk/retry/preview", "/"),
     ],
 )
 def test_a_choice_never_leads_where_somebody_says(viewer: Client, here: str, led: str) -> None:
     chosen = viewer.post("/preferences", {"theme": "dark", "here": here})
     assert chosen.headers["Location"] == PREFIX + led
+
+
+def test_the_address_of_a_form_that_is_opened_leads_to_its_page(viewer: Client) -> None:
+    for path, page in (
+        ("/queues/emails/pause", "/queues/emails"),
+        ("/queues/emails/age", "/queues/emails"),
+        ("/jobs/job_x/patch", "/jobs/job_x"),
+    ):
+        assert viewer.get(path).headers.get("Location") == PREFIX + page, path
+    assert viewer.get("/jobs/job_x").status_code == 404
+    assert viewer.get("/nope/patch").status_code == 404
+
+
+def test_a_choice_on_the_answer_to_a_form_leads_back_to_the_page_before(viewer: Client, lite: Jobs) -> None:
+    lite.enqueue("sync", {})
+    asked = viewer.post("/bulk/cancel/preview", {"matching": "1", "status": "queued", "from": "jobs"}).text
+    field = re.search(r'name="here" value="([^"]*)"', asked)
+    assert field is not None
+    sent = {"theme": "dark", "here": unescape(field[1])}
+    current = f"http://localhost{PREFIX}/bulk/cancel/preview"
+    back = f"{PREFIX}/jobs?status=queued"
+    assert viewer.post("/preferences", sent).headers["Location"] == back
+    scripted = viewer.post("/preferences", sent, headers={"HX-Request": "true", "HX-Current-URL": current})
+    assert scripted.headers["HX-Redirect"] == back
+    for odd in ("http://[", "/elsewhere", f"{PREFIX}/jobs"):
+        scripted = viewer.post("/preferences", sent, headers={"HX-Request": "true", "HX-Current-URL": odd})
+        assert scripted.headers["HX-Refresh"] == "true"
 
 
 def test_a_form_of_another_page_leads_back_by_the_referrer(viewer: Client) -> None:

@@ -58,6 +58,11 @@ class Origin(NamedTuple):
     values: dict[str, Any]
 
     @property
+    def address(self) -> str:
+        """Where it is."""
+        return url_for(f".{self.endpoint}", **self.values)
+
+    @property
     def nav(self) -> str:
         """Its entry in the navigation."""
         return "jobs" if self.name == "jobs" else "dead"
@@ -152,6 +157,7 @@ def preview(ui: Ui, command: str) -> Response:
     return render(
         ui,
         "confirm-bulk.html",
+        here=meant.origin.address if request.method == "POST" else "",
         title=f"{command.capitalize()} jobs",
         nav=meant.origin.nav,
         command=command,
@@ -182,11 +188,10 @@ def act(ui: Ui, command: str) -> Response:
         return respond(ui, flash, 200, origin.endpoint, _PAGES[origin.name], **origin.values)
     ui.snapshots.clear()
     flash_later(ui, flash)
-    target = url_for(f".{origin.endpoint}", **origin.values)
     if is_htmx():
         # From the page of its progress to the list, as the redirect does for a browser without a script.
-        return Response(status=200, headers={"HX-Redirect": target})
-    return Response(status=303, headers={"Location": target})
+        return Response(status=200, headers={"HX-Redirect": origin.address})
+    return Response(status=303, headers={"Location": origin.address})
 
 
 def _progress(ui: Ui, command: str, meant: Chosen, outcome: BulkResult) -> Response:
@@ -196,6 +201,7 @@ def _progress(ui: Ui, command: str, meant: Chosen, outcome: BulkResult) -> Respo
     return render(
         ui,
         "bulk-progress.html",
+        here=meant.origin.address,
         title=f"{command.capitalize()} jobs",
         nav=meant.origin.nav,
         command=command,

@@ -32,7 +32,10 @@ def choose(ui: Ui) -> Response:
     zone = form.get("tz")
     chosen = page_context.preferences_of(ui).chosen(zone, form.get("theme"), form.get("live"))
     if is_htmx():
-        response = Response(status=204, headers={"HX-Refresh": "true"})
+        # To show the answer to a form anew, the browser would have to send the form again.
+        answered = return_address.shows_an_answer(ui)
+        headers = {"HX-Redirect": return_address.origin(ui)} if answered else {"HX-Refresh": "true"}
+        response = Response(status=204, headers=headers)
     else:
         response = Response(status=303, headers={"Location": return_address.origin(ui)})
     if zone and not page_context.known_zone(zone):
