@@ -19,6 +19,7 @@ import webui
 from sloppyjobs import Jobs, Retry, storage
 from sloppyjobs.storage import FakeClock
 from sloppyjobs.testing.conformance.admin_scenes import live_worker
+from sloppyjobs.views import CappedCount
 from webui.times import Times, relative
 from webui.ui import Snapshots
 
@@ -354,6 +355,22 @@ def test_a_bar_of_another_day_names_the_day(jobs: Jobs, clock: FakeClock) -> Non
     assert re.match(rf"{week:%a} {week.day} {week:%b}, \d\d:\d\d: 0 succeeded, 1 failed$", titles[0])
     axis = text.partition('<ol class="x"')[2].partition("</ol>")[0]
     assert len(re.findall(r"<li>\d+ \w{3}</li>", axis)) == 7
+
+
+def test_counts_of_causes_that_stopped_early_are_no_shares_and_the_total_is_that_of_the_overview(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(7):
+        _fail(jobs)
+    assert "7 dead, 100 %" in _words(_get(jobs, "/dead"))
+    [group] = jobs.admin.dead_groups()
+    early = msgspec.structs.replace(group, count=CappedCount(4, True))
+    monkeypatch.setattr(type(jobs.admin), "dead_groups", lambda *_, **__: (early,))
+    text = _get(jobs, "/dead")
+    assert "7 dead, 1 cause" in _words(text)
+    assert "4+ dead" in _words(text)
+    assert "100 %" not in _words(text)
+    assert re.search(r'id="count-dead"[^>]*>7<', text)
 
 
 @pytest.mark.parametrize(

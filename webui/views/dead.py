@@ -8,7 +8,7 @@ from sloppyjobs.views import CappedCount
 from webui.numbers import Refused
 from webui.rendering import Flash, render
 from webui.routes import Route
-from webui.ui import Ui, visit
+from webui.ui import RECENT_SECONDS, Ui, visit
 
 CAUSES = 50
 FEW = 5
@@ -27,6 +27,9 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200, refused:
     """The causes, most frequent first; for who sees some queues only, those of these queues."""
     groups = ui.admin.dead_groups(limit=CAUSES, queues=visit().scope)
     total = CappedCount(sum(group.count.value for group in groups), any(group.count.capped for group in groups))
+    if total.capped:
+        # The overview counts further than the causes, and its number stands on other pages.
+        total = max(total, ui.snapshots.latest(visit().scope, RECENT_SECONDS).count("dead"))
     return render(
         ui,
         "dead.html",
