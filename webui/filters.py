@@ -156,6 +156,17 @@ def sentence(error: errors.InvalidOption) -> str:
     return f"{words[:1].upper()}{words[1:]}."
 
 
+def span(
+    given: Mapping[str, str], zone: ZoneInfo, start: str
+) -> tuple[datetime | None, datetime | None, dict[str, str]]:
+    """The instants that were typed as ``from`` and ``to``, and what is wrong; ``start`` names the first in words."""
+    found = {name: moment(given[name], zone) if given[name] else None for name in ("from", "to")}
+    wrong = {name: f"{DATE[:1].upper()}{DATE[1:]}." for name, value in found.items() if given[name] and value is None}
+    if found["from"] is not None and found["to"] is not None and found["from"] > found["to"]:
+        wrong["to"] = f"Choose a time after {start}."
+    return found["from"], found["to"], wrong
+
+
 def moment(text: str, zone: ZoneInfo) -> datetime | None:
     """An instant as a browser's date field or a link writes it; the viewer's zone where it has none."""
     try:

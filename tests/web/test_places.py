@@ -207,6 +207,27 @@ def test_the_audit_trail_is_narrowed_by_action_actor_target_and_time(admin: Clie
     assert "Nothing that was done fits these filters." in admin.get("/audit?from=2999-01-01T00:00").text
 
 
+@pytest.mark.parametrize(
+    ("query", "field", "said"),
+    [
+        ("from=yesterday", "from", "Write a date and a time, such as 2026-03-27T14:02."),
+        ("from=2026-03-02T00:00&to=2026-03-01T00:00", "to", "Choose a time after “From”."),
+        ("range=1h&from=2026-03-02T00:00", "range", "Choose a range or “From”, not both."),
+        ("range=1y", "range", "Choose one of the ranges in the list."),
+        ("range=1h&to=2026-03-01T00:00", "to", "Choose a time within the range."),
+        ("actor=" + "x" * 600, "actor", "characters"),
+    ],
+)
+def test_a_filter_of_the_audit_trail_that_cannot_work_is_refused_in_place(
+    admin: Client, query: str, field: str, said: str
+) -> None:
+    page = admin.get(f"/audit?target=emails&{query}")
+    assert page.status_code == 422
+    assert re.search(rf'name="{field}"[^>]*aria-invalid="true" aria-describedby="wrong-{field}"', page.text)
+    assert said in page.text
+    assert 'value="emails"' in page.text, "the other filters stay"
+
+
 def test_the_audit_trail_speaks_in_sentences_with_links(admin: Client, played: Jobs) -> None:
     ids = [job.id for job in played.admin.list_jobs("dead")][:5]
     played.admin.bulk("retry", {"ids": ids}, actor="demo")

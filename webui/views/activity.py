@@ -10,6 +10,8 @@ from typing import Any
 from flask import Response, request
 from markupsafe import Markup
 
+from sloppyjobs import errors
+from sloppyjobs.views import AuditEntry, Page
 from webui import audit_words, filters, hidden_details, page_context
 from webui.page_context import PageContext
 from webui.rendering import render
@@ -73,30 +75,44 @@ def locks(ui: Ui) -> Response:
 def audit(ui: Ui) -> Response:
     """Who did what, when and why."""
     given = {name: request.args.get(name, "").strip() for name in AUDIT_FILTERS}
-    query, since = _audit_query(ui, given)
-    page = hidden_details.audit(ui.admin.audit(**query, **_paging(ui)))
+    query, since, wrong = _audit_query(ui, given)
+    page: Page[AuditEntry] = Page(())
+    try:
+        if not wrong:
+            page = hidden_details.audit(ui.admin.audit(**query, **_paging(ui)))
+    except errors.InvalidOption as error:
+        if error.field not in given:
+            raise
+        wrong[error.field] = filters.sentence(error)
     context = PageContext(ui, visit())
     link = partial(_link, ui, context)
     rows = [(entry, audit_words.entry_text(entry, context.times, link)) for entry in page]
     return render(
-        ui, "audit.html", title="Audit", nav="audit", live=True, page=page, rows=rows, given=given, since=since,
-        narrowed=any(given.values()), actions=audit_words.CHOICES,
+        ui, "audit.html", title="Audit", nav="audit", live=True, status=422 if wrong else 200, page=page, rows=rows,
+        given=given, wrong=wrong, since=since, narrowed=any(given.values()), actions=audit_words.CHOICES,
         ranges={name: text for name, (text, _) in RANGES.items()},
     )  # fmt: skip
 
 
-def _audit_query(ui: Ui, given: Mapping[str, str]) -> tuple[dict[str, Any], str | None]:
-    """The admin's options; and the start of a range, which links carry: a cursor belongs to fixed filters."""
+def _audit_query(ui: Ui, given: Mapping[str, str]) -> tuple[dict[str, Any], str | None, dict[str, str]]:
+    """The admin's options; the start of a range, which links carry, because a cursor belongs to fixed filters; and what
+    is wrong with a field.
+    """
     zone = page_context.preferences_of(ui).tz
+    start, end, wrong = filters.span(given, zone, "“From”")
     query: dict[str, Any] = {name: given[name] or None for name in ("actor", "action", "target")}
-    query["created_from"] = filters.moment(given["from"], zone) if given["from"] else None
-    query["created_to"] = filters.moment(given["to"], zone) if given["to"] else None
-    if given["range"] not in RANGES or query["created_from"] is not None:
-        return query, None
+    query |= {"created_from": start, "created_to": end}
+    if not given["range"]:
+        return query, None, wrong
+    if given["range"] not in RANGES:
+        return query, None, {**wrong, "range": "Choose one of the ranges in the list."}
+    if given["from"]:
+        return query, None, {**wrong, "range": "Choose a range or “From”, not both."}
     pinned = request.args.get("since", "")
-    start = filters.moment(pinned, zone) if pinned else None
-    start = start or datetime.now(UTC) - RANGES[given["range"]][1]
-    return {**query, "created_from": start}, start.isoformat()
+    since = (filters.moment(pinned, zone) if pinned else None) or datetime.now(UTC) - RANGES[given["range"]][1]
+    if end is not None and since > end:
+        wrong["to"] = "Choose a time within the range."
+    return {**query, "created_from": since}, since.isoformat(), wrong
 
 
 def _link(ui: Ui, context: PageContext, kind: str, target: str) -> Markup:

@@ -43,17 +43,12 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
 
 def _wanted(given: dict[str, str], chosen: page_context.Preferences) -> tuple[dict[str, Any], dict[str, str]]:
     """The admin's options, and what is wrong with a field."""
-    wanted: dict[str, Any] = {}
-    wrong: dict[str, str] = {}
+    start, end, wrong = filters.span(given, chosen.tz, "“Enqueued from”")
+    wanted: dict[str, Any] = {"created_from": start, "created_to": end}
     if given["key"]:
         wanted["id" if given["key"].startswith("job_") else "key"] = given["key"]
     if given["name"]:
         wanted["name"] = given["name"]
-    for field, option in (("from", "created_from"), ("to", "created_to")):
-        if given[field]:
-            wanted[option] = filters.moment(given[field], chosen.tz)
-            if wanted[option] is None:
-                wrong[field] = "Write a date and a time, such as 2026-03-27T14:02."
     return wanted, wrong
 
 
