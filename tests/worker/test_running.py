@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import make_dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -547,7 +548,8 @@ class Order:
 
 
 def test_what_another_process_cannot_have_is_refused_at_definition(jobs: Jobs) -> None:
-    for settings in ({"input": Order()}, {"retry": Retry(backoff=Order().backoff)}):
+    inside = make_dataclass("Inside", [("number", int)])
+    for settings in ({"input": inside}, {"retry": Retry(backoff=Order().backoff)}):
         with pytest.raises(InvalidOption, match="at the top of a module"):
             jobs.define("double", double, isolation="process", **settings)
 
