@@ -1,5 +1,7 @@
 # Everything a contributor runs. `make help` lists it.
-PYTHON ?= python3
+ifndef PYTHON
+PYTHON := $(shell sh tests/interpreter.sh)
+endif
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
