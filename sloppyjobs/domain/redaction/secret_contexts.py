@@ -88,7 +88,7 @@ _PROGRAM = re.compile(
     r"(?<![\w\-])(?:(?P<p>mysql\w{0,12}|mariadb[\w\-]{0,12})|(?P<p_>sshpass|mongo\w{0,8}|(?:docker|podman|buildah|oras|skopeo|az)"
     r" login)|(?P<a_>redis-cli)|(?P<w_>ldap[a-z]{2,8})|(?P<P_>sqlcmd|bcp))(?!\w)"
 )
-_SEPARATOR = r"""(?:["']?[ \t,=]{1,4}+["']?)?+"""
+_SEPARATOR = r"""(?>(?:["']?[ \t,=]{1,4}+["']?)?)"""
 _LETTER = {
     group: re.compile(rf"""(?<=[\s"'])-{group[0]}{_SEPARATOR if group[1:] else ""}([^\s"',\-][^\s"',]*+)""")
     for group in ("p", "p_", "a_", "w_", "P_")

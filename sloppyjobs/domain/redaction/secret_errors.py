@@ -79,7 +79,7 @@ _INSERT = re.compile(
     r"values\s{0,20}+(?=\()"
 )
 # Nothing but placeholders: (?, ?), ($1, $2), (%s, %(name)s), (:name).
-_PLACEHOLDERS = re.compile(r"\((?:[\s,?]|%s|\$[0-9]{1,5}|%\(\w{1,128}\)s|:\w{1,128}|\[redacted\])++\)")
+_PLACEHOLDERS = re.compile(r"\((?>(?:[\s,?]|%s|\$[0-9]{1,5}|%\(\w{1,128}\)s|:\w{1,128}|\[redacted\])+)\)")
 
 
 def _failing_rows(text: str) -> Iterator[Span]:

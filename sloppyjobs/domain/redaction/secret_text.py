@@ -20,15 +20,15 @@ class Named(Protocol):
     def __call__(self, phrase: str, *, number: bool = False) -> bool: ...
 
 
-_NAME = rf"(?:[\w\-{INVISIBLE}]++|%[0-9A-Fa-f]{{2}}|\\{{1,8}}u[0-9A-Fa-f]{{4}})++"
+_NAME = rf"(?>(?:[\w\-{INVISIBLE}]++|%[0-9A-Fa-f]{{2}}|\\{{1,8}}u[0-9A-Fa-f]{{4}})+)"
 # Up to three words and a separator. A long run is tried where it starts, and at none of its other characters.
 _START = rf"(?<![\w\-{INVISIBLE}])(?!(?<=%)[0-9A-Fa-f]{{2}})(?!(?<=\\)\\{{0,8}}u[0-9A-Fa-f]{{4}})"
 _KEY = re.compile(
     rf"""{_START}(?P<key>(?:{_NAME}[ ]){{0,2}}{_NAME})"""
-    r"""\]?+(?P<quote>\\*+["'`]|&(?:quot|apos|\#3[49]|\#x2[27]);)?+\]?+[ \t]*+(?P<mark>=>|:=|==|=|:)[ \t]*+"""
+    r"""\]?+(?>(?P<quote>\\*+["'`]|&(?:quot|apos|\#3[49]|\#x2[27]);)?)\]?+[ \t]*+(?P<mark>=>|:=|==|=|:)[ \t]*+"""
 )
 # A key in the query of an address that is itself a value in a query.
-_ENCODED_KEY = re.compile(r"([\w\-]{1,128})%3[Dd]((?:(?!%26)[^\s&\"'<>])*+)")
+_ENCODED_KEY = re.compile(r"([\w\-]{1,128})%3[Dd]((?>(?:(?!%26)[^\s&\"'<>])*))")
 # A type between the name and its value: "token: str = …".
 _ANNOTATION = re.compile(r"[A-Za-z_][\w.\[\]|]{0,60}+ = ")
 _NUMBER = re.compile(r"[+\-]?[0-9][0-9_.,/]*[kKM%]?")

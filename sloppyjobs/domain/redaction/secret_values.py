@@ -13,14 +13,14 @@ REDACTED = "[redacted]"
 _QUOTE = re.compile(r"""[bBrRuUfF]{0,2}(\\*+)(["'`])""")
 _ENTITY = re.compile(r"&(?:quot|apos|#34|#39|#x22|#x27);")
 # A quote before a letter, or a doubled one, is part of the value: 'it's', 'it''s'.
-_CLOSE = {q: re.compile(rf"(?:[^{q}\\]++|\\.|{q}{q}|{q}(?=\w))*+{q}", re.DOTALL) for q in "\"'`"}
+_CLOSE = {q: re.compile(rf"(?>(?:[^{q}\\]++|\\.|{q}{q}|{q}(?=\w))*){q}", re.DOTALL) for q in "\"'`"}
 _BRACKET = re.compile(r"""[\[\](){}"'`]""")
-_PLAIN_CLOSE = {q: re.compile(rf"[^{q}\\]*+(?:\\.[^{q}\\]*+)*+{q}", re.DOTALL) for q in "\"'`"}
-_BARE = re.compile(r"""(?:[^\s&;"'`<>]++|["'`](?=\w))*+""")
+_PLAIN_CLOSE = {q: re.compile(rf"[^{q}\\]*+(?>(?:\\.[^{q}\\]*+)*){q}", re.DOTALL) for q in "\"'`"}
+_BARE = re.compile(r"""(?>(?:[^\s&;"'`<>]++|["'`](?=\w))*)""")
 _LINE = re.compile(r"[^\r\n]*+")
 # Several words, up to the next key on the line.
 _PHRASE = re.compile(
-    r"""(?:[^\s,;]++|[ \t,;]++(?!["'({\[]?[\w\-.]{1,64}+["']?(?:[ \t]*+=|:[ \t"'])))*+""",
+    r"""(?>(?:[^\s,;]++|[ \t,;]++(?!["'({\[]?[\w\-.]{1,64}+["']?(?:[ \t]*+=|:[ \t"'])))*)""",
 )
 _CLOSING = " \t.,:)]}"
 
