@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import quote
 
-from sloppyjobs.views import Attention
+from sloppyjobs.admin.attention import FEW
+from sloppyjobs.domain.states import Status
+from sloppyjobs.views import Attention, CappedCount, Overview
 
 ICONS = {
     "no_worker": "workers",
@@ -39,6 +41,18 @@ SINCE = {
     "schedule_failed": "Failed",
 }
 """What happened at the instant."""
+
+
+def causes(overview: Overview) -> str:
+    """How many causes its dead jobs have, where they may have several; ``5+`` where there are more than it shows."""
+    groups = overview.dead_groups
+    known = sum(group.count.value for group in groups)
+    dead = next((one.count for one in overview.statuses if one.status is Status.DEAD), CappedCount(0))
+    if not groups or dead.value < 2:
+        return ""
+    capped = any(group.count.capped for group in groups)
+    more = capped or (len(groups) == FEW and (dead.capped or dead.value > known))
+    return f", {len(groups)}{'+' if more else ''} cause{'' if len(groups) == 1 and not more else 's'}"
 
 
 class Item(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from markupsafe import Markup
 
@@ -16,8 +16,11 @@ from webui.times import Times
 FEW = 3
 """Jobs that are named one by one, of those that were chosen."""
 
-Link = Callable[[str, str], Markup]
-"""From a kind of target (``job``, ``archived``, ``queue``, ``schedule``, ``cause``) and its name to a link."""
+
+class Link(Protocol):
+    """From a kind of target (``job``, ``archived``, ``queue``, ``schedule``, ``cause``) and its name to a link."""
+
+    def __call__(self, kind: str, target: str, text: str | None = None, /) -> Markup: ...
 
 
 class Words(NamedTuple):
@@ -38,7 +41,7 @@ ACTIONS: Mapping[str, Words] = {
     "resume": Words("play", "Resumed jobs", "Resumed"),
     "signal": Words("signal", "Sent signals", "Sent a signal to"),
     "patch_payload": Words("edit", "Patched payloads", "Patched the payload of"),
-    "retry_canary": Words("retrying", "Retried a few of a cause", "Retried a few of the cause"),
+    "retry_canary": Words("retrying", "Retried a few jobs of a cause", "Retried a few jobs of the cause"),
     "retry_rest": Words("retrying", "Retried the rest of a cause", "Started to retry the rest of the cause"),
     "stop_retry": Words("cancelled", "Stopped a retry", "Stopped the retry of the cause"),
     "stop_retry_run": Words("cancelled", "Stopped a retry", "Stopped the retry of the cause"),
@@ -131,7 +134,7 @@ def _target(entry: AuditEntry, detail: dict[str, Any], link: Link) -> Markup:
         return Markup("the job {}").format(link("job", entry.target))
     if entry.target_type == "cause" and "name" in detail:
         error = detail.pop("error_type", None) or "no error"
-        text = Markup("{}, {} in {}").format(link("cause", entry.target), error, detail.pop("name"))
+        text = link("cause", entry.target, f"{error} in {detail.pop('name')}")
         detail.pop("error_frame", None)
         return text
     if entry.target_type == "batch" and "name" in detail:

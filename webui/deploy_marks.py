@@ -14,8 +14,8 @@ LABEL = 14
 """Characters of a version that its label shows."""
 SAID = 26
 """Characters of a version that hover and focus show."""
-_NARROW, _WIDE = 2.7, 1.45
-"""What a character of a label takes, in percent of a chart on a phone and on a desk."""
+_NARROW, _WIDE = 2.7, 1.8
+"""What a character of a label takes, in percent of a chart on a phone, and of one that shares a desk with another."""
 _GAP = 1.5
 
 

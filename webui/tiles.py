@@ -55,7 +55,7 @@ def _ended(one: StatusCount, stats: Stats, span: Span) -> Tile:
     # The word of a tile is its status; deaths are said, because they are not the dead jobs of now.
     change = (f"{came:,}" if came else "none") + (" died" if one.status is Status.DEAD else "")
     title = f"{one.count} {one.status} now. {events} in the last {span.words}, {before:,} in the same time before."
-    note = _compared(came - before)
+    note = compared(came - before)
     if one.status is Status.DEAD and came > one.count.value and not one.count.capped:
         # Deaths are events: a retried job leaves the count, and may die again.
         note = "some retried" if one.count else "retried or deleted"
@@ -69,5 +69,8 @@ def _events(status: Status, number: int) -> str:
     return f"{number:,} {status}" if number else f"none {status}"
 
 
-def _compared(difference: int) -> str:
-    return f"{difference:+,} vs before" if difference else "as before"
+def compared(difference: int) -> str:
+    """How a number differs from that of the same time before, short enough for a tile."""
+    if not difference:
+        return "as before"
+    return f"{'up' if difference > 0 else 'down'} {abs(difference):,}"

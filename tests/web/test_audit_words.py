@@ -32,10 +32,14 @@ def _entry(action: str, target_type: str, target: str, **detail: Any) -> AuditEn
     )
 
 
+def _link(kind: str, target: str, text: str | None = None) -> Markup:
+    return Markup("<{}>").format(text or target)
+
+
 def _say(action: str, target_type: str, target: str, **detail: Any) -> str:
     """What and details, as plain text."""
     entry = _entry(action, target_type, target, **detail)
-    found = entry_text(entry, Times(ZoneInfo("UTC"), NOW), lambda kind, name: Markup("<{}>").format(name))
+    found = entry_text(entry, Times(ZoneInfo("UTC"), NOW), _link)
     text = " | ".join([str(found.what), *map(str, found.details)])
     return str(Markup(re.sub(r"</?time[^>]*>", "", text)).unescape())
 
@@ -78,7 +82,7 @@ def test_no_label_of_an_action_is_its_name_in_code() -> None:
         ),
         (
             ("retry_canary", "cause", "c1", {"name": "send", "error_type": "SmtpTimeout", "jobs": 5}),
-            "Retried a few of the cause <c1>, SmtpTimeout in send | 5 jobs",
+            "Retried a few jobs of the cause <SmtpTimeout in send> | 5 jobs",
         ),
         (("melt_down", "core", "x", {"heat": 3}), "Melt down <x> | heat 3"),
     ],

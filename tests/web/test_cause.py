@@ -177,7 +177,7 @@ def test_first_seen_is_kept_over_a_retry(admin: Client, played: Jobs) -> None:
     played.create_worker(recurring=False).run_until_idle()
     text = " ".join(unescape(admin.get(f"/dead/{group.cause}").text).split())
     assert f'<dt>First seen</dt> <dd><time class="nw" datetime="{first}"' in text
-    assert f"{group.count.value}, of {2 * group.count.value} deaths" in text
+    assert f"{group.count.value}, after {2 * group.count.value} deaths in all" in text
 
 
 def test_the_page_of_a_cause_has_its_jobs_trend_and_traceback(admin: Client, played: Jobs) -> None:
@@ -209,7 +209,7 @@ def test_a_cause_stays_a_place_when_its_last_job_is_deleted(admin: Client, playe
     assert answer.headers["Location"] == f"{PREFIX}/dead/{group.cause}"
     text = admin.get(f"/dead/{group.cause}").text
     assert "No job is dead of this cause now" in text
-    assert f"0, of {group.count.value} deaths" in text
+    assert f"0, after {group.count.value} deaths in all" in text
 
 
 def test_a_selection_of_a_cause_returns_to_it(admin: Client, played: Jobs) -> None:

@@ -57,7 +57,7 @@ def test_labels_never_touch_and_the_latest_deploy_has_one() -> None:
     assert len(found.drawn) == MOST
     assert len(found.listed) == 20
     assert found.drawn[-1].shown == "always"
-    for shown, each in ((("always",), 2.7), (("always", "wide"), 1.45)):
+    for shown, each in ((("always",), 2.7), (("always", "wide"), 1.8)):
         drawn = [one for one in found.drawn if one.shown in shown]
         spans = [_span(one, each) for one in drawn]
         assert all(before[1] < after[0] for before, after in pairwise(spans))

@@ -80,20 +80,41 @@ def _fail(jobs: Jobs, times: int = 1) -> list[str]:
 def test_jobs_that_were_cancelled_before_they_ran_are_cancelled_in_the_range(jobs: Jobs, clock: FakeClock) -> None:
     for delay in (0, 900):
         jobs.admin.cancel(jobs.enqueue("work", {}, delay=delay).id)
-    assert _tile(_get(jobs), "cancelled") == "Cancelled 2 2 in 1 h +2 vs before"
+    assert _tile(_get(jobs), "cancelled") == "Cancelled 2 2 in 1 h up 2"
     clock.advance(2 * 3600)
     assert _tile(_get(jobs), "cancelled") == "Cancelled 2 none in 1 h as before"
-    assert _tile(_get(jobs, "/?range=6h"), "cancelled") == "Cancelled 2 2 in 6 h +2 vs before"
+    assert _tile(_get(jobs, "/?range=6h"), "cancelled") == "Cancelled 2 2 in 6 h up 2"
 
 
 def test_deaths_are_not_taken_for_dead_jobs(jobs: Jobs) -> None:
     first, _second = _fail(jobs, 2)
-    assert _tile(_get(jobs), "dead") == "Dead 2 2 died in 1 h +2 vs before"
+    assert _tile(_get(jobs), "dead") == "Dead 2 2 died in 1 h up 2"
     jobs.admin.retry(first)
     jobs.create_worker(id="w", recurring=False).run_once()
     text = _get(jobs)
     assert _tile(text, "dead") == "Dead 2 3 died in 1 h some retried"
     assert "2 dead now. 3 deaths in the last hour" in text
+
+
+def test_dead_jobs_are_told_with_the_number_of_their_causes(jobs: Jobs) -> None:
+    _fail(jobs, 2)
+    assert _attention(_get(jobs))[0].startswith("2 dead jobs, 1 cause 2 of them:")
+    _die(jobs, 4)
+    assert _attention(_get(jobs))[0].startswith("6 dead jobs, 5 causes 2 of them:")
+    _die(jobs, 5, 4)
+    assert _attention(_get(jobs))[0].startswith("7 dead jobs, 5+ causes 2 of them:")
+
+
+def _die(jobs: Jobs, number: int, first: int = 0) -> None:
+    """One death each of jobs of other names."""
+    for name in (f"other-{one}" for one in range(first, number)):
+
+        @jobs.define(name, retry=Retry(max_attempts=1))
+        def other(ctx: Any, payload: Any) -> None:
+            raise LookupError
+
+        jobs.enqueue(name, {})
+    jobs.create_worker(id="w", recurring=False).run_once()
 
 
 @pytest.mark.parametrize(("span", "created"), [("1h", 1), ("6h", 2), ("24h", 2), ("7d", 3)])

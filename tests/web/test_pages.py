@@ -273,8 +273,8 @@ def test_tiles_say_how_the_counts_changed(tmp_path: Path) -> None:
     text = Client(make_app(jobs).test_client()).get("/").text
     tiles = {name: " ".join(re.sub(r"<[^>]+>", " ", tile).split()) for name, tile in _tiles(text).items()}
     assert "Scheduled 2 1 new in 1 h oldest" in tiles["scheduled"]
-    assert "Succeeded 4 1 in 1 h -2 vs before" in tiles["succeeded"]
-    assert "Dead 3 2 died in 1 h +1 vs before" in tiles["dead"]
+    assert "Succeeded 4 1 in 1 h down 2" in tiles["succeeded"]
+    assert "Dead 3 2 died in 1 h up 1" in tiles["dead"]
     assert "Cancelled 0 none in 1 h as before" in tiles["cancelled"]
     assert "slots" in tiles["processing"]
     jobs.storage.close()

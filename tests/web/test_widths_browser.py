@@ -111,7 +111,15 @@ CARDS = """() => {
 }"""
 """Cards whose title does not begin where their other lines do."""
 
-CHECKS = {"broken word": BROKEN, "outside of its cell": OUTSIDE, "indented in its card": CARDS}
+HALVES = """() => [...document.querySelectorAll("main .tbl *")].filter((box) => {
+  const style = getComputedStyle(box);
+  return style.webkitLineClamp !== "none" && style.overflowClipMargin !== "0px" && !box.querySelector("a") &&
+    box.checkVisibility() && box.scrollHeight > box.clientHeight + 1;
+}).map((box) => box.textContent.trim().slice(0, 60))"""
+"""Texts that end after some lines, and show the upper edge of the next one."""
+
+CHECKS = {"broken word": BROKEN, "outside of its cell": OUTSIDE, "indented in its card": CARDS,
+          "half a line": HALVES}  # fmt: skip
 
 
 def _trouble(page: Page, width: int) -> list[str]:

@@ -115,12 +115,12 @@ def _audit_query(ui: Ui, given: Mapping[str, str]) -> tuple[dict[str, Any], str 
     return {**query, "created_from": since}, since.isoformat(), wrong
 
 
-def _link(ui: Ui, context: PageContext, kind: str, target: str) -> Markup:
-    """A target as a link to its page, where there is one that the viewer may see."""
+def _link(ui: Ui, context: PageContext, kind: str, target: str, text: str | None = None) -> Markup:
+    """A target, or its text, as a link to its page, where there is one that the viewer may see."""
     short = context.short(target) if kind in ("job", "archived", "workflow", "batch") else target
     name = Markup('<code class="nw" title="{}">{}</code>').format(target, short)
-    if kind not in ("job", "archived", "workflow", "batch", "cause"):
-        name = Markup('<strong class="target" title="{}">{}</strong>').format(target, target)
+    if text is not None or kind not in ("job", "archived", "workflow", "batch", "cause"):
+        name = Markup('<strong class="target" title="{}">{}</strong>').format(target, text or target)
     endpoint, argument, permission = PLACES.get(kind, ("", "", ""))
     if endpoint not in ui.routes or not context.may(permission):
         return name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Response, request
 
 from sloppyjobs.views import JobTypeSettings, JobTypeView
-from webui import charts, hidden_details, percentile_charts, verdicts
+from webui import charts, hidden_details, percentile_charts, tiles, verdicts
 from webui.rendering import render
 from webui.routes import Route
 from webui.spans import SPANS, span_named
@@ -42,8 +42,7 @@ def show(ui: Ui, name: str) -> Response:
 def compared(view: JobTypeView) -> str:
     """The attempts of the span, compared with those of the span before."""
     before = 0 if view.stats.previous is None else view.stats.previous.attempts
-    difference = view.stats.total.attempts - before
-    return f"{difference:+,} vs before" if difference else "as before"
+    return tiles.compared(view.stats.total.attempts - before)
 
 
 def _longest(view: JobTypeView) -> float:

@@ -6,7 +6,7 @@ from flask import Response, request
 
 from sloppyjobs.domain.states import Status
 from webui import charts, hidden_details, tiles
-from webui.attention import items
+from webui.attention import causes, items
 from webui.navigation import COUNTED
 from webui.rendering import Flash, counts_of, render
 from webui.routes import Route
@@ -47,6 +47,7 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
         overview=overview,
         tiles=[tiles.tile(counts[one], stats, overview, span) for one in shown],
         attention=items(overview.attention),
+        causes=causes(overview),
         stats=stats,
         chart=charts.throughput(stats, deploys if visit().may("deploy.view") else ()),
         busiest=overview.busiest if visit().may("queue.view") else (),
