@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from msgspec import structs
@@ -323,7 +324,7 @@ class Jobs(
             new, written = traces.produce(tracer, new, lambda traced: write(self._sealing.seal_new(traced), caller))
         else:
             written = write(new if keys is None else self._sealing.seal_new(new), caller)
-        if keys is not None or any(job.existing for job in written):
+        if keys is not None or any(map(attrgetter("existing"), written)):
             written = [self._sealing.open_job(job) for job in written]
         for observer in list(self._internals.observers):
             for source, job in zip(new, written, strict=True):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from itertools import count
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -240,7 +241,7 @@ def chunks(new: Sequence[NewJob], most: int = CHUNK) -> Iterator[Sequence[NewJob
     """The jobs in their order, in parts of at most so many rows and ``CHUNK_LENGTH``, unless one is longer."""
     for start in range(0, len(new), most):
         rows = part_of(new, start, start + most)
-        if sum(len(job.payload) for job in rows) <= CHUNK_LENGTH:
+        if sum(map(len, map(attrgetter("payload"), rows))) <= CHUNK_LENGTH:
             yield rows
             continue
         begin, length = 0, 0
