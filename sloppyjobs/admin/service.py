@@ -39,7 +39,7 @@ from sloppyjobs.admin.worker_commands import WorkerAdmin
 from sloppyjobs.admin.workers import worker_views
 from sloppyjobs.admin.workflows import WorkflowAdmin
 from sloppyjobs.alerting.rules import AlertRules
-from sloppyjobs.domain import payload
+from sloppyjobs.domain import options, payload
 from sloppyjobs.domain.states import Status
 from sloppyjobs.encryption import PLAIN, Sealing
 from sloppyjobs.enqueue.definitions import Definitions
@@ -197,6 +197,8 @@ class Admin(
 
         ``UnknownJob`` where no job has such an id, or more than one.
         """
+        if not isinstance(text, str):
+            raise options.refuse("id", text, "must be text")
         parts = parts_of_short(text)
         if parts is None:
             return text

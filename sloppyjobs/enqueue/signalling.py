@@ -46,10 +46,10 @@ class Signalling:
     ) -> bool:
         """Send a signal to a job, or to the live job with a business key: ``ctx.wait_for(name)`` gets the payload.
 
-        It is kept until it is asked for. The first signal of a name wins: False where the job has one already. With
+        It is kept until it is asked for. The first signal of a name wins: False where the job has had one. With
         ``session`` or ``connection`` it is sent in the caller's transaction, and the job goes on when that commits.
-        Raises, before anything is written, ``UnknownJob``, ``InvalidTransition`` for a job that has finished,
-        ``InvalidPayload`` or ``InvalidOption``.
+        Raises, before anything is written, ``UnknownJob``, ``InvalidTransition`` for a new signal to a job that has
+        finished, ``InvalidPayload`` or ``InvalidOption``.
         """
         sent = sent_signal(name, payload, self._payload_limit)
         caller = self._connection_of(session, connection)

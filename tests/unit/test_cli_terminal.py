@@ -21,7 +21,7 @@ import pytest
 import warm_start
 from click.testing import CliRunner
 
-from sloppyjobs import Jobs, UnknownJob
+from sloppyjobs import InvalidOption, Jobs, UnknownJob
 from sloppyjobs.cli.root import main
 from sloppyjobs.cli.target import Target
 from sloppyjobs.ids import parts_of_short, shortened
@@ -117,6 +117,9 @@ def test_parts_of_short_ids_are_those_of_the_ids_they_stand_for(sqlite_url: str)
     head, tail = parts_of_short(shortened(id)) or ("", "")
     assert id.startswith(head)
     assert id.endswith(tail)
+    for wrong in (None, 7, b"job_x"):
+        with pytest.raises(InvalidOption, match="id"):
+            jobs.admin.whole_id(wrong)  # type: ignore[arg-type]
     assert jobs.admin.whole_id("job_x") == "job_x"
     for odd in ("…", "job_…", "job_01…2", "job_01kg9f9c…'; --", "%_01kg9f9…%%%%"):
         assert parts_of_short(odd) is None
