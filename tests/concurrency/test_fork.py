@@ -9,10 +9,12 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from sloppyjobs import Jobs
 
@@ -55,6 +57,47 @@ def connect_then_fork(url: str) -> None:
     json.dump(ended, sys.stdout)
 
 
+def fork_while_another_thread_writes(url: str) -> None:
+    jobs = Jobs(url)
+    jobs.declare("note")
+    writes, forked = threading.Event(), threading.Event()
+
+    def write(_connection: Connection) -> None:
+        writes.set()
+        # A fork that waits for this transaction cannot say so.
+        forked.wait(0.5)
+
+    writer = threading.Thread(target=jobs.storage.database.write, args=(write,))
+    writer.start()
+    writes.wait()
+    child = os.fork()
+    if child == 0:
+        try:
+            enqueue(jobs, "child")
+        except BaseException as error:
+            sys.stderr.write(repr(error))
+            sys.stderr.flush()
+            os._exit(1)
+        os._exit(0)
+    forked.set()
+    writer.join()
+    enqueue(jobs, "parent")
+    json.dump([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])], sys.stdout)
+
+
+def test_a_child_that_is_forked_while_another_thread_writes_to_a_sqlite_file_can_write_too(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    jobs = Jobs(url)
+    jobs.init()
+    jobs.storage.close()
+    ran = subprocess.run(
+        [sys.executable, __file__, url, "writing"], capture_output=True, text=True, check=False, timeout=250
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == [0], ran.stderr
+    assert _written(url) == {"parent": EACH, "child": EACH}
+
+
 def test_parent_and_children_enqueue_after_a_fork_and_nothing_is_lost(database_url: str) -> None:
     ran = subprocess.run(
         [sys.executable, __file__, database_url], capture_output=True, text=True, check=False, timeout=250
@@ -78,4 +121,4 @@ def _written(url: str) -> Counter[Any]:
 
 
 if __name__ == "__main__":
-    connect_then_fork(sys.argv[1])
+    (fork_while_another_thread_writes if "writing" in sys.argv else connect_then_fork)(sys.argv[1])

@@ -52,18 +52,45 @@ class WriterLock:
         self._lock.acquire()
 
     def __exit__(self, *_error: object) -> None:
+        self.release()
+
+    def acquire(self, timeout: float) -> bool:
+        """Take the lock, or give up after so many seconds."""
+        return self._lock.acquire(timeout=timeout)
+
+    def release(self) -> None:
+        """Let the next thread write."""
         self._lock.release()
 
 
 _writer_locks: weakref.WeakValueDictionary[str, WriterLock] = weakref.WeakValueDictionary()
 
+FORK_SECONDS = 5.0
+"""How long a fork waits for the transactions of other threads; one that lasts longer is waiting for another process."""
+
+# SQLite remembers per process, not per connection, who has locked a file. A child that is forked in the middle of a
+# transaction of another thread inherits that memory, and could never write to the file itself.
+_held_across_fork: list[WriterLock] = []
+
+
+def _hold_locks() -> None:
+    until = time.monotonic() + FORK_SECONDS
+    locks = list(_writer_locks.values())
+    _held_across_fork.extend(lock for lock in locks if lock.acquire(max(0.0, until - time.monotonic())))
+
+
+def _release_locks() -> None:
+    while _held_across_fork:
+        _held_across_fork.pop().release()
+
 
 def _renew_locks() -> None:
+    _held_across_fork.clear()
     for lock in list(_writer_locks.values()):
         lock.renew()
 
 
-os.register_at_fork(after_in_child=_renew_locks)
+os.register_at_fork(before=_hold_locks, after_in_parent=_release_locks, after_in_child=_renew_locks)
 
 
 def writer_lock(engine: Engine) -> WriterLock:
