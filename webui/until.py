@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from flask import request
@@ -38,13 +38,16 @@ class Refused(Exception):
 
 
 def chosen(ui: Ui, spans: Mapping[str, str]) -> datetime | None:
-    """The end that was chosen, by minutes or as a time; None for none. ``Refused`` where it makes no sense."""
+    """The end that was chosen, by minutes or as a time; None for none. ``Refused`` where it makes no sense.
+
+    By the clock of the jobs: that of this host may be wrong.
+    """
     minutes, moment = request.form.get("until", ""), request.form.get("until_at", "")
     if moment:
         found = filters.moment(moment, page_context.preferences_of(ui).tz)
-        if found is None or found <= datetime.now(UTC):
+        if found is None or found <= ui.admin.now():
             raise Refused("until_at", "Choose a time in the future.")
         return found
     if minutes not in spans:
         raise Refused("until", "Choose how long from the list.")
-    return datetime.now(UTC) + timedelta(minutes=int(minutes)) if minutes else None
+    return ui.admin.now() + timedelta(minutes=int(minutes)) if minutes else None

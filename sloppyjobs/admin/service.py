@@ -118,6 +118,10 @@ class Admin(
         self._payload_limit = payload_limit
         self._alert_rules = AlertRules() if alert_rules is None else alert_rules
 
+    def now(self) -> datetime:
+        """What time it is by the clock of the jobs, the database's own: for instants that commands are given."""
+        return self._storage.clock.now()
+
     def snapshot(self, work: Callable[[], T]) -> T:
         """Run ``work``, whose reads here share one connection, one transaction and one instant.
 

@@ -224,7 +224,8 @@ class Batch:
 
     async def seal_async(self) -> None:
         """As ``seal``, from a coroutine."""
-        await asyncio.to_thread(self.seal)
+        with on_behalf_of_task():
+            await asyncio.to_thread(self.seal)
 
     def __enter__(self) -> Batch:
         if self._new is None:
@@ -242,12 +243,14 @@ class Batch:
         return False
 
     async def __aenter__(self) -> Batch:
-        return await asyncio.to_thread(self.__enter__)
+        with on_behalf_of_task():
+            return await asyncio.to_thread(self.__enter__)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
-        return await asyncio.to_thread(self.__exit__, kind, error, trace)
+        with on_behalf_of_task():
+            return await asyncio.to_thread(self.__exit__, kind, error, trace)
 
     def open(self) -> None:
         """Write the batch itself."""

@@ -195,7 +195,10 @@ def connection_of(session: Any, connection: Connection | None) -> Connection | N
     if session is None:
         if hasattr(connection, "sync_connection"):
             raise options.refuse(
-                "connection", connection, "is asynchronous: await enqueue_async(..., connection=connection)"
+                "connection",
+                connection,
+                "is asynchronous: await enqueue_async(..., connection=connection), or any other call by "
+                "await connection.run_sync(lambda c: jobs.chain(..., connection=c))",
             )
         if connection is not None and not isinstance(connection, Connection):
             raise options.refuse("connection", connection, "must be a SQLAlchemy Connection")
@@ -203,7 +206,12 @@ def connection_of(session: Any, connection: Connection | None) -> Connection | N
     if connection is not None:
         raise errors.InvalidOption("session and connection exclude each other: pass one of them")
     if hasattr(session, "sync_session"):
-        raise options.refuse("session", session, "is asynchronous: await enqueue_async(..., session=session)")
+        raise options.refuse(
+            "session",
+            session,
+            "is asynchronous: await enqueue_async(..., session=session), or any other call by "
+            "await session.run_sync(lambda s: jobs.chain(..., session=s))",
+        )
     try:
         found = session.connection()
     except AttributeError:

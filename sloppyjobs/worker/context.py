@@ -18,6 +18,7 @@ from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.domain.payload import clean_text
 from sloppyjobs.domain.steps import Answer, Kept, StepKind, decode_result
 from sloppyjobs.enqueue.option_types import CallOptions, Item
+from sloppyjobs.storage.ports import on_behalf_of_task
 from sloppyjobs.worker.member_batch import MemberBatch
 from sloppyjobs.worker.steps import StepLog
 
@@ -289,19 +290,25 @@ class AsyncContext(JobContext, eq=False, gc=False):
     async def step(self, name: str, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
         """As ``Context.step``; ``function`` may be a coroutine function. Any other one runs on the event loop."""
         steps = self._log_of_steps
-        kept = await asyncio.to_thread(steps.recall, name) if steps.must_read else steps.recall(name)
+        kept = await _in_thread(steps.recall, name) if steps.must_read else steps.recall(name)
         if kept is not None:
             return decode_result(name, kept.result, function)
         started = time.monotonic()
         value = function(*arguments, **named)
         if inspect.isawaitable(value):
             value = await value
-        return await asyncio.to_thread(steps.keep, name, function, value, time.monotonic() - started)
+        return await _in_thread(steps.keep, name, function, value, time.monotonic() - started)
 
     async def sleep(self, name: str, seconds: float | timedelta) -> None:
         """As ``Context.sleep``."""
-        await asyncio.to_thread(self._log_of_steps.sleep, name, seconds)
+        await _in_thread(self._log_of_steps.sleep, name, seconds)
 
     async def wait_for(self, name: str, timeout: float | timedelta | None = None) -> Any:
         """As ``Context.wait_for``."""
-        return await asyncio.to_thread(self._log_of_steps.wait_for, name, timeout)
+        return await _in_thread(self._log_of_steps.wait_for, name, timeout)
+
+
+async def _in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Call ``work`` in a thread that acts for this task: where the task has to commit first, it is told so."""
+    with on_behalf_of_task():
+        return await asyncio.to_thread(work, *arguments)

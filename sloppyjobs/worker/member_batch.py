@@ -10,6 +10,7 @@ import msgspec
 
 from sloppyjobs.domain.model import Claim, Job
 from sloppyjobs.enqueue.option_types import CallOptions, EnqueueOptions, Item
+from sloppyjobs.storage.ports import on_behalf_of_task
 
 if TYPE_CHECKING:
     from sloppyjobs.worker.context import Reports
@@ -42,11 +43,13 @@ class MemberBatch(msgspec.Struct, eq=False, gc=False):
 
     async def enqueue_async(self, name: str, payload: Any = None, **options: Unpack[EnqueueOptions]) -> Job:
         """As ``enqueue``, without blocking the event loop."""
-        return await asyncio.to_thread(lambda: self.enqueue(name, payload, **options))
+        with on_behalf_of_task():
+            return await asyncio.to_thread(lambda: self.enqueue(name, payload, **options))
 
     async def enqueue_many_async(self, items: Iterable[Item]) -> list[Job]:
         """As ``enqueue_many``, without blocking the event loop."""
-        return await asyncio.to_thread(self.enqueue_many, list(items))
+        with on_behalf_of_task():
+            return await asyncio.to_thread(self.enqueue_many, list(items))
 
 
 def _with_defaults(item: Any, own: dict[str, Any]) -> Any:

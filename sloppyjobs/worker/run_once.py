@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from sloppyjobs.domain.model import Claim, Ended
-from sloppyjobs.domain.states import AttemptStatus, Outcome, outcome_name
+from sloppyjobs.domain.states import AttemptStatus, Failed, Outcome, outcome_name
 from sloppyjobs.storage.ports.claims import ClaimRequest
 from sloppyjobs.worker import executor
 from sloppyjobs.worker.loop import TURN_LIMIT, WorkerLoop
@@ -17,7 +17,8 @@ from sloppyjobs.worker.task import Task
 def run_once(loop: WorkerLoop) -> Counter[str]:
     """Claim everything that is due, then run and settle it in claim order. What handlers enqueue waits.
 
-    Returns how many attempts had which outcome.
+    Returns how many attempts had which outcome. A handler that is interrupted from the keyboard ends the pass, once its
+    attempt is settled.
     """
     ended: Counter[str] = Counter()
     claims = _claim_all(loop)
@@ -28,8 +29,17 @@ def run_once(loop: WorkerLoop) -> Counter[str]:
             loop.storage.renew(loop.worker_id, remaining, loop.settings.lease)
             renewed = time.monotonic()
         task = _task(loop, claim)
-        ended[_settle(loop, task, _run(loop, task))] += 1
+        outcome = _run(loop, task)
+        ended[_settle(loop, task, outcome)] += 1
+        if _is_interrupt(outcome):
+            raise KeyboardInterrupt
     return ended
+
+
+def _is_interrupt(outcome: Outcome) -> bool:
+    """Whether it was Ctrl-C, which only the main thread is told of, that ended the handler."""
+    interrupted = isinstance(outcome, Failed) and outcome.failure.type == KeyboardInterrupt.__name__
+    return interrupted and threading.current_thread() is threading.main_thread()
 
 
 def _claim_all(loop: WorkerLoop) -> list[Claim]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,8 +15,9 @@ from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from sloppyjobs import errors
+from sloppyjobs import AsyncContext, errors
 from sloppyjobs.jobs import Jobs
+from sloppyjobs.testing import drain
 
 TOLD = "transaction of this thread has written"
 
@@ -174,3 +176,50 @@ def test_a_task_that_has_written_is_told_and_another_task_waits(scene: tuple[Job
         await engine.dispose()
 
     asyncio.run(played())
+
+
+def test_batches_of_a_task_that_has_written_are_refused_at_once_too(scene: tuple[Jobs, Engine], file: Path) -> None:
+    jobs, _ = scene
+
+    async def played() -> None:
+        engine = create_async_engine(f"sqlite+aiosqlite:///{file}")
+        opened = await jobs.open_batch_async("import")
+        async with AsyncSession(engine) as session:
+            await session.execute(text("INSERT INTO orders VALUES (1)"))
+            with pytest.raises(errors.InvalidOption, match=TOLD):
+                async with jobs.batch("nightly"):
+                    pytest.fail("the batch was written")
+            with pytest.raises(errors.InvalidOption, match=TOLD):
+                await opened.seal_async()
+            await session.rollback()
+        await engine.dispose()
+
+    asyncio.run(played())
+
+
+def test_a_coroutine_handler_that_has_written_is_told_by_its_steps_and_its_batch(
+    scene: tuple[Jobs, Engine], file: Path
+) -> None:
+    jobs, _ = scene
+
+    @jobs.define("import")
+    async def handler(ctx: AsyncContext, payload: None) -> list[str]:
+        told = []
+        engine = create_async_engine(f"sqlite+aiosqlite:///{file}")
+        async with AsyncSession(engine) as session:
+            await session.execute(text("INSERT INTO orders VALUES (1)"))
+            for call in (ctx.step("count", int), ctx.batch.enqueue_async("charge"), ctx.sleep("rest", 1)):
+                try:
+                    await call
+                except errors.InvalidOption as error:
+                    told.append(str(error))
+            await session.rollback()
+        await engine.dispose()
+        return told
+
+    with jobs.batch("nightly") as batch:
+        job = batch.enqueue("import")
+    assert drain(jobs) == 1
+    told = jobs.get(job.id).result
+    assert len(told) == 3
+    assert all(re.search(TOLD, text) for text in told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
@@ -177,6 +178,31 @@ def test_drain_fires_schedules_that_are_due(jobs: Jobs, clock: FakeClock) -> Non
     jobs.recurring("hourly", "report", cron="0 * * * *")
     clock.advance(3_600)
     assert drain(jobs) == 1
+
+
+def test_drain_ends_when_a_handler_is_interrupted_from_the_keyboard(jobs: Jobs) -> None:
+    @jobs.define("slow", retry=Retry(max_attempts=1))
+    def slow(ctx: Any, payload: None) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    first, second = jobs.enqueue("slow"), jobs.enqueue("slow")
+    with pytest.raises(KeyboardInterrupt):
+        drain(jobs)
+    assert jobs.get(first.id).status == "dead"
+    assert jobs.admin.attempts(second.id)[0].finished_at is None
+
+
+def test_drain_in_another_thread_takes_an_interrupt_for_a_failure(jobs: Jobs) -> None:
+    @jobs.define("slow", retry=Retry(max_attempts=1))
+    def slow(ctx: Any, payload: None) -> None:
+        raise KeyboardInterrupt
+
+    job, ran = jobs.enqueue("slow"), []
+    thread = threading.Thread(target=lambda: ran.append(drain(jobs)))
+    thread.start()
+    thread.join()
+    assert ran == [1]
+    assert jobs.get(job.id).status == "dead"
 
 
 def test_drain_leaves_jobs_without_a_handler_alone(jobs: Jobs) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from datetime import timedelta
 from html import unescape
 
 import pytest
@@ -11,7 +12,7 @@ import scene
 from hosts import PREFIX, Client, make_app
 from werkzeug.test import TestResponse
 
-from sloppyjobs import Jobs
+from sloppyjobs import FakeClock, Jobs, storage
 
 HTMX = {"HX-Request": "true"}
 
@@ -226,6 +227,19 @@ def test_a_queue_is_paused_with_an_end_and_resumed(admin: Client, played: Jobs) 
 def test_a_pause_that_ends_in_the_past_is_refused(admin: Client, played: Jobs) -> None:
     assert admin.post("/queues/emails/pause", {"until_at": "2001-01-01T00:00"}).status_code == 422
     assert not played.admin.get_queue("emails").paused
+
+
+def test_an_end_is_reckoned_by_the_clock_of_the_jobs_and_not_by_that_of_the_host(ready_sqlite_url: str) -> None:
+    clock = FakeClock("2060-01-01T12:00:00Z")
+    jobs = Jobs(storage.sqlite(ready_sqlite_url, clock=clock))
+    jobs.declare("send-email", queue="emails")
+    jobs.enqueue("send-email")
+    admin = Client(make_app(jobs).test_client())
+    assert jobs.admin.now() == clock.now()
+    assert admin.post("/queues/emails/pause", {"until": "15"}).status_code == 303
+    assert jobs.admin.get_queue("emails").paused_until == clock.now() + timedelta(minutes=15)
+    assert admin.post("/queues/emails/pause", {"until_at": "2059-12-31T00:00"}).status_code == 422
+    jobs.storage.close()
 
 
 def test_a_schedule_is_triggered_paused_resumed_and_deleted(admin: Client, played: Jobs) -> None:
