@@ -25,7 +25,7 @@ def test_without_a_worker_the_overview_says_so_first_until_one_starts(page: Page
     expect(verdict).to_contain_text("sloppyjobs worker")
     expect(verdict).to_be_in_viewport()
     # Once: the list below it has what else is wrong.
-    assert not any("No worker is running" in item for item in _items(page))
+    assert not any("No worker is running." in item for item in _items(page))
     live_worker(site.jobs, names=("send-email",), heartbeat=600.0)
     expect(verdict).to_have_count(0, timeout=PATIENT)
     expect(page.get_by_role("region", name="Needs attention")).to_contain_text("No worker can run export-orders")
