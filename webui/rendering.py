@@ -22,6 +22,7 @@ from webui.ui import Ui, visit_or_none
 
 _RELATIVE = re.compile(r"(<time [^>]*data-(?:rel|age)[^>]*>)[^<]*")
 _AGE = re.compile(r"<time [^>]*data-age[^>]*>")
+_LEFT = re.compile(r'(<rect [^>]*data-until=[^>]*) width="[^"]*"')
 _KEYS = re.compile(r'name="form_key" value="[^"]*"')
 _TOKENS_SECONDS = 1200
 _COLOR_SCHEMES = {"auto": "light dark"}
@@ -139,11 +140,13 @@ def _fragment(
 
 
 def _tag(fragment: str, title: str, counts: Mapping[str, Any]) -> str:
-    """A digest of what a viewer would notice: the script keeps relative times fresh; tokens and keys always differ.
+    """A digest of what a viewer would notice: the script keeps relative times and bars of time left fresh.
+
+    Tokens and keys always differ.
 
     It changes every 20 minutes all the same, because tokens expire, and a page may stay open for days.
     """
-    stable = _KEYS.sub("", _AGE.sub("<time>", _RELATIVE.sub(r"\1", fragment)))
+    stable = _KEYS.sub("", _AGE.sub("<time>", _RELATIVE.sub(r"\1", _LEFT.sub(r"\1", fragment))))
     if security.has_secret():
         stable = stable.replace(security.token(), "")
     changes = "|".join((title, *map(str, counts.values())))

@@ -47,6 +47,11 @@ const sj = {
       const text = element.hasAttribute("data-age") ? rough(Math.max(0, seconds)) : relative(seconds);
       if (element.textContent !== text) element.textContent = text;
     }
+    // Bars of the time that is left; what ran out is empty.
+    for (const bar of all("rect[data-until]")) {
+      const left = (bar.dataset.until - Date.now() / 1000) / bar.dataset.seconds;
+      bar.setAttribute("width", (100 * Math.min(1, Math.max(0, left))).toFixed(1));
+    }
   };
   setInterval(sj.freshen, 1000);
 })();

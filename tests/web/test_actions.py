@@ -145,6 +145,7 @@ def test_a_large_bulk_command_goes_on_from_request_to_request(
     assert first.status_code == 200
     assert f"2 of {len(ids)} jobs so far" in " ".join(first.text.split())
     assert "Continue" in first.text
+    assert re.search(r'href="[^"]*/jobs\?name=send-email&amp;status=dead">Stop here<', first.text)
     assert len(_dead(played)) == len(ids) - 2
     fields = _hidden(first.text)
     # The same twice, as by a page that is reloaded: it does the next part, and nothing twice.

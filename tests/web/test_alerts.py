@@ -38,6 +38,25 @@ def test_rules_and_deliveries_are_shown_without_secrets(admin: Client, played: J
     assert f"/jobs/{job}" in one
 
 
+def test_what_is_open_now_stands_first_with_what_became_of_it(admin: Client, played: Jobs) -> None:
+    now = _open_now(admin)
+    assert re.search(r"dead-invoices : .* \( .* , sent to tell_billing\)", now)
+    assert re.search(
+        r"dead-anything : .* \( .* , not sent to https://hooks.internal yet, will be tried again\)", now
+    )
+    assert "worker-gone" not in now
+    assert _open_now(admin, "?rule=dead-invoices") == ""
+    alerts = played.storage.tables.alerts  # type: ignore[attr-defined]
+    with played.storage.engine.begin() as connection:
+        connection.execute(alerts.update().values(created_at=played.storage.clock.now() - timedelta(days=1)))
+    assert _open_now(admin) == ""
+
+
+def _open_now(admin: Client, query: str = "") -> str:
+    panel = admin.get(f"/alerts{query}").text.partition(">Open now<")[2].partition("</section>")[0]
+    return " ".join(re.sub(r"<[^>]+>", " ", panel).split())
+
+
 def test_a_test_is_sent_from_the_page(admin: Client, played: Jobs) -> None:
     assert admin.post("/alerts/dead-invoices/test").status_code == 303
     assert "Test queued." in admin.get("/alerts").text

@@ -38,7 +38,7 @@ def test_find_a_dead_job_read_why_retry_it_and_watch_it_succeed(page: Page, site
     site.jobs.create_worker(recurring=False).run_once()
     expect(page.locator("h1 .st")).to_have_text("Succeeded", timeout=60_000)
     assert page.url == address, "nothing was reloaded"
-    expect(page.get_by_text("pages")).to_be_visible()
+    expect(page.get_by_text("pages", exact=True)).to_be_visible()
 
 
 def test_retry_a_dead_job(either: Page, site: Site) -> None:

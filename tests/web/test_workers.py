@@ -32,6 +32,16 @@ def test_the_page_tells_what_a_worker_runs_and_what_it_says_of_itself(admin: Cli
     assert "/job-types/resize-image" in page.text
 
 
+def test_jobs_that_a_worker_holds_ready_are_told_from_those_that_run(admin: Client, played: Jobs) -> None:
+    id = scene.worker(played)
+    for _ in range(3):
+        played.enqueue("resize-image", {"src": "more.tif"})
+    assert len(played.claim(id, queues=("media",), limit=3, lease=600)) == 3
+    text = _text(admin.get(f"/workers/{id}").text)
+    assert "2 of 6 slots in use" in text
+    assert "It holds 5 jobs: 2 run, the others start when a slot is free." in text
+
+
 def test_the_rate_of_a_worker_counts_from_its_start_and_not_within_its_first_minute(played: Jobs) -> None:
     worker = played.admin.get_worker(scene.worker(played))
     assert (worker.done, worker.failed) == (40_311, 322)

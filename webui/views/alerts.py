@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from flask import Response, request, url_for
 
+from sloppyjobs.views import AlertRuleView, AlertView
 from webui import page_context, until
 from webui.command_response import actor_and_reason, refuse, respond, run_command
 from webui.page_context import PageContext
@@ -19,6 +22,14 @@ OUTCOMES = {
     "muted": ("paused", "Muted"),
 }
 """Icon and word of what became of an alert."""
+BECAME = {
+    "told": "sent to {}",
+    "pending": "not sent to {} yet",
+    "retrying": "not sent to {} yet, will be tried again",
+    "failed": "could not be sent to {}",
+    "muted": "muted, not sent to {}",
+}
+"""The same in a sentence, with whom it is for."""
 SPANS = {
     "60": "For 1 hour",
     "240": "For 4 hours",
@@ -39,8 +50,19 @@ def show(
     return render(
         ui, "alerts.html", title="Alerts", nav="alerts", live=cursor is None, status=status, flashes=flashes,
         page=page, rules=rules, rule=rule, outcomes=OUTCOMES, opened=[one for one in rules if one.open],
-        muted=[one for one in rules if one.muted], spans=SPANS, form=form,
+        muted=[one for one in rules if one.muted], spans=SPANS, form=form, became=BECAME,
+        newest=[] if rule or cursor else _newest(rules, page),
     )  # fmt: skip
+
+
+def _newest(rules: Sequence[AlertRuleView], alerts: Iterable[AlertView]) -> list[AlertView]:
+    """What the rules that are open have found last, as far as it is among these, the newest first."""
+    opened = {rule.name for rule in rules if rule.open}
+    found: dict[str, AlertView] = {}
+    for one in alerts:
+        if one.rule in opened and not one.test:
+            found.setdefault(one.rule, one)
+    return list(found.values())
 
 
 def test(ui: Ui, name: str) -> Response:

@@ -205,6 +205,7 @@ def _progress(ui: Ui, command: str, meant: Chosen, outcome: BulkResult) -> Respo
         title=f"{command.capitalize()} jobs",
         nav=meant.origin.nav,
         command=command,
+        back=meant.origin.address,
         result=outcome,
         verb=VERBS[command],
         fields=fields,

@@ -14,7 +14,7 @@ from sloppyjobs.admin.patches import PATCHABLE
 from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status
 from sloppyjobs.views import AttemptView, EventView, JobView, StepView
-from webui import labels, times
+from webui import labels, timeline, times
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.fields import EMPTY, Form
 from webui.page_context import PageContext
@@ -96,6 +96,7 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200,
         failed=_with_errors(attempts.items),
         longest=max((_seconds(one, context.times.now) for one in attempts), default=0.0),
         events=events,
+        timeline=timeline.parts(events.items),
         segments=segments(events.items, None if events.next_cursor else context.times.now),
         steps=steps,
         awaited=waited_for(steps.items),
