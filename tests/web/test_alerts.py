@@ -41,9 +41,7 @@ def test_rules_and_deliveries_are_shown_without_secrets(admin: Client, played: J
 def test_what_is_open_now_stands_first_with_what_became_of_it(admin: Client, played: Jobs) -> None:
     now = _open_now(admin)
     assert re.search(r"dead-invoices : .* \( .* , sent to tell_billing\)", now)
-    assert re.search(
-        r"dead-anything : .* \( .* , not sent to https://hooks.internal yet, will be tried again\)", now
-    )
+    assert re.search(r"dead-anything : .* \( .* , not sent to https://hooks.internal yet, will be tried again\)", now)
     assert "worker-gone" not in now
     assert _open_now(admin, "?rule=dead-invoices") == ""
     alerts = played.storage.tables.alerts  # type: ignore[attr-defined]
