@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from contextvars import Context
 
 from sloppyjobs.domain.model import Claim, Ended
 from sloppyjobs.domain.states import AttemptStatus, Failed, Outcome, outcome_name
@@ -75,7 +76,9 @@ def _run(loop: WorkerLoop, task: Task) -> Outcome:
         return executor.invalid_payload(task, task.unreadable)
     if task.definition.isolation == "thread" and job.timeout is None:
         task.begin()
-        return executor.run(task)
+        # As in the thread of a worker: a request in which a test enqueues is not the handler's, nor is anything else
+        # that the caller's context holds.
+        return Context().run(executor.run, task)
     return _run_in_runner(loop, task)
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from flask import Flask
+from flask import Flask, current_app, has_request_context
 from flask_login import AnonymousUserMixin, LoginManager, UserMixin, login_user, logout_user
 
-from sloppyjobs import InvalidOption, Jobs
+from sloppyjobs import Context, InvalidOption, Jobs
 from sloppyjobs.flask import SloppyJobs
+from sloppyjobs.testing import inline
 
 
 class User(UserMixin):
@@ -56,6 +57,23 @@ def test_a_request_enqueues_on_behalf_of_the_user_who_is_signed_in(
     assert [job.principal for job in many] == ["ada", "ada", "grace"]
     with app.app_context():
         assert jobs.get(ada.id).principal == "ada"
+
+
+def test_a_handler_that_runs_inline_in_a_request_has_no_request_and_acts_for_nobody(
+    make_jobs: Callable[..., tuple[SloppyJobs, Flask]],
+) -> None:
+    jobs, app = make_jobs()
+
+    @jobs.define("spawn")
+    def spawn(ctx: Context, payload: None) -> list[object]:
+        return [has_request_context(), current_app.name, ctx.enqueue("say").principal]
+
+    with app.test_request_context(), inline(jobs):
+        login_user(User("ada"))
+        job = jobs.enqueue("spawn")
+        assert job.principal == "ada"
+        assert jobs.get(job.id).result == [False, "shop", None]
+        assert has_request_context()
 
 
 def test_without_flask_login_it_is_nobody(make_jobs: Callable[..., tuple[SloppyJobs, Flask]]) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -264,6 +265,21 @@ def test_inline_runs_what_a_handler_enqueues_after_the_handler(jobs: Jobs) -> No
     with inline(jobs):
         jobs.enqueue("outer")
     assert seen == ["outer", "inner"]
+
+
+def test_a_handler_sees_nothing_of_the_context_in_which_it_was_enqueued(jobs: Jobs) -> None:
+    variable, seen = ContextVar("variable", default="as in a worker"), []
+
+    @jobs.define("look")
+    def look(ctx: Any, payload: None) -> None:
+        seen.append(variable.get())
+        variable.set("the handler's")
+
+    variable.set("the caller's")
+    with inline(jobs):
+        jobs.enqueue("look")
+    assert seen == ["as in a worker"]
+    assert variable.get() == "the caller's"
 
 
 def test_inline_settles_a_handler_that_raises_as_usual(jobs: Jobs) -> None:
