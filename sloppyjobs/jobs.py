@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Never, Unpack
 
 from msgspec import structs
 from sqlalchemy import URL, Connection, Engine
@@ -109,6 +109,9 @@ class Jobs(
             sealing=lambda: self._sealing,
         )
         self.declared_limits, self.declared_queues = declared(lambda: self.storage, lambda: self.schedules.application)
+
+    def __reduce__(self) -> Never:
+        raise TypeError("a Jobs cannot be sent to another process: make it at the top of a module, and import it there")
 
     @property
     def _sealing(self) -> Sealing:

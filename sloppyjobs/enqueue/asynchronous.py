@@ -79,7 +79,7 @@ async def run_from_coroutine(work: Callable[..., T], session: Any, connection: A
     """Run ``work`` in the transaction of the caller's session or connection, or in a thread where none is given."""
     if session is not None and connection is not None:
         raise errors.InvalidOption("session and connection exclude each other: pass one of them")
-    for option, given in (("session", session), ("connection", connection)):
+    for option, given in (("session", current_session(session)), ("connection", connection)):
         if given is not None:
             if not hasattr(given, "run_sync"):
                 wanted = f"must be an Async{option.capitalize()}: a synchronous one would block the event loop"
@@ -87,6 +87,12 @@ async def run_from_coroutine(work: Callable[..., T], session: Any, connection: A
             return await _in_transaction(work, option, given)
     with on_behalf_of_task():
         return await asyncio.to_thread(work)
+
+
+def current_session(session: Any) -> Any:
+    """The session of the task, of an ``async_scoped_session``; any other as it is."""
+    registry = getattr(session, "registry", None)
+    return session if registry is None or hasattr(session, "run_sync") else registry()
 
 
 async def _in_transaction(work: Callable[..., T], option: str, given: Any) -> T:

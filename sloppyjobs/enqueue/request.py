@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -190,6 +191,11 @@ def inherited_options(old: Job, given: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def is_asynchronous(session: Any) -> bool:
+    """Whether it is an ``AsyncSession``, or an ``async_scoped_session``, which hides that it has one."""
+    return hasattr(session, "sync_session") or inspect.iscoroutinefunction(getattr(session, "connection", None))
+
+
 def connection_of(session: Any, connection: Connection | None) -> Connection | None:
     """The connection of the caller's transaction, if a session or connection was given."""
     if session is None:
@@ -205,7 +211,7 @@ def connection_of(session: Any, connection: Connection | None) -> Connection | N
         return connection
     if connection is not None:
         raise errors.InvalidOption("session and connection exclude each other: pass one of them")
-    if hasattr(session, "sync_session"):
+    if is_asynchronous(session):
         raise options.refuse(
             "session",
             session,

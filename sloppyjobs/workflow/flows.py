@@ -17,7 +17,7 @@ from sloppyjobs.domain.workflows import MOST_EDGES, MOST_JOBS, NewWorkflow, chec
 from sloppyjobs.enqueue.asynchronous import run_from_coroutine
 from sloppyjobs.enqueue.option_rules import METADATA_LIMIT, OPTIONS
 from sloppyjobs.enqueue.option_types import FlowOptions
-from sloppyjobs.enqueue.request import NewJobs
+from sloppyjobs.enqueue.request import NewJobs, is_asynchronous
 from sloppyjobs.errors import InvalidWorkflow
 from sloppyjobs.internals import Internals
 
@@ -145,11 +145,11 @@ class Flow:
         return self
 
     def __enter__(self) -> Flow:
-        for option, given, inner in (
-            ("session", self._session, "sync_session"),
-            ("connection", self._connection, "sync_connection"),
+        for option, given, wrong in (
+            ("session", self._session, is_asynchronous(self._session)),
+            ("connection", self._connection, hasattr(self._connection, "sync_connection")),
         ):
-            if hasattr(given, inner):
+            if wrong:
                 raise options.refuse(option, given, "is asynchronous: use `async with jobs.workflow(...)`")
         return self._begin()
 

@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 from kept_database import url_by
 from sqlalchemy import make_url, text
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.ext.asyncio import (
+    AsyncEngine,
+    AsyncSession,
+    async_scoped_session,
+    async_sessionmaker,
+    create_async_engine,
+)
 from sqlalchemy.orm import Session
 
 from sloppyjobs import errors
@@ -146,6 +152,26 @@ def test_a_savepoint_takes_back_its_own_only(jobs: Jobs, play: Callable) -> None
             return kept
 
     assert {play(scene).id} == _ids(jobs)
+
+
+def test_a_scoped_session_stands_for_that_of_its_task(jobs: Jobs, play: Callable) -> None:
+    async def scene(engine: AsyncEngine) -> list[str]:
+        session = async_scoped_session(async_sessionmaker(engine), scopefunc=asyncio.current_task)
+        kept = [await jobs.enqueue_async("charge", session=session)]
+        kept += await jobs.enqueue_many_async([("charge", 1)], session=session)
+        async with jobs.workflow("nightly", session=session) as flow:
+            flow.add("charge")
+        await session.commit()
+        await jobs.enqueue_async("charge", session=session)
+        await session.rollback()
+        with pytest.raises(errors.InvalidOption, match="is asynchronous"):
+            jobs.enqueue("charge", session=session)  # type: ignore[arg-type]
+        with pytest.raises(errors.InvalidOption, match="is asynchronous"), jobs.workflow("nightly", session=session):
+            pytest.fail("a workflow was begun")
+        await session.remove()
+        return [job.id for job in (*kept, *flow.jobs)]
+
+    assert set(play(scene)) == _ids(jobs)
 
 
 def test_the_recipe_with_run_sync_works(jobs: Jobs, play: Callable) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import partial
 from typing import Any
 
@@ -65,6 +66,11 @@ def test_a_definition_and_a_job_take_their_types_at_run_time_too(jobs: Jobs) -> 
 
 def test_a_handler_can_be_given_as_an_argument(jobs: Jobs) -> None:
     assert jobs.define("say", top_level)(None, "hello") == "hello"
+
+
+def test_jobs_say_how_another_process_gets_them(jobs: Jobs) -> None:
+    with pytest.raises(TypeError, match="at the top of a module, and import it there"):
+        pickle.dumps(jobs)
 
 
 def test_a_name_is_defined_once(jobs: Jobs) -> None:

@@ -72,7 +72,7 @@ class SqliteDialect(Dialect):
 
     def prepare_database(self, engine: Engine) -> None:
         """Turn the write-ahead log on: readers and the writer do not wait for each other."""
-        with engine.connect() as connection:
+        with engine.connect() as connection, transactions.outside_transaction(connection):
             connection.exec_driver_sql(WAL)
 
     @contextmanager

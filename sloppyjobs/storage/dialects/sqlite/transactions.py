@@ -26,6 +26,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import SingletonThreadPool, StaticPool
 
 from sloppyjobs import errors
 from sloppyjobs.storage.acting_task import acting_task
@@ -141,10 +142,31 @@ def _begin_immediate(connection: Connection, *, ours: bool) -> None:
     if ours:
         cursor.execute("PRAGMA busy_timeout=0")
     try:
-        begin_in_turn(cursor, connection.engine)
+        with outside_transaction(connection):
+            begin_in_turn(cursor, connection.engine)
     finally:
         if ours:
             cursor.execute(f"PRAGMA busy_timeout={int(RETRY_SECONDS * 1000)}")
+
+
+@contextmanager
+def outside_transaction(connection: Connection) -> Iterator[None]:
+    """Without the empty transaction that some engines of applications begin on every connection from the pool.
+
+    They do so to have real savepoints: by ``autocommit=False`` of the driver, which wants one to be there at the end,
+    or by SQLAlchemy's event ``begin``. Where others have the same connection, the transaction may be theirs, and stays.
+    """
+    shared = isinstance(connection.engine.pool, StaticPool | SingletonThreadPool)
+    cursor = cursor_of(connection)
+    if shared or not cursor.connection.in_transaction:
+        yield
+        return
+    cursor.execute("ROLLBACK")
+    try:
+        yield
+    finally:
+        if not cursor.connection.in_transaction:
+            cursor.execute("BEGIN")
 
 
 def begin_in_turn(cursor: sqlite3.Cursor, engine: Engine) -> None:
