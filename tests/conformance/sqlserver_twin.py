@@ -7,6 +7,7 @@ SQL Server is compiled by the dialect itself and parsed as T-SQL. No server is a
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     Connection,
+    CursorResult,
     Engine,
     Executable,
     Select,
@@ -119,6 +121,9 @@ class TwinDialect(PlainSqlite):
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables)
         self.written: set[str] = set()
+        self.interrupted: set[str] = set()
+        """What was executed while the rows of something else on the same connection were still to be read."""
+        self._results: dict[int, CursorResult[Any]] = {}
         self._server = SqlServerDialect(tables)
 
     def record(self, statement: Any, names: Sequence[str] | None = None) -> None:
@@ -138,20 +143,33 @@ class TwinDialect(PlainSqlite):
         """Record what SQLAlchemy executes."""
         super().attach(engine, ours=ours)
         event.listen(engine, "before_execute", self._record_executed)
+        event.listen(engine, "after_execute", self._remember_result)
 
     def _record_executed(
         self,
-        _connection: Connection,
+        connection: Connection,
         statement: Any,
         rows: Sequence[dict[str, Any]],
         one: dict[str, Any],
         _options: Any,
     ) -> None:
+        last = self._results.pop(id(connection.connection.driver_connection), None)
+        if last is not None and not last._soft_closed and sys.getrefcount(last) > _DROPPED:
+            self.interrupted.add(str(statement))
         # What only SQLite executes has its other form recorded where it is made.
         of_sqlite = isinstance(statement, SqliteInsert) and not isinstance(statement, EitherInsert)
         if isinstance(statement, Select | CompoundSelect | UpdateBase) and not of_sqlite:
             given = rows[0] if rows else one
             self.record(statement, list(given) if given else None)
+
+    def _remember_result(self, connection: Connection, *executed: Any) -> None:
+        if isinstance(executed[-1], CursorResult):
+            self._results[id(connection.connection.driver_connection)] = executed[-1]
+
+    def is_unreadable(self, error: Exception) -> bool:
+        """Nobody reads on what has raised this."""
+        self._results.clear()
+        return super().is_unreadable(error)
 
     def prepared(self, statement: Executable, engine: Engine) -> Prepared:
         """Record what the driver's own cursor executes."""
@@ -201,6 +219,10 @@ class TwinDialect(PlainSqlite):
     def locked(self, query: Select[Any], *, skip: bool = False) -> Select[Any]:
         """Hints, which SQLAlchemy writes for SQL Server alone."""
         return self._server.locked(query, skip=skip)
+
+
+_DROPPED = 2
+"""References to a result that nobody has any more but who asks: its cursor would be closed by now."""
 
 
 def _written_text(statement: Any, names: Sequence[str] | None) -> str:

@@ -1,5 +1,7 @@
 """Every statement that the conformance suite makes the common code ask of SQL Server's dialect is T-SQL.
 
+And none is executed before the rows of the one before are read: SQL Server's connections carry one answer at a time.
+
 The suite runs on SQLite, by statements that have both forms; no server is needed. Where one is at hand, the suite
 itself runs on it: see ``SLOPPYJOBS_TEST_SQLSERVER_URL`` in ``tests/conftest.py``.
 """
@@ -32,9 +34,16 @@ def make_storage(ready_sqlite_url: str) -> Iterator[Callable[..., SqlStore]]:
     for one in made:
         one.close()
     assert [fault for one in made for text in sorted(written(one)) for fault in faults_of(text)] == []
+    assert [text for one in made for text in sorted(interrupted(one))] == []
 
 
 def written(store: SqlStore) -> set[str]:
     """The texts for SQL Server."""
     assert isinstance(store.dialect, TwinDialect)
     return store.dialect.written
+
+
+def interrupted(store: SqlStore) -> set[str]:
+    """What was executed too early."""
+    assert isinstance(store.dialect, TwinDialect)
+    return store.dialect.interrupted

@@ -45,7 +45,7 @@ def remove_tags(database: Database, connection: Connection, job_ids: Sequence[st
 
     tagged = select(jobs.id, jobs.tags).where(jobs.id.in_(job_ids), jobs.tags.is_not(None))
     found: list[dict[str, str]] = []
-    for job_id, text in connection.execute(tagged):
+    for job_id, text in connection.execute(tagged).all():
         try:
             found += [{"tag": tag, "job": job_id} for tag in words(text)]
         except (ValueError, msgspec.DecodeError):  # no ValueError in older versions of msgspec
