@@ -39,7 +39,7 @@ def _slots(running: CappedCount, overview: Overview) -> tuple[str, str]:
     slots = f"{overview.slots:,} slot{'' if overview.slots == 1 else 's'}"
     if not overview.live_workers:
         held = f"{running} running, {slots}: no live worker."
-        return f"{slots}: no live worker", held if not running else f"{held} {_ELSEWHERE}"
+        return "no live worker", held if not running else f"{held} {_ELSEWHERE}"
     if running.value > overview.slots:
         return f"running, {slots} live", f"{running} running, {slots} of live workers. {_ELSEWHERE}"
     return f"of {slots}", f"{running} running on {slots} of live workers."

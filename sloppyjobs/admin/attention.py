@@ -135,7 +135,7 @@ def _dead(found: Found) -> Iterator[Attention]:
             code="dead",
             level="bad",
             text=f"{found.dead} dead {_plural(found.dead, 'job', 'jobs')}",
-            advice="Mend the cause, then retry them, or delete them.",
+            advice="Fix the cause, then retry or delete them.",
             count=found.dead,
             since=found.dead_since,
         )

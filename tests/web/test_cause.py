@@ -80,7 +80,7 @@ def test_a_canary_is_answered_without_a_promise(admin: Client, played: Jobs) -> 
     text = unescape(admin.get(f"/dead/{group.cause}").text)
     assert '<div class="flash info">' in text
     assert "2 retried." in text
-    assert "The result shows here." in text
+    assert "The result is shown here." in text
     assert "2 still running or waiting." in text
     assert "Retry canary" not in text, "nothing is offered until the result is known"
     assert "Retry the rest" in text

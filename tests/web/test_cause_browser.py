@@ -95,7 +95,7 @@ def test_a_canary_that_goes_well_offers_the_rest_which_finishes(either: Page, si
     either.goto(site.url(f"/dead/{mails.cause}"))
     either.locator(f"#count-{mails.cause}").fill("2")
     either.get_by_role("button", name="Retry canary").click()
-    expect(either.locator("#flash")).to_contain_text("The result shows here.", timeout=SLOW)
+    expect(either.locator("#flash")).to_contain_text("The result is shown here.", timeout=SLOW)
     _let_them_succeed(site)
     either.goto(site.url(f"/dead/{mails.cause}"))
     panel, left = either.locator("#last-retry"), mails.count.value - 2

@@ -130,7 +130,7 @@ def test_running_jobs_without_a_worker_are_not_counted_out_of_slots(jobs: Jobs) 
     for _ in range(2):
         jobs.enqueue("work", {})
     jobs.claim("a client", queues=("works",), limit=2)
-    assert _tile(_get(jobs), "processing").startswith("Processing 2 0 slots: no live worker")
+    assert _tile(_get(jobs), "processing").startswith("Processing 2 no live worker")
     live_worker(jobs, concurrency=1)
     assert _tile(_get(jobs), "processing").startswith("Processing 2 running, 1 slot live")
     live_worker(jobs, "another", concurrency=4)

@@ -133,7 +133,7 @@ def test_empty_pages_explain_the_next_step(jobs: Jobs) -> None:
     assert "worker" in client.get("/workers").text
     assert "jobs.lock" in client.get("/locks").text
     assert "No dead jobs" in client.get("/dead").text
-    assert "with the reason" in client.get("/audit").text
+    assert "who did it, when and why" in client.get("/audit").text
 
 
 def test_times_are_shown_in_the_chosen_zone(admin: Client) -> None:
@@ -276,7 +276,7 @@ def test_tiles_say_how_the_counts_changed(tmp_path: Path) -> None:
     assert "Succeeded 4 1 in 1 h down 2" in tiles["succeeded"]
     assert "Dead 3 2 died in 1 h up 1" in tiles["dead"]
     assert "Cancelled 0 none in 1 h as before" in tiles["cancelled"]
-    assert "slots" in tiles["processing"]
+    assert "no live worker" in tiles["processing"]
     jobs.storage.close()
 
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from served_site import Site
 
 from sloppyjobs import Jobs, Retry
-from webui.timeline import parts
+from webui.views.job import timeline
 
 
 def _tried(jobs: Jobs, times: int) -> str:
@@ -31,19 +31,19 @@ def _run(jobs: Jobs) -> None:
 
 
 def _labels(jobs: Jobs, id: str) -> list[str]:
-    return [part.label for part in parts(jobs.admin.events(id).items)]
+    return [part.label for part in timeline(jobs.admin.events(id).items)]
 
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_few_attempts_are_all_shown(jobs: Jobs, times: int) -> None:
-    [part] = parts(jobs.admin.events(_tried(jobs, times)).items)
+    [part] = timeline(jobs.admin.events(_tried(jobs, times)).items)
     assert part.label == ""
     assert sum(event.event_type == "claimed" for event in part.events) == times
 
 
 def test_of_many_attempts_the_first_and_the_last_are_shown(jobs: Jobs) -> None:
     events = jobs.admin.events(_tried(jobs, 6)).items
-    first, folded, last = parts(events)
+    first, folded, last = timeline(events)
     assert re.fullmatch(r"Attempts 2 to 5: \d+ events", folded.label)
     assert {event.attempt_number for event in first.events} <= {None, 1}
     assert {event.attempt_number for event in last.events} == {6}
@@ -54,7 +54,7 @@ def test_what_somebody_did_between_attempts_is_shown(jobs: Jobs) -> None:
     id = _tried(jobs, 4)
     jobs.admin.retry(id, actor="ada", reason="mended")
     _run(jobs)
-    found = parts(jobs.admin.events(id).items)
+    found = timeline(jobs.admin.events(id).items)
     [(shown,)] = [part.events for part in found if any(event.actor for event in part.events)]
     assert (shown.event_type, shown.actor) == ("retried", "ada")
     assert [bool(part.label) for part in found] == [False, True, False, True, False]

@@ -152,7 +152,7 @@ def canary(ui: Ui, cause: str) -> Response:
 
     def run() -> Flash:
         done = ui.admin.retry_canary(cause, count, scope=visit().scope, **actor_and_reason())
-        return Flash("info", f"{done.retried:,} retried.", "The result shows here.")
+        return Flash("info", f"{done.retried:,} retried.", "The result is shown here.")
 
     flash, status = run_command(run)
     if from_dead and is_htmx() and _opens(ui, "cause"):
@@ -203,7 +203,7 @@ def rest(ui: Ui, cause: str) -> Response:
 
     def run() -> Flash:
         begun = ui.admin.retry_rest(cause, rate, scope=visit().scope, **actor_and_reason())
-        return Flash("info", f"Retrying {begun.wanted:,}, {rate:,} per minute.", "The result shows here.")
+        return Flash("info", f"Retrying {begun.wanted:,}, {rate:,} per minute.", "The result is shown here.")
 
     flash, status = run_command(run)
     return respond(ui, flash, status, "cause", show, cause=cause)

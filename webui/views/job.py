@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from flask import Response, request
@@ -14,7 +15,7 @@ from sloppyjobs.admin.patches import PATCHABLE
 from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status
 from sloppyjobs.views import AttemptView, EventView, JobView, StepView
-from webui import labels, timeline, times
+from webui import labels, times
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.fields import EMPTY, Form
 from webui.page_context import PageContext
@@ -44,6 +45,8 @@ CONFIRM = {
 """What a command does; shown before it is confirmed."""
 DEPENDENCIES = 20
 """Jobs before and after it that are shown."""
+UNFOLDED = 3
+"""Attempts up to which a timeline shows each event."""
 _FAILED = (AttemptStatus.FAILED, AttemptStatus.TIMED_OUT, AttemptStatus.LOST)
 _COMMAND = "any(" + ", ".join(COMMANDS) + ")"
 
@@ -65,6 +68,13 @@ class Segment(NamedTuple):
     seconds: float
     to_scale: bool = True
     """False for the time between its end and a retry or a delete, which has a width of its own."""
+
+
+class Part(NamedTuple):
+    """Events of a timeline that follow each other; shown, or folded under a label."""
+
+    events: Sequence[EventView]
+    label: str = ""
 
 
 def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: Form = EMPTY) -> Response:
@@ -96,7 +106,7 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200,
         failed=_with_errors(attempts.items),
         longest=max((_seconds(one, context.times.now) for one in attempts), default=0.0),
         events=events,
-        timeline=timeline.parts(events.items),
+        timeline=timeline(events.items),
         segments=segments(events.items, None if events.next_cursor else context.times.now),
         steps=steps,
         awaited=waited_for(steps.items),
@@ -165,6 +175,24 @@ def segments(events: Sequence[EventView], until: datetime | None) -> list[Segmen
         found.append(Segment(status.value, round(x, 2), max(_LEAST, width - _GAP), seconds, status not in FINISHED))
         x += width
     return found
+
+
+def timeline(events: Sequence[EventView]) -> list[Part]:
+    """The events; of many attempts only the first and the last as they are, and what somebody did between them."""
+    starts = [place for place, event in enumerate(events) if event.event_type == "claimed"]
+    if len(starts) <= UNFOLDED:
+        return [Part(events)]
+    begin, end = starts[1], starts[-1]
+    runs = [list(run) for _, run in groupby(events[begin:end], key=lambda event: event.actor is not None)]
+    return [Part(events[:begin]), *(Part(run, _label(run)) for run in runs), Part(events[end:])]
+
+
+def _label(run: Sequence[EventView]) -> str:
+    """``Attempts 2 to 4: 9 events``; nothing for events that say more than their number."""
+    numbers = {event.attempt_number for event in run if event.attempt_number is not None}
+    if len(numbers) < 2 or any(event.actor is not None for event in run):
+        return ""
+    return f"Attempts {min(numbers)} to {max(numbers)}: {len(run)} events"
 
 
 def waited_for(steps: tuple[StepView, ...]) -> str | None:
