@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,6 +15,8 @@ from sqlalchemy.exc import DBAPIError, TimeoutError
 
 from sloppyjobs import Jobs, storage
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import MAX_IDLE, MAX_IN_USE, EnginePool, OwnPool
+from sloppyjobs.storage.dialects.postgres.drivers import pipeline
+from sloppyjobs.storage.driver import detached
 
 
 @pytest.fixture
@@ -162,3 +165,22 @@ def test_a_store_on_its_own_connections_has_a_pool_of_its_own(postgres_url: str)
         assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]
     separate.close()
     engine.dispose()
+
+
+def test_an_error_in_a_pipeline_is_raised_as_it_is_and_nothing_is_logged(
+    jobs: Jobs, caplog: pytest.LogCaptureFixture
+) -> None:
+    driver = detached(jobs.storage.engine)
+    with pytest.raises(psycopg.errors.DivisionByZero), pipeline(driver):
+        driver.execute("SELECT 1 / 0")
+        driver.pgconn.send_flush_request()
+        driver.pgconn.flush()
+        # What is sent after the error has arrived is not executed any more.
+        assert select.select([driver], [], [], 60)[0]
+        driver.execute("SELECT 1")
+    assert caplog.records == []
+    driver.rollback()
+    with pipeline(driver):
+        found = driver.execute("SELECT 1")
+    assert found.fetchone() == (1,)
+    driver.close()

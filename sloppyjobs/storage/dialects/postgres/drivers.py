@@ -94,6 +94,27 @@ def run_alone(driver: Any, statement: str) -> None:
     driver.autocommit = autocommit
 
 
+@contextmanager
+def pipeline(driver: Any) -> Iterator[None]:
+    """Statements that are sent without waiting for each other's answers.
+
+    An error in the block is raised as it is. The driver's own block would also log a warning that the other statements
+    were not executed, which is so whenever somebody else was faster with a key.
+    """
+    failed: Exception | None = None
+    try:
+        with driver.pipeline():
+            try:
+                yield
+            except Exception as error:
+                failed = error
+    except Exception:
+        if failed is None:
+            raise
+    if failed is not None:
+        raise failed
+
+
 def refuse_autocommit(connection: Connection | None) -> None:
     """Raise ``InvalidOption`` for a caller's connection that has no transaction to enqueue in."""
     if connection is not None and autocommits(connection):

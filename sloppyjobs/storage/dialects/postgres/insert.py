@@ -18,6 +18,7 @@ from sloppyjobs.storage.dialects.postgres import linked_rows, statements
 from sloppyjobs.storage.dialects.postgres.arrays import Array, taking_arrays, text_array
 from sloppyjobs.storage.dialects.postgres.autocommit_pool import AutocommitPool
 from sloppyjobs.storage.dialects.postgres.bulk_part import Part, parts_of
+from sloppyjobs.storage.dialects.postgres.drivers import pipeline
 from sloppyjobs.storage.dialects.postgres.single_insert import SingleInsert
 from sloppyjobs.storage.driver import driver_of
 from sloppyjobs.storage.jobs.insert import Written, first_of_each_key, keyed
@@ -117,7 +118,7 @@ class PostgresInsert(SingleInsert):
         wanted = sorted(business_keys(new)) if linked else []
         with self._pool.checkout() as (driver, cursor):
             encoding = driver.info.encoding
-            with driver.pipeline():
+            with pipeline(driver):
                 cursor.execute("BEGIN")
                 clock = driver.execute(statements.CLOCK_OF_INSERT, prepare=True)
                 looked = [self._find_taken(driver, self._sql.taken_key, text_array(keys, encoding))] if keys else []
@@ -133,7 +134,7 @@ class PostgresInsert(SingleInsert):
                 driver.execute("ROLLBACK")
                 return None
             now = self.database.by_clock(clock.fetchone()[0])
-            with driver.pipeline():
+            with pipeline(driver):
                 if wanted:
                     self._send_keys(cursor, new, taking, now)
                 made = self._send_inserts(cursor, first, parts, now, batch_id)
