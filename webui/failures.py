@@ -52,6 +52,10 @@ TOO_LONG = Explained(
 )
 
 
+LOST_PLACE = "The address is damaged, or its cursor belongs to other filters. Open the list from its start."
+"""What is said of a cursor that leads nowhere."""
+
+
 def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per error
     """What an error means."""
     match error:
@@ -100,6 +104,8 @@ def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per 
             return TOO_LONG
         case errors.StorageUnavailable():
             return _database(error)
+        case errors.InvalidOption(field="cursor"):
+            return Explained(400, error.code, "400: no such page of the list", LOST_PLACE)
         case errors.InvalidOption():
             return Explained(400, error.code, "This request has a wrong value", _option(error))
         case DatabaseError():

@@ -77,6 +77,21 @@ def test_what_the_core_refuses_is_explained_without_its_syntax(played: Jobs) -> 
     assert refusals.reason(errors.InvalidTransition("was created meanwhile")) == "It was created meanwhile."
 
 
+@pytest.mark.parametrize("path", ["/jobs", "/jobs?status=dead", "/recurring", "/audit", "/workers"])
+def test_an_address_with_a_cursor_that_leads_nowhere_says_what_to_do(admin: Client, path: str) -> None:
+    answer = admin.get(f"{path}{'&' if '?' in path else '?'}cursor=abc")
+    assert answer.status_code == 400
+    assert "Open the list from its start." in answer.text
+    assert "next_cursor" not in answer.text
+
+
+def test_a_status_of_workflows_that_does_not_exist_is_named(admin: Client) -> None:
+    answer = admin.get("/workflows?status=nonsense")
+    assert answer.status_code == 422
+    page = answer.text.partition("Nothing was searched")[2]
+    assert "Must be one of" in page
+
+
 def test_a_reason_with_colons_in_it_is_shown_whole(played: Jobs) -> None:
     with pytest.raises(errors.InvalidOption) as refused:
         played.admin.list_jobs(created_from="a: b")

@@ -12,6 +12,7 @@ from sloppyjobs.admin.known_names import like
 from sloppyjobs.domain.states import Status
 from sloppyjobs.views import JobRow, Page
 from webui import filters, page_context
+from webui.failures import LOST_PLACE
 from webui.filters import JobFilters
 from webui.labels import COMMAND_ICONS, COMMAND_LABELS
 from webui.rendering import Flash, render
@@ -106,6 +107,8 @@ def _page(ui: Ui, wanted: JobFilters, size: int, status: int) -> tuple[Page[JobR
         if wanted.refused:
             which = "this filter" if len(wanted.refused) == 1 else "these filters"
             return Page(()), Flash("bad", f"Check {which}.", " ".join(_refusals(wanted))), 400
+        if error.field == "cursor":
+            return Page(()), Flash("bad", "No such page of the list.", LOST_PLACE), 400
         return Page(()), Flash("bad", "These filters do not work.", f"{error}."), 400
     except errors.ReadTimeout:
         text = "Narrow the time range or choose a queue; the filters still work."
