@@ -59,11 +59,11 @@ def test_a_bar_shows_the_time_that_a_lock_has_left(jobs: Jobs, clock: FakeClock)
 
 
 def test_the_script_keeps_the_bar_fresh(page: Page, site: Site) -> None:
-    site.jobs.locks("app-1").acquire("short", ttl=40)
+    site.jobs.locks("app-1").acquire("long", ttl=1200)
     page.goto(site.url("/locks"))
     page.wait_for_function(
         """() => {
-          const bar = [...document.querySelectorAll("rect[data-until]")].find((one) => one.dataset.seconds < 50);
+          const bar = [...document.querySelectorAll("rect[data-until]")].find((one) => one.dataset.seconds > 1000);
           window.first ??= Number(bar.getAttribute("width"));
           return Number(bar.getAttribute("width")) < window.first;
         }"""
