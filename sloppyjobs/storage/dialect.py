@@ -70,6 +70,9 @@ class Dialect(ABC):
     trailing_spaces: ClassVar[bool] = True
     """Whether texts that differ in spaces at their ends alone are different keys."""
 
+    trip_for_each: ClassVar[bool] = False
+    """Whether a statement that is executed for many rows asks the server once for each of them."""
+
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
 

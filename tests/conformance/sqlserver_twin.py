@@ -117,6 +117,7 @@ class TwinDialect(PlainSqlite):
 
     style = TwinStyle()
     first = SqlServerDialect.first
+    trip_for_each = SqlServerDialect.trip_for_each
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables)

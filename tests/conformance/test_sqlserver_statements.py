@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import event, make_url
 from sqlserver_twin import TwinDialect, faults_of, twin_store
 
+from sloppyjobs import Jobs
 from sloppyjobs.storage import SqlStore
-from sloppyjobs.storage.clock import Clock
+from sloppyjobs.storage.clock import Clock, FakeClock
 from sloppyjobs.testing.conformance import *  # noqa: F403
 
 pytestmark = pytest.mark.slow
@@ -47,3 +48,20 @@ def interrupted(store: SqlStore) -> set[str]:
     """What was executed too early."""
     assert isinstance(store.dialect, TwinDialect)
     return store.dialect.interrupted
+
+
+def test_the_tags_of_many_jobs_are_removed_by_one_statement(
+    make_storage: Callable[..., SqlStore], clock: FakeClock
+) -> None:
+    jobs = Jobs(make_storage(clock))
+    jobs.declare("work")
+    for job in [jobs.enqueue("work", tags=("eu", "red", f"n{number}")) for number in range(4)]:
+        jobs.admin.delete(job.id)
+    clock.advance(2 * 86_400)
+    executed: list[str] = []
+    engine = jobs.storage.engine
+    event.listen(engine, "checkout", lambda driver, *_: driver.set_trace_callback(executed.append))
+    assert jobs.admin.purge().jobs == 4
+    assert len([text for text in executed if text.startswith("DELETE FROM sloppy_job_tags")]) == 1
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM sloppy_job_tags").scalar_one() == 0

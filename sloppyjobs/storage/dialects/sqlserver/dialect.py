@@ -58,6 +58,7 @@ class SqlServerDialect(Dialect):
     name = "mssql"
     now_sql = "CAST(sysutcdatetime() AS datetime2(6))"
     trailing_spaces = False
+    trip_for_each = True
     preparation = f"{sessions.SCRIPT}\n\nGO\n\n"
 
     def __init__(self, tables: Tables) -> None:
