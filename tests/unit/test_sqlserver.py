@@ -22,6 +22,7 @@ from sloppyjobs import DriverMissing, InvalidOption, storage
 from sloppyjobs.storage.dialects.sqlserver import applocks, drivers, faults, rollbacks, sessions
 from sloppyjobs.storage.dialects.sqlserver.dialect import SqlServerDialect
 from sloppyjobs.storage.dialects.sqlserver.null_values import without_nulls
+from sloppyjobs.storage.dialects.sqlserver.operations import SqlServerKeys
 from sloppyjobs.storage.dialects.sqlserver.schema import STYLE, TYPES
 from sloppyjobs.storage.schema.instants import as_stored
 from sloppyjobs.storage.schema.style import EARLIEST, LATEST
@@ -344,6 +345,14 @@ def test_rows_are_locked_by_hints(dialect: SqlServerDialect) -> None:
     written = str(dialect.locked(select(jobs.c.id).order_by(jobs.c.id).limit(5), skip=True).compile(dialect=T_SQL))
     assert "FROM sloppy_jobs WITH (UPDLOCK, READPAST, ROWLOCK) ORDER BY" in written
     assert "WITH (UPDLOCK, ROWLOCK)" in str(dialect.locked(select(jobs.c.id)).compile(dialect=T_SQL))
+
+
+def test_a_job_gives_up_its_key_without_waiting_for_who_writes_its_row(dialect: SqlServerDialect) -> None:
+    database: Any = SimpleNamespace(dialect=dialect, tables=dialect.tables)
+    written = " ".join(str(SqlServerKeys(database)._keys_of_jobs().compile(dialect=T_SQL)).split())
+    assert "sloppy_jobs WITH (UPDLOCK, READPAST, ROWLOCK) JOIN" in written
+    assert "sloppy_job_keys WITH (UPDLOCK, READPAST, ROWLOCK) ON" in written
+    assert faults_of(written) == ()
 
 
 def test_the_lock_of_migrations_belongs_to_the_transaction(dialect: SqlServerDialect) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import bindparam, insert, literal_column, select
 
 from sloppyjobs.storage.jobs.claim import Claims
+from sloppyjobs.storage.jobs.keys import Keys
 from sloppyjobs.storage.operations import Operations
 from sloppyjobs.storage.ports.claims import Fence
 
@@ -50,4 +51,13 @@ class SqlServerClaims(Claims):
         return insert(table).from_select(list(columns), taken)
 
 
-OPERATIONS = Operations(claims=SqlServerClaims)
+class SqlServerKeys(Keys):
+    """Jobs give up their keys without waiting for others who have locked the rows."""
+
+    def _keys_of_jobs(self) -> Any:
+        # A reader waits for writers where the database reads no row versions. The jobs are locked by whoever asks; a
+        # row of one of their keys that somebody else is writing names another job, or will.
+        return self.dialect.locked(super()._keys_of_jobs(), skip=True)
+
+
+OPERATIONS = Operations(keys=SqlServerKeys, claims=SqlServerClaims)
