@@ -12,9 +12,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import click
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 
@@ -32,10 +34,14 @@ _numbers = itertools.count()
 @contextmanager
 def server(url: str | None) -> Iterator[str]:
     """The URL of a MariaDB: the given one, the environment's, or one of its own with its durable defaults."""
+    if find_spec("pymysql") is None:
+        raise click.ClickException("MariaDB is measured by PyMySQL: pip install -e '.[postgres,mysql,bench]'")
     given = url or os.environ.get(ENVIRONMENT)
     if given:
         yield given
         return
+    if shutil.which("mariadb-install-db") is None:
+        raise click.ClickException(f"no MariaDB is installed here: name one by --mariadb or {ENVIRONMENT}")
     with tempfile.TemporaryDirectory(prefix="mariadb") as directory:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
