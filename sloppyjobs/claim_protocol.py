@@ -51,7 +51,8 @@ class ClaimProtocol(HasInternals):
     ) -> list[Claim]:
         """Take up to ``limit`` due jobs for ``lease`` seconds; an empty list when none is due.
 
-        Damaged ones die, as do those that cannot be decrypted, and those that have expired are cancelled.
+        One whose row somebody else has locked at that moment is passed over, and found by the next call. Damaged ones
+        die, as do those that cannot be decrypted, and those that have expired are cancelled.
         """
         request = ClaimRequest(
             options.text("worker_id", worker_id),
