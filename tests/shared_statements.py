@@ -7,12 +7,29 @@ tests that took longer than the statements themselves.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import lru_cache, wraps
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Dialect, Engine, event
 
 _MOST = 4000
+
+
+def share_placeholders() -> None:
+    """Let pg8000 look for the placeholders of a statement once: it goes through the text letter by letter."""
+    from pg8000 import legacy
+
+    find = legacy.convert_paramstyle
+    if hasattr(find, "__wrapped__"):
+        return
+    known = lru_cache(_MOST)(lambda query: find("format", query, ())[0])
+
+    @wraps(find)
+    def convert(style: str, query: str, args: Any) -> tuple[str, Any]:
+        return (known(query), args) if style == "format" else find(style, query, args)
+
+    legacy.convert_paramstyle = convert
 
 
 class SharedStatements(dict[Any, Any]):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from kept_database import url_by
+from shared_statements import share_placeholders
 from sqlalchemy import create_engine
 
 from sloppyjobs import storage
@@ -28,6 +29,8 @@ def make_storage(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[
     made: list[SqlStore] = []
     # Without this, pg8000 reads the certificates of the whole world for each connection, which takes longest of all.
     options = {"connect_args": {"ssl_context": False}} if request.param == "pg8000" else {}
+    if request.param == "pg8000":
+        share_placeholders()
 
     def make(clock: Clock | None = None) -> SqlStore:
         engine = create_engine(url_by(request.param, postgres_url), **options)
