@@ -32,6 +32,7 @@ GAP_X, GAP_Y = 70, 20
 MARGIN = 18
 NAME_LENGTH = 21
 NEEDS_LENGTH = 26
+TEXT_LENGTH = 24
 LEGEND = (("", "Condition met"), ("dim", "Still open"), ("hot", "After a failure"), ("gone", "Not met"))
 """The classes of arrows, and what they mean."""
 ZOOMS = (25, 50, 75, 100, 150)
@@ -274,7 +275,9 @@ def _box(x: float, y: float, all_jobs: Sequence[WorkflowJobView], places: Sequen
     text = ", ".join(f"{number:,} {word}" for word, number in counts.most_common())
     inside = set(places)
     row = any(link.number in inside for job in jobs for link in job.after)
-    return Box(x, y, jobs[0], len(jobs), status, f"In a row: {text}" if row else text)
+    in_a_row = f"In a row: {text}"
+    # The number says more than how they stand to each other, where there is no room for both.
+    return Box(x, y, jobs[0], len(jobs), status, in_a_row if row and len(in_a_row) <= TEXT_LENGTH else text)
 
 
 def _needs(node: _Node) -> str:

@@ -236,9 +236,10 @@ def _explanation(row: BatchRow, tally: Tally) -> str:
         return "Its dead jobs are being retried."
     match row.status:
         case BatchStatus.OPEN:
-            return f"Open: jobs can still be added. It ends after it is sealed and {jobs}."
+            ends = f"after it is sealed and {jobs}" if tally.outstanding else "when it is sealed"
+            return f"Open: jobs can still be added. It ends {ends}."
         case BatchStatus.RUNNING:
-            return f"Sealed. It ends when {jobs}."
+            return f"Sealed: no job can be added from outside. It ends when {jobs}."
         case BatchStatus.SUCCEEDED:
             return f"Ended: {tally.succeeded:,} of {tally.total:,} jobs succeeded."
         case BatchStatus.CANCELLED:

@@ -51,6 +51,14 @@ def test_a_batch_whose_jobs_were_purged_says_so(admin: Client, played: Jobs) -> 
     assert "Cancel the rest</button>" not in asked
 
 
+def test_a_batch_says_what_it_takes_to_end_it(admin: Client, played: Jobs) -> None:
+    stream = next(one for one in played.admin.list_batches() if one.status == "open")
+    assert "It ends when it is sealed." in admin.get(f"/batches/{stream.id}").text
+    batch = _filled(played)
+    page = admin.get(f"/batches/{batch.id}").text
+    assert "no job can be added from outside. It ends when 3 more jobs have ended." in page
+
+
 def test_a_job_names_its_batch_and_jobs_are_listed_by_it(admin: Client, played: Jobs) -> None:
     batch = _filled(played)
     [first, *_] = played.admin.list_jobs(batch=batch.id)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from html import unescape
 from typing import Any
 
+import msgspec
 import pytest
 import scene
 from flask import Flask
@@ -63,6 +64,7 @@ def test_the_page_of_a_workflow_says_what_holds_it_up_and_hides_secrets(
     assert f"/jobs/{blocker.job_id}" in page
     assert page.count('class="node ') == 12
     assert "if rows &gt; 0" in page
+    assert "8 × transform" in page
     assert f"/workflows/{blocked}" in admin.get(f"/jobs/{blocker.job_id}").text
     waiting = next(job for job in played.admin.workflow_jobs(blocked) if job.status == "waiting")
     assert f"/jobs/{blocker.job_id}/retry" in admin.get(f"/jobs/{waiting.id}").text
@@ -79,6 +81,40 @@ def test_a_workflow_of_which_nothing_runs_says_why(admin: Client, played: Jobs) 
     words = " ".join(re.sub(r"<[^>]+>", " ", admin.get(f"/workflows/{flow.id}").text).split())
     assert "It goes on by itself. 1 processing, 1 waiting." in words
     assert "is queued. No live worker" not in words
+
+
+@pytest.mark.parametrize(
+    ("delay", "paused", "words"),
+    [
+        (None, True, "No job of it is running. 1 waiting, 1 paused. export-orders is paused. Paused by ada"),
+        (3600, False, "No job of it is running. It goes on by itself. 1 scheduled, 1 waiting."),
+    ],
+    ids=["paused", "scheduled"],
+)
+def test_a_workflow_goes_on_by_itself_only_where_nobody_is_waited_for(
+    admin: Client, played: Jobs, delay: float | None, paused: bool, words: str
+) -> None:
+    with played.workflow("held") as flow:
+        first = flow.add("export-orders", {}, delay=delay)
+        flow.add("export-orders", {}, after=first)
+    if paused:
+        played.admin.pause(next(job.id for job in played.admin.list_jobs("queued", workflow=flow.id)), actor="ada")
+    assert words in " ".join(re.sub(r"<[^>]+>", " ", admin.get(f"/workflows/{flow.id}").text).split())
+
+
+def test_the_list_says_how_many_run_and_how_many_are_queued(admin: Client, played: Jobs) -> None:
+    with played.workflow("two") as flow:
+        for _ in range(2):
+            flow.add("export-orders", {}, queue="only-here")
+
+    def row() -> str:
+        found = re.search(rf'id="row-{flow.id}".*?</tr>', admin.get("/workflows").text, re.DOTALL)
+        assert found is not None
+        return " ".join(re.sub(r"<[^>]+>", " ", found[0]).split())
+
+    assert "0 of 2 2 queued" in row()
+    played.claim("w", queues=("only-here",))
+    assert "0 of 2 1 running, 1 queued" in row()
 
 
 def test_a_graph_is_zoomed_by_links_and_draws_alike_jobs_as_one(admin: Client, played: Jobs, blocked: str) -> None:
@@ -223,6 +259,12 @@ def test_a_row_of_jobs_of_one_name_is_one_box_and_what_has_a_condition_stands_al
     row.append(_job(100, "end", [99]))
     assert _boxes(row) == [("page (60)", "In a row: 60 waiting"), ("page (40)", "In a row: 40 waiting"),
                            ("end", "Waiting")]  # fmt: skip
+
+
+def test_a_box_without_room_for_all_words_says_the_number() -> None:
+    row = [_job(number, "page", [number - 1] if number else []) for number in range(1_000)]
+    ended = [msgspec.structs.replace(job, status=Status.SUCCEEDED) for job in row]
+    assert _boxes(ended) == [("page (1,000)", "1,000 succeeded")]
 
 
 def test_many_rows_beside_each_other_are_one_box() -> None:

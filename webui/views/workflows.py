@@ -24,6 +24,8 @@ LOOKS: Mapping[str, str] = {"running": "processing", "blocked": "dead"}
 """The status of jobs that a status of workflows looks like."""
 STARTABLE = (Status.QUEUED, Status.RETRYING, Status.PAUSED, Status.SCHEDULED, Status.WAITING)
 """Which job of a workflow is asked why it does not run: one of the first of these that there is."""
+TIMED = (Status.SCHEDULED.value, Status.RETRYING.value)
+"""Which of them start by themselves when their time comes; the others may wait for somebody."""
 FIELDS = ("status", "name", "correlation_id", "range")
 COMMANDS = ("cancel", "retry")
 DONE = {"cancel": "cancelled", "retry": "retried"}
@@ -113,7 +115,7 @@ def show_one(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 
         ui, "workflow.html", title=found.name, nav="workflows", live=True, status=status, flashes=flashes,
         flow=found, graph=graph, drawing=drawing, zoom=_zoom(), zooms=workflow_graph.ZOOMS, apart=apart, jobs=jobs,
         blockers=ui.admin.workflow_blockers(id, scope=scope), looks=LOOKS, segments=segments, in_words=in_words,
-        commands=_commands(found), box=workflow_graph, held_up=_held_up(ui, found),
+        commands=_commands(found), box=workflow_graph, held_up=_held_up(ui, found), timed=TIMED,
     )  # fmt: skip
 
 
