@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import scene
 from flask import Flask
-from hosts import PREFIX, Client
+from hosts import PREFIX, Client, make_app
 
 from sloppyjobs import Jobs
 
@@ -117,12 +117,24 @@ def test_a_rule_that_code_declares_no_more_is_shown_as_such(admin: Client, playe
     with played.storage.engine.begin() as connection:
         old = played.storage.clock.now().replace(year=2020)
         connection.execute(rules.update().where(rules.c.name == "worker-gone").values(seen_at=old))
-    assert admin.get("/alerts").text.count("No longer declared in code") == 1
+    page = admin.get("/alerts").text
+    assert page.count("No longer declared in code") == 1
+    assert "/alerts/dead-invoices/test" in page
+    assert "/alerts/worker-gone/test" not in page, "nobody would send it"
+
+
+def test_without_a_worker_the_page_does_not_say_that_rules_left_the_code(admin: Client, played: Jobs) -> None:
+    rules = played.storage.tables.alert_rules  # type: ignore[attr-defined]
+    with played.storage.engine.begin() as connection:
+        connection.execute(rules.update().values(seen_at=played.storage.clock.now().replace(year=2020)))
+    page = admin.get("/alerts").text
+    assert page.count("Not watched: no worker is running") == 3
+    assert "No longer declared in code" not in page
+    played.storage.workers.register(played.create_worker(queues=("media",)).info())
+    assert Client(make_app(played).test_client()).get("/alerts").text.count("No longer declared in code") == 3
 
 
 def test_without_rules_the_page_says_what_to_do(jobs: Jobs) -> None:
-    from hosts import make_app
-
     assert "declare_alert" in Client(make_app(jobs).test_client()).get("/alerts").text
 
 

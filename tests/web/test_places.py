@@ -87,6 +87,26 @@ def test_the_list_of_queues_is_summed_up(admin: Client) -> None:
     assert "Until resumed manually" in page
 
 
+def test_queues_without_a_worker_are_all_named_the_first_with_what_to_do(admin: Client, played: Jobs) -> None:
+    for number in range(6):
+        played.enqueue("export-orders", {}, queue=f"lonely-{number}")
+    unserved = [queue.name for queue in played.admin.list_queues() if queue.depth and not queue.workers]
+    page = _text(admin.get("/queues").text)
+    assert page.count("Start a worker for it:") == 3
+    assert f"No worker for {len(unserved) - 3} more queues {', '.join(unserved[3:])}" in page
+    assert "lonely-5" in unserved[3:]
+
+
+def test_a_worker_whose_application_has_no_version_shows_that_of_the_library_as_such(
+    admin: Client, played: Jobs
+) -> None:
+    _worker(played, "one")
+    _worker(played, "two", app_version="shop 119")
+    page = _text(admin.get("/workers").text)
+    assert "one sloppyjobs 2.4.0" in page
+    assert "two shop 119" in page
+
+
 def test_a_queue_lists_its_workers_with_what_they_run_from_it(admin: Client, played: Jobs) -> None:
     _worker(played, "app-2:3380")
     held = [job.id for job in played.admin.list_jobs("processing", queue="media")]

@@ -30,6 +30,8 @@ BECAME = {
     "muted": "muted, not sent to {}",
 }
 """The same in a sentence, with whom it is for."""
+WORKERS_AGE = 15.0
+"""Seconds for which the number of live workers is good enough."""
 SPANS = {
     "60": "For 1 hour",
     "240": "For 4 hours",
@@ -51,8 +53,14 @@ def show(
         ui, "alerts.html", title="Alerts", nav="alerts", live=cursor is None, status=status, flashes=flashes,
         page=page, rules=rules, rule=rule, outcomes=OUTCOMES, opened=[one for one in rules if one.open],
         muted=[one for one in rules if one.muted], spans=SPANS, form=form, became=BECAME,
-        newest=[] if rule or cursor else _newest(rules, page),
+        newest=[] if rule or cursor else _newest(rules, page), undeclared=_undeclared(ui, rules),
     )  # fmt: skip
+
+
+def _undeclared(ui: Ui, rules: Sequence[AlertRuleView]) -> str:
+    """How a rule is that nobody has declared lately: workers do, and that none is running says nothing of the code."""
+    watched = any(rule.declared for rule in rules) or ui.snapshots.latest(visit().scope, WORKERS_AGE).live_workers
+    return "No longer declared in code" if watched else "Not watched: no worker is running"
 
 
 def _newest(rules: Sequence[AlertRuleView], alerts: Iterable[AlertView]) -> list[AlertView]:

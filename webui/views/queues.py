@@ -39,8 +39,8 @@ def show(
     unserved = [queue for queue in page if queue.depth and not queue.workers and not queue.paused]
     return render(
         ui, "queues.html", title="Queues", nav="queues", live=True, status=status, flashes=flashes, page=page,
-        summary=summary(page), unserved=unserved[:UNSERVED], command=worker_command, unhandled=_unhandled(ui),
-        pauses=PAUSES, form=form, rate=rate,
+        summary=summary(page), unserved=unserved[:UNSERVED], more_unserved=unserved[UNSERVED:], command=worker_command,
+        unhandled=_unhandled(ui), pauses=PAUSES, form=form, rate=rate,
     )  # fmt: skip
 
 
