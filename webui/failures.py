@@ -87,6 +87,9 @@ def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per 
         case errors.UnknownCause():
             text = "No job has died of it in the last 90 days, or it is in a queue that you do not see."
             return Explained(404, error.code, "404: no such cause", text, "search")
+        case errors.UnknownWorkflow():
+            text = "It may have been removed for its age, or you are not allowed to see its queues."
+            return Explained(404, error.code, "404: no such workflow", text, "search")
         case errors.UnknownJob():
             text = "It may have been removed for its age, or you may not see its queue."
             return Explained(404, error.code, "404: no such job", text, "search")

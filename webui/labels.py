@@ -110,6 +110,13 @@ ATTEMPT_LABELS: Mapping[str, str] = {
 }
 """How an attempt ended, in words."""
 
+_EVENT_LABELS: Mapping[str, str] = {
+    "parked": "Waits for a permit",
+    "unblocked": "Nothing to wait for any more",
+    "woken": "Woken up",
+}
+"""What an event is called where its own name is a word of ours."""
+
 LEVEL_CLASSES: Mapping[str, str] = {"critical": "bad", "error": "bad", "warning": "warn"}
 """The class of a log line's level; ``mut`` for any other."""
 
@@ -138,6 +145,11 @@ def step_label(kind: str, state: str) -> str:
     if kind == "signal":
         return {"ready": "Received", "done": "Received"}.get(state, _STEP_LABELS[state])
     return _STEP_LABELS[state]
+
+
+def event_label(event: str) -> str:
+    """What happened to a job, in words."""
+    return _EVENT_LABELS.get(event) or event.replace("_", " ").capitalize()
 
 
 def steps_in_words(steps: Sequence[StepView]) -> str:

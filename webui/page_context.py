@@ -5,13 +5,14 @@ The choices (time zone, theme, live updates, rows per page) are kept in one cook
 
 from __future__ import annotations
 
+import re
 import secrets
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
 from flask import Response, g, request, url_for
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from sloppyjobs.ids import SHORT_MARK, shortened
 from webui import labels, security, times
@@ -25,6 +26,7 @@ KEY_FIELD = "form_key"
 THEMES = {"auto": "Same as the system", "light": "Light", "dark": "Dark"}
 _POLL_SECONDS = 3
 _SHORT = 20
+_JOB_ID = re.compile(r"\bjob_[0-7][0-9a-hjkmnp-tv-z]{25}\b")
 
 
 SIZES = (25, 50, 100)
@@ -138,6 +140,15 @@ class PageContext:
         """An id without its middle. What is printed can be looked for, here and on the command line."""
         short = shortened(id)
         return short if len(short) <= _SHORT else f"{id[:10]}{SHORT_MARK}{id[-5:]}"
+
+    def linked(self, text: str) -> Markup:
+        """A sentence about jobs, whose ids lead to them."""
+
+        def link(found: re.Match[str]) -> str:
+            return Markup('<a href="{}">{}</a>').format(self.url("job", id=found[0]), found[0])
+
+        # Ids are plain letters and digits: escaping leaves them as they are, and no markup of ours has one.
+        return Markup(_JOB_ID.sub(link, str(escape(text))))  # noqa: S704 - escaped, but for the links
 
     def dotted(self, name: str) -> Markup:
         """A dotted name, or a code in capitals, that breaks after its dots and underscores, not inside its words."""

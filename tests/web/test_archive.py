@@ -114,6 +114,17 @@ def test_a_scope_hides_what_was_archived_of_other_queues(as_role: Callable[[str 
     assert played.admin.get_archived(old.id).restored_as is None
 
 
+def test_the_address_of_a_job_leads_to_the_archive_when_it_is_there(
+    admin: Client, as_role: Callable[[str | None], Client], played: Jobs
+) -> None:
+    old = played.admin.search_archive()[0]
+    answer = admin.get(f"/jobs/{old.id}")
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"{PREFIX}/archive/{old.id}")
+    assert as_role("emails").get(f"/jobs/{old.id}").status_code == 404
+    assert as_role("nobody").get(f"/jobs/{old.id}").status_code == 403
+    assert admin.get("/jobs/job_none").status_code == 404
+
+
 def test_the_api_searches_shows_and_restores(app: Flask, played: Jobs) -> None:
     api = app.test_client()
     found = api.get(f"{PREFIX}/api/v1/archive?name=refund-order&page_size=1", headers=BEARER).json

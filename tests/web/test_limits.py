@@ -38,7 +38,13 @@ def test_a_limit_shows_its_partitions_and_who_holds_its_permits(admin: Client, p
     assert "First waits Next in line" in line
     assert f'/jobs/{second.id}"' in page
     assert "Rate left" not in page
-    assert "permit of &#39;warehouse&#39;" in admin.get(f"/jobs/{second.id}").text
+    waiting = admin.get(f"/jobs/{second.id}").text
+    assert "permit of &#39;warehouse&#39;" in waiting
+    assert f'held by export-orders (<a href="{PREFIX}/jobs/{first.id}">{first.id}</a>)' in waiting
+    assert waiting.count(f'href="{PREFIX}/limits/warehouse"') == 2
+    told = " ".join(re.sub(r"<[^>]+>", " ", waiting).split())
+    assert "Limit warehouse , partition tenant:42" in told
+    assert "Waits for a permit" in told and "Parked" not in told
     assert admin.get("/limits/none").status_code == 404
 
 

@@ -41,6 +41,12 @@ def test_workflows_are_listed_by_state_name_and_key(admin: Client, played: Jobs,
     assert admin.get("/workflows?status=dead").status_code == 422
 
 
+def test_a_workflow_that_is_not_there_is_called_a_workflow(admin: Client) -> None:
+    answer = admin.get("/workflows/flow_none")
+    assert answer.status_code == 404
+    assert "404: no such workflow" in answer.text
+
+
 def test_the_jobs_of_a_workflow_are_a_filter_of_the_list(admin: Client, played: Jobs, blocked: str, app: Flask) -> None:
     ids = {job.id for job in played.admin.list_jobs(workflow=blocked)}
     page = admin.get(f"/workflows/{blocked}").text

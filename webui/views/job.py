@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from flask import Response, request
+from flask import Response, request, url_for
 
 from sloppyjobs import errors
 from sloppyjobs.admin.explain import NO_ERRORS
@@ -23,6 +23,7 @@ from webui.policy import COMMANDS
 from webui.rendering import Flash, render
 from webui.routes import Route
 from webui.ui import Ui, visit, visit_or_none
+from webui.views import archive
 
 METHODS = {"run": "run_now"}
 """Where the command in the URL is not the name of the admin's method."""
@@ -80,7 +81,10 @@ class Part(NamedTuple):
 def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: Form = EMPTY) -> Response:
     """Everything about a job on one page."""
     admin = ui.admin
-    job = visible(ui, id)
+    try:
+        job = visible(ui, id)
+    except errors.UnknownJob:
+        return _archived(ui, id)
     attempts = admin.attempts(id, cursor=_cursor("attempts"), page_size=50)
     events = admin.events(id, cursor=_cursor("events"), page_size=50)
     steps = admin.steps(id, cursor=_cursor("steps"), page_size=50)
@@ -113,6 +117,14 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200,
         signals=takes_signals(job),
         logs=admin.logs(id, cursor=_cursor("logs"), page_size=100),
     )
+
+
+def _archived(ui: Ui, id: str) -> Response:
+    """The way to a job that has left the main tables; ``UnknownJob`` where it is not in the archive either."""
+    if not visit().may("archive.view"):
+        raise errors.UnknownJob(f"no job has the id {id!r}")
+    archive.visible(ui, id)
+    return Response(status=302, headers={"Location": url_for(".archived", id=id)})
 
 
 def _seconds(attempt: AttemptView, now: datetime) -> float:
