@@ -34,12 +34,24 @@ def test_the_page_tells_what_a_worker_runs_and_what_it_says_of_itself(admin: Cli
 
 def test_jobs_that_a_worker_holds_ready_are_told_from_those_that_run(admin: Client, played: Jobs) -> None:
     id = scene.worker(played)
-    for _ in range(3):
+    for _ in range(6):
         played.enqueue("resize-image", {"src": "more.tif"})
-    assert len(played.claim(id, queues=("media",), limit=3, lease=600)) == 3
+    assert len(played.claim(id, queues=("media",), limit=6, lease=600)) == 6
     text = _text(admin.get(f"/workers/{id}").text)
-    assert "2 of 6 slots in use" in text
-    assert "It holds 5 jobs: 2 run, the others start when a slot is free." in text
+    assert "6 of 6 slots in use" in text
+    assert "It holds 8 jobs: 6 run, the others start when a slot is free." in text
+
+
+def test_a_job_that_was_taken_since_the_last_heartbeat_uses_a_slot(admin: Client, played: Jobs) -> None:
+    id = scene.worker(played)
+    played.enqueue("resize-image", {"src": "more.tif"})
+    assert len(played.claim(id, queues=("media",), limit=1, lease=600)) == 1
+    page = _text(admin.get(f"/workers/{id}").text)
+    assert "3 of 6 slots in use" in page
+    assert "when a slot is free" not in page
+    assert "3 of 6 slots in use" in _text(admin.get("/workers").text)
+    assert "3 / 6" in _text(admin.get("/workers").text)
+    assert "3 / 6" in _text(admin.get("/queues/media").text)
 
 
 def test_the_rate_of_a_worker_counts_from_its_start_and_not_within_its_first_minute(played: Jobs) -> None:

@@ -11,7 +11,7 @@ from flask import Response, request
 from markupsafe import Markup
 
 from sloppyjobs import errors
-from sloppyjobs.views import AuditEntry, Page
+from sloppyjobs.views import AuditEntry, Page, WorkerView
 from webui import audit_words, filters, hidden_details, page_context
 from webui.page_context import PageContext
 from webui.rendering import render
@@ -53,14 +53,21 @@ def _paging(ui: Ui) -> dict[str, Any]:
     }
 
 
+def used_slots(worker: WorkerView) -> int:
+    """Slots in use: what a live worker said with its last heartbeat, or more where it has taken jobs since."""
+    held = worker.held.value
+    return min(worker.concurrency, max(worker.running, held + worker.stuck)) if worker.live else held
+
+
 def workers(ui: Ui) -> Response:
     """Worker processes, the latest heartbeat first; for who sees some queues only, those that take from them."""
     page = hidden_details.workers(ui.admin.list_workers(**_paging(ui), queues=visit().scope))
     whole = not (page.next_cursor or page.previous_cursor)
     counts = {"workers": sum(one.live for one in page)} if whole else {}
     return render(
-        ui, "workers.html", title="Workers", nav="workers", live=True, counts=counts, page=page, states=LIVENESS
-    )
+        ui, "workers.html", title="Workers", nav="workers", live=True, counts=counts, page=page, states=LIVENESS,
+        used_slots=used_slots, used=sum(used_slots(one) for one in page if one.live),
+    )  # fmt: skip
 
 
 def locks(ui: Ui) -> Response:

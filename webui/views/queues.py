@@ -16,6 +16,7 @@ from webui.rendering import Flash, render
 from webui.routes import Route
 from webui.spans import SPANS, span_named
 from webui.ui import Ui, visit, visit_or_none
+from webui.views.activity import used_slots
 
 PAUSES = {
     "": "Until resumed manually",
@@ -66,7 +67,7 @@ def show_one(
         span=span, spans=SPANS, stats=stats, chart=charts.throughput(stats, deploys), page=page, workers=workers,
         pauses=PAUSES, rate=rate, ageing=ageing_words(queue), verdicts=verdicts.of_queue(ui, name),
         form=form if isinstance(form, until.UntilForm) else None,
-        ageing_form=form if isinstance(form, Form) else EMPTY,
+        ageing_form=form if isinstance(form, Form) else EMPTY, used_slots=used_slots,
     )  # fmt: skip
 
 

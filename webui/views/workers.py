@@ -10,7 +10,7 @@ from webui.command_response import actor_and_reason, respond, run_command
 from webui.rendering import Flash, render
 from webui.routes import Route
 from webui.ui import Ui, visit
-from webui.views.activity import LIVENESS
+from webui.views.activity import LIVENESS, used_slots
 
 RUNNING = 50
 """Running jobs that the page lists."""
@@ -25,6 +25,7 @@ def show_one(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 
         ui, "worker.html", title=f"{worker.hostname}:{worker.pid}, worker", nav="workers", live=True, status=status,
         flashes=flashes, worker=worker, running=_running(ui, worker), states=LIVENESS, share=failed_share(worker),
         memory=memory_words(worker.memory), pace=pace(worker),
+        used_slots=used_slots,
         commands=[verb for verb in worker.actions if visit().may(f"worker.{verb}", id=worker.id)],
     )  # fmt: skip
 
