@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from flask import request
 
+from sloppyjobs import errors
+from sloppyjobs.domain.options import instant
 from webui import filters, page_context
 from webui.command_response import REASON_LENGTH
 from webui.ui import Ui
@@ -47,7 +49,11 @@ def chosen(ui: Ui, spans: Mapping[str, str]) -> datetime | None:
         found = filters.moment(moment, page_context.preferences_of(ui).tz)
         if found is None or found <= ui.admin.now():
             raise Refused("until_at", "Choose a time in the future.")
-        return found
+        try:
+            return instant("until", found)
+        except errors.InvalidOption:
+            never = f"That is too far away. For no end, leave this empty and choose “{spans['']}”."
+            raise Refused("until_at", never) from None
     if minutes not in spans:
         raise Refused("until", "Choose how long from the list.")
     return ui.admin.now() + timedelta(minutes=int(minutes)) if minutes else None

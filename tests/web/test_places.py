@@ -50,6 +50,13 @@ def test_a_pause_until_the_past_is_refused_in_place_with_what_was_typed(
     assert not played.admin.get_queue("emails").paused
 
 
+@pytest.mark.parametrize("path", ["/queues/emails/pause", "/alerts/dead-invoices/mute"])
+def test_a_time_that_means_for_ever_is_refused_in_place_with_the_way_to_say_it(admin: Client, path: str) -> None:
+    answer = admin.post(path, {"until": "60", "until_at": "9999-12-31T23:59"})
+    assert answer.status_code == 422
+    assert re.search(r"For no end, leave this empty and choose “Until \w+ manually”\.", answer.text)
+
+
 def test_an_unknown_length_of_a_pause_is_refused_and_pauses_nothing(admin: Client, played: Jobs) -> None:
     answer = admin.post("/queues/emails/pause", {"until": "for ever"})
     assert (answer.status_code, "Choose how long from the list." in answer.text) == (422, True)
