@@ -44,7 +44,12 @@ def test_what_is_open_now_stands_first_with_what_became_of_it(admin: Client, pla
     assert re.search(r"dead-anything : .* \( .* , not sent to https://hooks.internal yet, will be tried again\)", now)
     assert "worker-gone" not in now
     assert _open_now(admin, "?rule=dead-invoices") == ""
+    [told] = played.admin.list_alerts("dead-invoices")
     alerts = played.storage.tables.alerts  # type: ignore[attr-defined]
+    with played.storage.engine.begin() as connection:
+        row = connection.execute(alerts.select().where(alerts.c.job_id == told.job_id)).mappings().one()
+        connection.execute(alerts.insert().values({**row, "cause": "another"}))
+    assert _open_now(admin).count("dead-invoices :") == 2, "every cause of a rule"
     with played.storage.engine.begin() as connection:
         connection.execute(alerts.update().values(created_at=played.storage.clock.now() - timedelta(days=1)))
     assert _open_now(admin) == ""

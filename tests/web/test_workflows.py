@@ -106,6 +106,8 @@ def test_a_workflow_goes_on_by_itself_only_where_nobody_is_waited_for(
     if paused:
         played.admin.pause(next(job.id for job in played.admin.list_jobs("queued", workflow=flow.id)), actor="ada")
     assert words in " ".join(re.sub(r"<[^>]+>", " ", admin.get(f"/workflows/{flow.id}").text).split())
+    listed = " ".join(re.sub(r"<[^>]+>", " ", admin.get("/workflows?name=held").text).split())
+    assert f"0 of 2 {'1 paused' if paused else '1 scheduled'}" in listed
 
 
 def test_the_list_says_how_many_run_and_how_many_are_queued(admin: Client, played: Jobs) -> None:

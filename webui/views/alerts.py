@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 
 from flask import Response, request, url_for
 
@@ -30,6 +31,8 @@ BECAME = {
     "muted": "muted, not sent to {}",
 }
 """The same in a sentence, with whom it is for."""
+NEWEST = 10
+"""Alerts that stand above the list as open, at most."""
 WORKERS_AGE = 15.0
 """Seconds for which the number of live workers is good enough."""
 SPANS = {
@@ -53,7 +56,7 @@ def show(
         ui, "alerts.html", title="Alerts", nav="alerts", live=cursor is None, status=status, flashes=flashes,
         page=page, rules=rules, rule=rule, outcomes=OUTCOMES, opened=[one for one in rules if one.open],
         muted=[one for one in rules if one.muted], spans=SPANS, form=form, became=BECAME,
-        newest=[] if rule or cursor else _newest(rules, page), undeclared=_undeclared(ui, rules),
+        newest=[] if rule or cursor else _newest(rules, page, ui.admin.now()), undeclared=_undeclared(ui, rules),
     )  # fmt: skip
 
 
@@ -63,14 +66,14 @@ def _undeclared(ui: Ui, rules: Sequence[AlertRuleView]) -> str:
     return "No longer declared in code" if watched else "Not watched: no worker is running"
 
 
-def _newest(rules: Sequence[AlertRuleView], alerts: Iterable[AlertView]) -> list[AlertView]:
-    """What the rules that are open have found last, as far as it is among these, the newest first."""
-    opened = {rule.name for rule in rules if rule.open}
-    found: dict[str, AlertView] = {}
+def _newest(rules: Sequence[AlertRuleView], alerts: Iterable[AlertView], now: datetime) -> list[AlertView]:
+    """What the rules that are open have found in their present windows, as far as it is among these, newest first."""
+    since = {rule.name: now - timedelta(seconds=rule.window) for rule in rules if rule.open}
+    found: dict[tuple[str, str], AlertView] = {}
     for one in alerts:
-        if one.rule in opened and not one.test:
-            found.setdefault(one.rule, one)
-    return list(found.values())
+        if one.rule in since and one.created_at >= since[one.rule] and not one.test:
+            found.setdefault((one.rule, one.cause), one)
+    return list(found.values())[:NEWEST]
 
 
 def test(ui: Ui, name: str) -> Response:

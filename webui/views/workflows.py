@@ -62,6 +62,12 @@ def in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{one.number:,} {one.status}" for one in segments(counts)) or "no jobs"
 
 
+def held_in_words(counts: Mapping[str, int]) -> str:
+    """``1 scheduled, 2 paused``: what a workflow waits for, as far as the statuses of its jobs tell."""
+    held = {status: counts[status] for status in (*TIMED, Status.PAUSED.value) if counts.get(status)}
+    return in_words(held) if held else ""
+
+
 def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Response:
     """Workflows, open ones first; narrowed by what was typed."""
     chosen = page_context.preferences_of(ui)
@@ -79,7 +85,7 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
     return render(
         ui, "workflows.html", title="Workflows", nav="workflows", live=True, status=422 if wrong else status,
         flashes=flashes, page=page, given=given, wrong=wrong, ranges=RANGES, statuses=tuple(WorkflowStatus),
-        looks=LOOKS, segments=segments, in_words=in_words, narrowed=any(given.values()),
+        looks=LOOKS, segments=segments, in_words=in_words, held_in_words=held_in_words, narrowed=any(given.values()),
     )  # fmt: skip
 
 
