@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from markupsafe import Markup
 
 from sloppyjobs.domain.ageing import rising
+from sloppyjobs.domain.limit_words import limit_words
 from sloppyjobs.views import AuditEntry
 from webui.labels import counted
 from webui.times import Times
@@ -78,6 +79,7 @@ ACTIONS: Mapping[str, Words] = {
 CHOICES = {name: words.label for name, words in ACTIONS.items() if name != "stop_retry_run"}
 """The actions that a filter offers."""
 
+_LIMIT = ("concurrency", "rate", "per")
 _OF_MANY = ("cleanup", "purge", "rekey", "repair")
 _FILTERS = {
     "name": "job type",
@@ -156,10 +158,14 @@ def _bulk(detail: dict[str, Any], times: Times, link: Link) -> tuple[Markup, lis
     if isinstance(wanted, Mapping) and wanted:
         matched = [_filter(name, value, times) for name, value in wanted.items() if name != "error_frame" or value]
         details.append(Markup("that match {}").format(Markup(", ").join(matched)))
+    return count, [*details, *_skipped(detail)]
+
+
+def _skipped(detail: Mapping[str, Any]) -> list[Markup]:
     skipped = detail.get("skipped")
-    if isinstance(skipped, Mapping) and skipped:
-        details += [Markup("{} skipped: {}").format(number, reason) for reason, number in skipped.items()]
-    return count, details
+    if not isinstance(skipped, Mapping):
+        return []
+    return [Markup("{} skipped: {}").format(number, reason) for reason, number in skipped.items()]
 
 
 def _chosen(ids: Any, link: Link) -> Markup:
@@ -182,6 +188,9 @@ def _filter(name: str, value: Any, times: Times) -> Markup:
 
 def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -> list[Markup]:
     left = {name: value for name, value in detail.items() if value not in (None, "", 0, False)}
+    whole = _whole(action, left)
+    if whole is not None:
+        return whole
     details = []
     if "from" in left and "to" in left:
         details.append(Markup("from {} to {}").format(left.pop("from"), left.pop("to")))
@@ -198,19 +207,43 @@ def _details(action: str, detail: Mapping[str, Any], times: Times, link: Link) -
     if action in ("create_recurring", "edit_recurring", "delete_recurring") and "job_name" in left:
         verb = "ran" if action == "delete_recurring" else "runs"
         details.append(Markup("it {} {}").format(verb, left.pop("job_name")))
-    if action == "set_queue_ageing":
-        return [_ageing(left)]
-    if action in ("cleanup", "repair"):
-        return [Markup("{} {}").format(number, status) for status, number in left.items()]
-    if action == "purge":
-        return _purged(left)
-    if action == "rekey":
-        return [Markup("{} of {}").format(counted(left.get("rows", 0), "row"), left.get("area"))]
     left.pop("until", None)
     left.pop("run", None)
     if isinstance(left.get("jobs"), int):
         details.append(Markup.escape(counted(left.pop("jobs"), "job")))
     return details + [_filter(name, value, times) for name, value in left.items()]
+
+
+def _whole(action: str, left: Mapping[str, Any]) -> list[Markup] | None:
+    """The details of an action whose details belong together; None for any other."""
+    match action:
+        case "set_limit" | "delete_limit":
+            return limit_changes(left)
+        case "cancel_workflow" | "retry_workflow":
+            return [Markup.escape(counted(left.get("done", 0), "job")), *_skipped(left)]
+        case "set_queue_ageing":
+            return [_ageing(left)]
+        case "cleanup" | "repair":
+            return [Markup("{} {}").format(number, status) for status, number in left.items()]
+        case "purge":
+            return _purged(left)
+        case "rekey":
+            return [Markup("{} of {}").format(counted(left.get("rows", 0), "row"), left.get("area"))]
+    return None
+
+
+def limit_changes(detail: Mapping[str, Any]) -> list[Markup]:
+    """What a limit was, and what it is since: ``from no limit to 2 at once``; of one that was deleted, what it was."""
+    limits = {name: detail[name] for name in ("from", "to") if isinstance(detail.get(name), Mapping)}
+    words = {name: limit_words(*(_number(limit, key) for key in _LIMIT)) for name, limit in limits.items()}
+    if words.keys() == {"from"}:
+        return [Markup("it was {}").format(words["from"])]
+    return [Markup.escape(" ".join(f"{name} {limit}" for name, limit in words.items()))] if words else []
+
+
+def _number(limit: Mapping[str, Any], key: str) -> Any:
+    value = limit.get(key)
+    return value if isinstance(value, int | float) else None
 
 
 def _ageing(detail: Mapping[str, Any]) -> Markup:

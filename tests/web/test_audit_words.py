@@ -84,6 +84,31 @@ def test_no_label_of_an_action_is_its_name_in_code() -> None:
             ("retry_canary", "cause", "c1", {"name": "send", "error_type": "SmtpTimeout", "jobs": 5}),
             "Retried a few jobs of the cause <SmtpTimeout in send> | 5 jobs",
         ),
+        (
+            (
+                "set_limit",
+                "limit",
+                "api",
+                {
+                    "from": {"concurrency": None, "rate": None, "per": None},
+                    "to": {"concurrency": 2, "rate": 100, "per": 60.0},
+                },
+            ),
+            "Changed the limit <api> | from no limit to 2 at once, 100 per minute",
+        ),
+        (
+            ("delete_limit", "limit", "api", {"from": {"concurrency": 1, "rate": None, "per": None}}),
+            "Deleted the limit <api> | it was 1 at once",
+        ),
+        (("set_limit", "limit", "api", {"to": {"concurrency": "odd"}}), "Changed the limit <api> | to no limit"),
+        (
+            ("retry_workflow", "workflow", "flow_1", {"matched": 3, "done": 1, "skipped": {"already queued": 2}}),
+            "Retried the dead jobs of the workflow <flow_1> | 1 job | 2 skipped: already queued",
+        ),
+        (
+            ("cancel_workflow", "workflow", "flow_1", {"done": 3, "skipped": {}}),
+            "Cancelled the workflow <flow_1> | 3 jobs",
+        ),
         (("melt_down", "core", "x", {"heat": 3}), "Melt down <x> | heat 3"),
     ],
 )

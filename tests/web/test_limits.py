@@ -48,6 +48,12 @@ def test_a_limit_shows_its_partitions_and_who_holds_its_permits(admin: Client, p
     assert admin.get("/limits/none").status_code == 404
 
 
+def test_the_last_changes_say_what_was_changed(admin: Client, played: Jobs) -> None:
+    played.admin.set_limit("warehouse", concurrency=3, create=True, actor="ada")
+    words = " ".join(re.sub(r"<[^>]+>", " ", admin.get("/limits/warehouse").text).split())
+    assert re.search(r"Last changes Audit ada, .* from no limit to 3 at once", words)
+
+
 def test_the_list_of_limits_shows_how_full_the_fullest_partition_is(admin: Client, played: Jobs) -> None:
     played.limit("warehouse", concurrency=4)
     played.limit("unlimited", rate=5, per=60)

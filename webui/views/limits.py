@@ -9,7 +9,7 @@ from flask import Response, request
 from sloppyjobs import errors
 from sloppyjobs.domain.limit_words import limit_words, rate_of
 from sloppyjobs.views import FullPartition, JobView, LimitView
-from webui import fields, filters, page_context
+from webui import audit_words, fields, filters, page_context
 from webui.command_response import actor_and_reason, refuse, respond, run_command
 from webui.fields import EMPTY, REFUSED, Form
 from webui.rendering import Flash, render
@@ -47,6 +47,7 @@ def show_one(ui: Ui, name: str, *, flashes: tuple[Flash, ...] = (), status: int 
         ui, "limit.html", title=f"{limit.name}, limit", nav="limits", live=True, status=status, flashes=flashes,
         limit=limit, details=details, words=limit_words(limit.concurrency, limit.rate, limit.per),
         state=_state(limit), form=form, spans=_spans(limit), per=_per(limit), changes=changes,
+        limit_changes=audit_words.limit_changes,
         waits=any(one.waiting for one in details.partitions),
     )  # fmt: skip
 
