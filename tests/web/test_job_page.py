@@ -356,6 +356,18 @@ def test_the_page_shows_tags_keys_and_who_took_its_place(jobs: Jobs, admin: Clie
     assert "eu</span>" in admin.get("/jobs?tag=eu").text and new.id not in admin.get("/jobs?tag=eu").text
 
 
+def test_metadata_with_parts_is_a_tree_and_no_python(jobs: Jobs, admin: Client) -> None:
+    metadata = {"team": "data", "dry": True, "none": None, "flags": {"colour": {"deep": [1]}}, "ids": [7, 8]}
+    job = scenes.declared(jobs).enqueue(scenes.NAME, metadata=metadata)
+    with jobs.workflow("one", metadata=metadata) as flow:
+        flow.add(scenes.NAME, queue="q")
+    for page in (page_of(admin, job.id), admin.get(f"/workflows/{flow.id}").text):
+        text = words(page)
+        assert re.search(r"team\s*data\s*dry\s*true\s*none\s*null", text)
+        assert re.search(r"colour\s*1 key\s*deep\s*1 item\s*0\s*: 1", text)
+        assert "True" not in text and "{&#39;" not in page and "{'" not in page
+
+
 @pytest.mark.parametrize(("payload", "shown"), [(None, "null"), (False, "false"), (0, "0"), ("", '""')])
 def test_a_payload_that_is_next_to_nothing_is_shown_as_it_is(
     jobs: Jobs, admin: Client, payload: Any, shown: str
