@@ -26,7 +26,9 @@ KEY_FIELD = "form_key"
 THEMES = {"auto": "Same as the system", "light": "Light", "dark": "Dark"}
 _POLL_SECONDS = 3
 _SHORT = 20
-_JOB_ID = re.compile(r"\bjob_[0-7][0-9a-hjkmnp-tv-z]{25}\b")
+_OF_IDS = {"job": "job", "batch": "batch", "flow": "workflow"}
+"""The endpoint of a page, by what the ids begin with that lead to it."""
+_ID = re.compile(rf"\b({'|'.join(_OF_IDS)})_[0-7][0-9a-hjkmnp-tv-z]{{25}}\b")
 
 
 SIZES = (25, 50, 100)
@@ -142,13 +144,16 @@ class PageContext:
         return short if len(short) <= _SHORT else f"{id[:10]}{SHORT_MARK}{id[-5:]}"
 
     def linked(self, text: str) -> Markup:
-        """A sentence about jobs, whose ids lead to them."""
+        """A sentence with ids of jobs, batches and workflows, which lead to their pages."""
 
         def link(found: re.Match[str]) -> str:
-            return Markup('<a href="{}">{}</a>').format(self.url("job", id=found[0]), found[0])
+            endpoint = _OF_IDS[found[1]]
+            if not self.opens(endpoint, id=found[0]):
+                return found[0]
+            return Markup('<a href="{}">{}</a>').format(self.url(endpoint, id=found[0]), found[0])
 
         # Ids are plain letters and digits: escaping leaves them as they are, and no markup of ours has one.
-        return Markup(_JOB_ID.sub(link, str(escape(text))))  # noqa: S704 - escaped, but for the links
+        return Markup(_ID.sub(link, str(escape(text))))  # noqa: S704 - escaped, but for the links
 
     def dotted(self, name: str) -> Markup:
         """A dotted name, or a code in capitals, that breaks after its dots and underscores, not inside its words."""

@@ -97,7 +97,7 @@ def _ended(job: Job, error: str | None, facts: Facts) -> Told:
         )
         return Told(code, (*how, text))
     purge = "" if job.status is Status.CANCELLED else " A purge will remove it for good."
-    return Told(code, (*how, f" It will not run{' again' if ran else ''}.{purge}"))
+    return Told(code, (*how, f" It will not run{' again' if ran or job.attempt_count else ''}.{purge}"))
 
 
 def _dead(job: Job, error: str | None) -> Told:

@@ -36,7 +36,7 @@ def waits_for_jobs(parents: Sequence[EdgeRow], *, any_parent: bool = False) -> s
 def kept_by(blocker: EdgeRow) -> str:
     """Which job keeps all those that it waits for."""
     advice = f" {_FREED_BY[blocker.status]}" if blocker.status in _FREED_BY else ""
-    return f"What it waits for is kept by {_named(blocker)}, which is {blocker.status}.{advice}"
+    return f"What it waits for is held up by {_named(blocker)}, which is {blocker.status}.{advice}"
 
 
 def find_blocker(parents: Sequence[EdgeRow], parents_of: Callable[[str], Sequence[EdgeRow]]) -> EdgeRow | None:

@@ -196,6 +196,11 @@ def test_a_job_cancelled_between_attempts_is_not_said_to_have_been_running() -> 
     assert "It was running then" not in explain(job(Status.CANCELLED, 5, 1), None, given).verdict
 
 
+def test_a_deleted_job_that_has_run_is_not_said_never_to_run() -> None:
+    for used, words in ((0, "It will not run. A purge"), (1, "It will not run again. A purge")):
+        assert words in explain(job(Status.DELETED, 5, used), None, facts()).verdict
+
+
 def test_a_cancelled_job_says_by_whom_and_why() -> None:
     given = facts(last_event=LastEvent("cancelled", NOW, "ada", "superseded"))
     found = explain(job(Status.CANCELLED, 5, 0), None, given).verdict

@@ -62,7 +62,8 @@ def test_a_batch_says_what_it_takes_to_end_it(admin: Client, played: Jobs) -> No
 def test_a_job_names_its_batch_and_jobs_are_listed_by_it(admin: Client, played: Jobs) -> None:
     batch = _filled(played)
     [first, *_] = played.admin.list_jobs(batch=batch.id)
-    assert f"/batches/{batch.id}" in admin.get(f"/jobs/{first.id}").text
+    page = admin.get(f"/jobs/{first.id}").text
+    assert f'(<a href="{PREFIX}/batches/{batch.id}">{batch.id}</a>)' in page, "in the verdict"
     listed = admin.get(f"/jobs?batch={batch.id}").text
     assert len(set(re.findall(r'id="row-(job_\w+)"', listed))) == 3
 

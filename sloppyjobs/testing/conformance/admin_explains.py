@@ -264,7 +264,7 @@ def test_a_job_that_waits_for_jobs_which_wait_names_the_one_that_keeps_them_all(
     last = scene.queued(jobs, depends_on=grandchild)
     found = jobs.admin.explain(last.id)
     assert found.verdict == f"It waits for greet ({grandchild.id}), which is waiting."
-    kept = f"What it waits for is kept by greet ({dead.id}), which is dead. Retry what is dead, or cancel this job."
+    kept = f"What it waits for is held up by greet ({dead.id}), which is dead. Retry what is dead, or cancel this job."
     assert (found.reasons[1].code, found.reasons[1].text) == ("blocker", kept)
     assert _codes(jobs.admin.explain(child.id)) == ["waiting"], "its own parent is what keeps it"
 
