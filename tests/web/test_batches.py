@@ -78,6 +78,7 @@ def test_a_batch_is_cancelled_from_its_page(admin: Client, played: Jobs) -> None
     assert "exports cancelled." in page
     assert "wrong file" in page
     assert played.admin.get_batch(batch.id).status == "cancelled"
+    assert re.search(r"Jobs per second</dt>\s*<dd>\s*–", page), "a cancel ends all at once"
     admin.post(f"/batches/{batch.id}/cancel")
     assert "has ended" in admin.get(f"/batches/{batch.id}").text
     words = re.sub(r"<[^>]+>|\s+", " ", admin.get("/audit?action=cancel_batch").text)

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 import scene
-from hosts import Client, make_app
+from hosts import PREFIX, Client, make_app
 from sqlalchemy import event
 
 from sloppyjobs import Jobs, errors
@@ -111,6 +111,23 @@ def test_the_title_says_what_is_listed(admin: Client, query: str, title: str) ->
 )
 def test_an_empty_list_says_so_in_plain_words(admin: Client, query: str, words: str) -> None:
     assert found(_EMPTY, admin.get(f"/jobs{query}").text) == words
+
+
+@pytest.mark.parametrize(
+    ("query", "link"),
+    [
+        ("?name=nobody", "/archive?name=nobody"),
+        ("?status=succeeded&business_key=order:1", "/archive?key=order:1"),
+        ("?tag=none", "/archive"),
+        ("?status=queued&name=nobody", None),
+        ("?status=failed", None),
+    ],
+)
+def test_an_empty_list_leads_to_the_archive_where_the_jobs_may_be(admin: Client, query: str, link: str | None) -> None:
+    page = admin.get(f"/jobs{query}").text
+    assert ("Search the archive" in page) is (link is not None)
+    if link is not None:
+        assert f'class="btn" href="{PREFIX}{link}"' in page
 
 
 @pytest.mark.parametrize(

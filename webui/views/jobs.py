@@ -9,7 +9,7 @@ from flask import Response, request, url_for
 
 from sloppyjobs import errors
 from sloppyjobs.admin.known_names import like
-from sloppyjobs.domain.states import Status
+from sloppyjobs.domain.states import FINISHED, Status
 from sloppyjobs.views import JobRow, Page
 from webui import filters, page_context
 from webui.failures import LOST_PLACE
@@ -70,6 +70,7 @@ def show(ui: Ui, *, flashes: tuple[Flash, ...] = (), status: int = 200) -> Respo
         most=MOST,
         suggestions=[] if page or trouble else _suggestions(ui, wanted),
         nothing=_nothing(wanted),
+        archive=_archive(ui, wanted),
     )
     if request.args.get("size"):
         path = url_for(".overview")
@@ -92,6 +93,15 @@ def _nothing(wanted: JobFilters) -> str:
     """What an empty list says."""
     jobs = f"{wanted.status} jobs" if wanted.status else "jobs"
     return f"No {jobs} match these filters." if wanted.narrowed else f"No {jobs}."
+
+
+def _archive(ui: Ui, wanted: JobFilters) -> dict[str, str] | None:
+    """Where a job may be that is not in the list any more; None where none of those could be."""
+    ended = not wanted.status or wanted.status in {one.value for one in FINISHED}
+    if not (ended and wanted.narrowed) or visit().lacks(ui.routes["archive"], {}) is not None:
+        return None
+    found = {"name": wanted.values.get("name", ""), "key": wanted.values.get("business_key", "")}
+    return {name: value for name, value in found.items() if value}
 
 
 def _page(ui: Ui, wanted: JobFilters, size: int, status: int) -> tuple[Page[JobRow], Flash | None, int]:
