@@ -80,6 +80,23 @@ def test_workflows_batches_limits_and_pages_are_found(admin: Client, played: Job
     assert "batch_nobody" in page(admin, "batch_nobody")
 
 
+def test_an_archived_job_is_found_by_its_id_and_its_key(
+    admin: Client, as_role: Callable[[str | None], Client], played: Jobs
+) -> None:
+    old = played.admin.search_archive()[0]
+    for text in (old.id, old.id.upper(), shortened(old.id), str(old.business_key)):
+        assert found(admin, text) == f"/archive/{old.id}", text
+        assert "Nothing found" in page(as_role("emails"), text)
+    assert "Nothing found" in page(admin, "job_" + "x" * 200)
+
+
+def test_a_rule_for_alerts_is_found_by_a_part_of_its_name(
+    admin: Client, as_role: Callable[[str | None], Client]
+) -> None:
+    assert found(admin, "d-invoi") == "/alerts?rule=dead-invoices"
+    assert "Nothing found" in page(as_role("emails"), "d-invoi")
+
+
 def test_a_viewer_of_one_queue_finds_no_workflow_or_batch_of_others(
     as_role: Callable[[str | None], Client], played: Jobs
 ) -> None:

@@ -67,6 +67,8 @@ _KINDS = {
     "workflows": f"the latest {LATEST} workflows",
     "batches": f"the latest {LATEST} batches",
     "limits": "limits",
+    "alerts": "rules for alerts",
+    "archive": "the archive, by ids and exact keys",
 }
 
 
@@ -127,7 +129,10 @@ class Marked:
 def _groups(ui: Ui, text: str) -> Iterator[Group]:
     part = Part(text)
     names = ui.admin.find_names(text, scope=visit().scope)
-    yield _jobs(ui, text)
+    jobs = _jobs(ui, text)
+    yield jobs
+    if not jobs.hits and _opens(ui, "archive"):
+        yield Group("archived", "Archived jobs", _archived(ui, text))
     if _opens(ui, "dead"):
         yield Group("errors", "Errors of dead jobs", _errors(ui, part))
     yield Group("types", "Job types", [_type(name) for name in names.names[: SHOWN + 1]])
@@ -144,6 +149,8 @@ def _groups(ui: Ui, text: str) -> Iterator[Group]:
         yield Group("batches", "Batches", _batches(ui, text, part))
     if _opens(ui, "limits"):
         yield Group("limits", "Limits", _limits(ui, part))
+    if _opens(ui, "alerts"):
+        yield Group("alerts", "Alerts", _rules(ui, part))
     yield Group("pages", "Pages", [_page(one) for one in _pages(text) if _opens(ui, one)])
 
 
@@ -160,6 +167,16 @@ def _jobs(ui: Ui, text: str) -> Group:
         for job in jobs:
             hits.setdefault(job.id, Hit(url_for(".job", id=job.id), job.name, KEYS[by], job.status.value, job))
     return Group("jobs", "Jobs", list(hits.values())[: SHOWN + 1], more)
+
+
+def _archived(ui: Ui, text: str) -> list[Hit]:
+    """Jobs that left the main tables, by their id, whole or shortened, or by a key."""
+    wanted = {"id": text.lower()} if text.lower().startswith("job_") else {"key": text}
+    try:
+        page = ui.admin.search_archive(**wanted, page_size=SHOWN + 1, scope=visit().scope)
+    except errors.InvalidOption:
+        return []
+    return [Hit(url_for(".archived", id=one.id), one.name, f"{one.id}, {one.status}", "archive") for one in page]
 
 
 def _type(name: str) -> Hit:
@@ -222,6 +239,11 @@ def _limits(ui: Ui, part: Part) -> list[Hit]:
         Hit(url_for(".limit", name=one.name), one.name, limit_words(one.concurrency, one.rate, one.per), "limits")
         for one in found[: SHOWN + 1]
     ]
+
+
+def _rules(ui: Ui, part: Part) -> list[Hit]:
+    found = [one for one in ui.admin.list_alert_rules() if part.of(one.name)]
+    return [Hit(url_for(".alerts", rule=one.name), one.name, one.when, "alerts") for one in found[: SHOWN + 1]]
 
 
 def _pages(text: str) -> list[str]:
