@@ -73,6 +73,11 @@ class Box(NamedTuple):
         return f"{name if len(name) <= fits else f'{name[: fits - 1]}…'}{many}"
 
     @property
+    def line(self) -> str:
+        """What is below the name, as much of it as fits."""
+        return self.text if len(self.text) <= TEXT_LENGTH else f"{self.text[: TEXT_LENGTH - 1]}…"
+
+    @property
     def title(self) -> str:
         """The whole."""
         name = self.job.name or "A job in a queue that you do not see"
