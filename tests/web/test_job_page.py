@@ -356,6 +356,14 @@ def test_the_page_shows_tags_keys_and_who_took_its_place(jobs: Jobs, admin: Clie
     assert "eu</span>" in admin.get("/jobs?tag=eu").text and new.id not in admin.get("/jobs?tag=eu").text
 
 
+def test_a_job_without_a_worker_says_how_to_start_one(jobs: Jobs, admin: Client) -> None:
+    assert "Start a worker: sloppyjobs worker --queue &#39;a b&#39;" in verdict(
+        page_of(admin, scenes.queued(jobs, queue="a b").id)
+    )
+    assert "Start a worker" not in page_of(admin, scenes.queued(jobs, queue="a b", delay=600).id)
+    assert "Start a worker" not in page_of(admin, scenes.running(jobs, "w").id)
+
+
 def test_metadata_with_parts_is_a_tree_and_no_python(jobs: Jobs, admin: Client) -> None:
     metadata = {"team": "data", "dry": True, "none": None, "flags": {"colour": {"deep": [1]}}, "ids": [7, 8]}
     job = scenes.declared(jobs).enqueue(scenes.NAME, metadata=metadata)

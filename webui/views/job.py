@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from flask import Response, request, url_for
 
 from sloppyjobs import errors
+from sloppyjobs.admin.attention import worker_command
 from sloppyjobs.admin.explain import NO_ERRORS
 from sloppyjobs.admin.patches import PATCHABLE
 from sloppyjobs.domain.causes import cause_id
 from sloppyjobs.domain.states import FINISHED, AttemptStatus, Status
-from sloppyjobs.views import AttemptView, EventView, JobView, StepView
+from sloppyjobs.views import AttemptView, EventView, Explanation, JobView, StepView
 from webui import labels, times
 from webui.command_response import actor_and_reason, respond, run_command
 from webui.fields import EMPTY, Form
@@ -89,6 +90,7 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200,
     events = admin.events(id, cursor=_cursor("events"), page_size=50)
     steps = admin.steps(id, cursor=_cursor("steps"), page_size=50)
     context = PageContext(ui, visit_or_none())
+    explanation = admin.explain(id, write=times.sentence_writer(context.times), scope=visit().scope)
     return render(
         ui,
         "job.html",
@@ -103,7 +105,8 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200,
         patchable=job.status in PATCHABLE and visit().may("job.patch", id=job.id),
         labels=labels,
         cause=cause_id(job.name, job.error_type, job.error_frame) if job.status is Status.DEAD else None,
-        explanation=admin.explain(id, write=times.sentence_writer(context.times), scope=visit().scope),
+        explanation=explanation,
+        start=worker_command(job.queue) if _wants_worker(job, explanation) else "",
         dependencies=admin.dependencies(id, scope=visit().scope, limit=DEPENDENCIES),
         failed_with=None if job.error_code in NO_ERRORS else job.error_code,
         attempts=attempts,
@@ -117,6 +120,11 @@ def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200,
         signals=takes_signals(job),
         logs=admin.logs(id, cursor=_cursor("logs"), page_size=100),
     )
+
+
+def _wants_worker(job: JobView, explanation: Explanation) -> bool:
+    """Whether it could run now, and no worker takes jobs from its queue."""
+    return job.status is Status.QUEUED and any(reason.code == "no_worker" for reason in explanation.reasons)
 
 
 def _archived(ui: Ui, id: str) -> Response:
