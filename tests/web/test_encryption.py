@@ -68,6 +68,15 @@ def test_without_the_key_the_pages_name_it_and_show_nothing_stored(secret: Jobs)
         assert f"ncrypted (key {KEY_ID} is not here)" in pages[place]
 
 
+def test_the_result_of_a_step_is_encrypted_and_says_so(secret: Jobs) -> None:
+    secret.define("in-steps", lambda ctx, _payload: ctx.step("first", lambda: "canary-88"))
+    id = secret.enqueue("in-steps", {}).id
+    drain(secret)
+    page = _client(Jobs(secret.storage)).get(f"/jobs/{id}").get_data(as_text=True)
+    steps = page.partition('id="steps"')[2].partition("</section>")[0]
+    assert f"Encrypted (key {KEY_ID} is not here)" in steps
+
+
 def test_a_page_and_the_api_say_which_keys_are_needed_and_what_is_left(secret: Jobs) -> None:
     def page(jobs: Jobs) -> str:
         return str(_client(jobs).get("/encryption").get_data(as_text=True))
@@ -87,8 +96,10 @@ def test_a_page_and_the_api_say_which_keys_are_needed_and_what_is_left(secret: J
         cursor = step.cursor
     text = page(rotated)
     assert "Nothing is left to do." in text and "Finished" in text and "Started by" in text and "ada" in text
-    assert "Keys are missing" in page(secret)
-    assert "stored unencrypted" in page(Jobs(secret.storage))
+    assert "Keys are missing here" in page(secret)
+    text = " ".join(page(Jobs(secret.storage)).split())
+    assert "what it writes is stored unencrypted. Workers have keyrings of their own." in text
+    assert "Jobs that need them die on a worker that lacks them" in text, "they live where workers have the keys"
 
 
 def test_a_rekey_that_stopped_half_way_looks_stopped(secret: Jobs) -> None:

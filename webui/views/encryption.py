@@ -43,7 +43,7 @@ def lines(seen: EncryptionView) -> list[KeyLine]:
         KeyLine(key, seen.needed.get(key, 0), "succeeded" if place == 0 else "queued", _state(place))
         for place, key in enumerate(seen.keys)
     ]
-    made += [KeyLine(key, seen.needed[key], "dead", "Not here: jobs that need it die") for key in seen.missing]
+    made += [KeyLine(key, seen.needed[key], "failed", "Missing here") for key in seen.missing]
     if seen.in_the_clear:
         made.append(KeyLine("No key", seen.in_the_clear, "waiting", "Not encrypted"))
     return made

@@ -80,7 +80,7 @@ class Part(NamedTuple):
 
 
 def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: Form = EMPTY) -> Response:
-    """Everything about a job on one page."""
+    """Everything about a job on one page; one that was archived has a page of its own."""
     admin = ui.admin
     try:
         job = visible(ui, id)
