@@ -80,12 +80,9 @@ class Part(NamedTuple):
 
 
 def show(ui: Ui, id: str, *, flashes: tuple[Flash, ...] = (), status: int = 200, form: Form = EMPTY) -> Response:
-    """Everything about a job on one page; one that was archived has a page of its own."""
+    """Everything about a job on one page."""
     admin = ui.admin
-    try:
-        job = visible(ui, id)
-    except errors.UnknownJob:
-        return _archived(ui, id)
+    job = visible(ui, id)
     attempts = admin.attempts(id, cursor=_cursor("attempts"), page_size=50)
     events = admin.events(id, cursor=_cursor("events"), page_size=50)
     steps = admin.steps(id, cursor=_cursor("steps"), page_size=50)
@@ -127,12 +124,15 @@ def _wants_worker(job: JobView, explanation: Explanation) -> bool:
     return job.status is Status.QUEUED and any(reason.code == "no_worker" for reason in explanation.reasons)
 
 
-def _archived(ui: Ui, id: str) -> Response:
-    """The way to a job that has left the main tables; ``UnknownJob`` where it is not in the archive either."""
-    if not visit().may("archive.view"):
-        raise errors.UnknownJob(f"no job has the id {id!r}")
-    archive.visible(ui, id)
-    return Response(status=302, headers={"Location": url_for(".archived", id=id)})
+def open_one(ui: Ui, id: str) -> Response:
+    """The page of a job; of one that has left the main tables, the way to the archive."""
+    try:
+        return show(ui, id)
+    except errors.UnknownJob:
+        if not visit().may("archive.view"):
+            raise
+        archive.visible(ui, id)
+        return Response(status=302, headers={"Location": url_for(".archived", id=id)})
 
 
 def _seconds(attempt: AttemptView, now: datetime) -> float:
@@ -264,7 +264,7 @@ def act(ui: Ui, id: str, command: str) -> Response:
 
 
 ROUTES = (
-    Route("/jobs/<path:id>", "job", show, "job.view", query=("attempts", "events", "logs", "steps")),
+    Route("/jobs/<path:id>", "job", open_one, "job.view", query=("attempts", "events", "logs", "steps")),
     Route(f"/jobs/<path:id>/<{_COMMAND}:command>", "job_confirm", confirm, "job.{command}", also=("job.view",)),
     Route(f"/jobs/<path:id>/<{_COMMAND}:command>", "job_act", act, "job.{command}", "POST"),
 )
