@@ -33,6 +33,7 @@ def test_batches_are_listed_and_shown_without_secrets(admin: Client, played: Job
         assert one.name in text
         assert scene.SECRET not in text
     assert "2 dead" in admin.get(f"/batches/{played.admin.list_batches(status='failed')[0].id}").text
+    assert "fewer jobs succeeded than were needed" in page
     assert "week-end refunds" in admin.get("/batches?status=succeeded").text
     assert "No such batch" in admin.get("/batches?status=cancelled").text
     assert admin.get("/batches?status=odd").status_code == 404
