@@ -135,6 +135,7 @@ def test_a_graph_is_zoomed_by_links_and_draws_alike_jobs_as_one(admin: Client, p
     page = admin.get(f"/workflows/{wide.id}").text
     assert page.count('class="node ') == 5
     assert "transform (230)" in page
+    assert "which leads to all jobs of its name" in page
     [listed] = set(re.findall(rf'href="{PREFIX}(/jobs\?workflow={wide.id}&amp;name=transform)"', page))
     assert admin.get(f"{unescape(listed)}&size=100").text.count("data-row") == 100
     apart = admin.get(f"/workflows/{wide.id}?draw=all").text
