@@ -176,7 +176,7 @@ def inherited_options(old: Job, given: Mapping[str, Any]) -> dict[str, Any]:
         "correlation_id": old.correlation_id,
         "principal": old.principal,
         "metadata": old.metadata or None,
-        "tags": old.tags or None,
+        "tags": old.tags,
         "business_key": old.business_key,
         "resource": old.resource,
         "partition": old.partition_key,

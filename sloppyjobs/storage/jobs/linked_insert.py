@@ -201,12 +201,13 @@ class LinkedInsert:
             contested: dict[str, Holder] = {}
             for key, holder in held.items():
                 job = pending[key]
-                match verdict(holder, job.terms.on_conflict, now):
+                on_conflict = _on_conflict(job, holder)
+                match verdict(holder, on_conflict, now):
                     case Verdict.RETURN:
                         kept[job.id] = holder.job_id
                         del pending[key]
                     case Verdict.REJECT:
-                        raise errors.KeyConflict(in_the_way(holder, job.terms.on_conflict), job_id=holder.job_id)
+                        raise errors.KeyConflict(in_the_way(holder, on_conflict), job_id=holder.job_id)
                     case _:
                         contested[key] = holder
             for job, state in self._hand_over(connection, contested, pending, now):
@@ -234,7 +235,7 @@ class LinkedInsert:
                 seen = holder._replace(status=None)
             else:
                 seen = holder._replace(status=state.status, attempts=state.attempt_count)
-            found = verdict(seen, new[key].terms.on_conflict, now)
+            found = verdict(seen, _on_conflict(new[key], seen), now)
             taken = found in (Verdict.FREE, Verdict.REPLACE)
             if taken and self.keys.hand_over(connection, holder, new[key], now):
                 yield new[key], state if found is Verdict.REPLACE else None
@@ -285,6 +286,15 @@ def _generations(new: Sequence[NewJob]) -> Iterator[Sequence[NewJob]]:
         yield ready
         done |= {job.id for job in ready}
         left = [job for job in left if job.id not in done]
+
+
+def _on_conflict(new: NewJob, holder: Holder) -> str:
+    """What a new job does to the one that has its key. One that is to replace a certain job replaces no other one."""
+    terms = new.terms
+    if terms.supersedes == holder.job_id:
+        return "replace"
+    replaces_another = terms.supersedes is not None and terms.on_conflict == "replace"
+    return "reject" if replaces_another else terms.on_conflict
 
 
 def _refuse_existing(answers: Mapping[str, Job]) -> None:

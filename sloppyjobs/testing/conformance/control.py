@@ -16,6 +16,7 @@ from sloppyjobs.testing.conformance.limiting_more import *  # noqa: F403
 from sloppyjobs.testing.conformance.limiting_turns import *  # noqa: F403
 from sloppyjobs.testing.conformance.muting import *  # noqa: F403
 from sloppyjobs.testing.conformance.patching import *  # noqa: F403
+from sloppyjobs.testing.conformance.replacing import *  # noqa: F403
 from sloppyjobs.testing.conformance.stepping import *  # noqa: F403
 from sloppyjobs.testing.conformance.suspended_commands import *  # noqa: F403
 from sloppyjobs.testing.conformance.suspending import *  # noqa: F403
