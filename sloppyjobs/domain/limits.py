@@ -24,6 +24,7 @@ NO_PARTITION = ""
 """The partition of jobs that name none."""
 PAUSE = "to let nothing start, pause the queue"
 
+_NONE = timedelta(0)
 _MICROSECOND = timedelta(microseconds=1)
 
 Partition = tuple[str, str]
@@ -167,6 +168,18 @@ def next_token_at(limit: Limit, full_at: datetime | None, now: datetime) -> date
     assert limit.per is not None
     span = _microseconds(timedelta(seconds=limit.per))
     return _full_at(limit, full_at, now) - timedelta(microseconds=span - -(-span // limit.rate))
+
+
+def emptied(limit: Limit, full_at: datetime | None, now: datetime, tolerated: timedelta = _NONE) -> datetime | None:
+    """When an empty bucket is full, where a row says that this one is full still later, by more than is tolerated.
+
+    It was written under another limit, or by a clock that stepped back since. Left as it is, no token would come until
+    that instant is near: "no further off" must be written down to begin its way.
+    """
+    if limit.per is None or full_at is None or lets_nothing_start(limit):
+        return None
+    latest = now + timedelta(seconds=limit.per)
+    return latest if full_at > latest + tolerated else None
 
 
 def _full_at(limit: Limit, full_at: datetime | None, now: datetime) -> datetime:

@@ -92,6 +92,17 @@ class PermitLine:
                 raise
             raise Conflict("somebody else has taken tokens of this bucket") from None
 
+    def refill(
+        self, connection: Connection, partitions: Sequence[Partition], now: datetime, tolerated: timedelta
+    ) -> None:
+        """Begin anew with empty buckets where rows say that they are emptier than that, by more than is tolerated."""
+        known = self.limits_of(connection, {resource for resource, _ in partitions})
+        for partition, full_at in sorted(self.full_at(connection, partitions).items()):
+            limit = known.get(partition[0])
+            after = None if limit is None else limits.emptied(limit, full_at, now, tolerated)
+            if after is not None:
+                self.set_full_at(connection, partition, full_at, after)
+
     def first_places(self, connection: Connection, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The place of the first job in each line; lines that are empty are missing."""
         query = self.database.prepared("first places", self._first_places)

@@ -26,6 +26,8 @@ PARTITIONS = 100
 """Lines that one sweep looks at; the next one goes on from there."""
 TOGETHER = 20
 """Lines that one transaction releases from."""
+CLOCKS_APART = timedelta(seconds=10)
+"""How far the clocks of a database's nodes may differ: each must not take the others' buckets for too empty ones."""
 PERMITS = 500
 """Permits that one sweep looks at."""
 
@@ -61,7 +63,9 @@ class PermitSweep:
         partitions = self._lines()
         if not partitions:
             return Due()
-        ready, next_in = self.database.read(lambda c: self._ready(c, partitions))
+        ready, late, next_in = self.database.read(lambda c: self._ready(c, partitions))
+        for start in range(0, len(late), TOGETHER):
+            self.database.write(lambda c, part=late[start : start + TOGETHER]: self._refill(c, part, CLOCKS_APART))  # type: ignore[misc]
         released = 0
         for start in range(0, len(ready), TOGETHER):
             part = ready[start : start + TOGETHER]
@@ -70,8 +74,13 @@ class PermitSweep:
 
     def release(self, resource: str) -> int:
         """Let go on who may by a limit that was just changed; a sweep does what this leaves."""
-        own = self.partitions_of(resource)
-        return self.database.write(lambda c: self._release(c, own[:TOGETHER])) if own else 0
+        own = self.partitions_of(resource)[:TOGETHER]
+
+        def work(connection: Connection) -> int:
+            self._refill(connection, own)
+            return self._release(connection, own)
+
+        return self.database.write(work) if own else 0
 
     def partitions_of(self, resource: str) -> list[Partition]:
         """The partitions of a resource in which jobs wait, up to so many as a sweep looks at."""
@@ -82,20 +91,33 @@ class PermitSweep:
         self.dialect.plan_by_index(connection)
         return self.line.release(connection, partitions, self.database.now(connection))
 
-    def _ready(self, connection: Connection, partitions: Sequence[Partition]) -> tuple[list[Partition], float | None]:
-        """The lines that may move now, and in how many seconds a token comes for one of the others."""
+    def _refill(
+        self, connection: Connection, partitions: Sequence[Partition], tolerated: timedelta = timedelta(0)
+    ) -> None:
+        self.dialect.plan_by_index(connection)
+        self.line.refill(connection, partitions, self.database.now(connection), tolerated)
+
+    def _ready(
+        self, connection: Connection, partitions: Sequence[Partition]
+    ) -> tuple[list[Partition], list[Partition], float | None]:
+        """The lines that may move now; those whose buckets are emptier than they can be; when a token comes next."""
         now = self.database.now(connection)
         known = self.line.limits_of(connection, {resource for resource, _ in partitions})
         states = self.line.states(connection, partitions, known, now)
         ready = [partition for partition, state in states.items() if state.room is None or state.room > 0]
         full_at = self.line.full_at(connection, partitions)
+        late = [
+            one
+            for one, moment in full_at.items()
+            if one[0] in known and limits.emptied(known[one[0]], moment, now, CLOCKS_APART)
+        ]
         coming = [
             limits.next_token_at(known[partition[0]], full_at.get(partition), now)
             for partition in partitions
             if partition[0] in known and partition not in ready
         ]
         soonest = min((moment for moment in coming if moment is not None), default=None)
-        return ready, None if soonest is None else max(0.0, (soonest - now).total_seconds())
+        return ready, late, None if soonest is None else max(0.0, (soonest - now).total_seconds())
 
     # Lines
 

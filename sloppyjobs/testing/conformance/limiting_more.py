@@ -60,6 +60,56 @@ def test_partitions_have_buckets_of_their_own(jobs: Jobs) -> None:
     assert sorted(str(claim.job.partition_key) for claim in claim_all(jobs)) == ["a", "b"]
 
 
+def test_a_faster_rate_is_in_force_at_once_whatever_was_taken_by_the_slower_one(jobs: Jobs, clock: FakeClock) -> None:
+    jobs.declare("work")
+    jobs.limit("api", rate=1, per=86_400)
+    enqueue_limited(jobs, 5)
+    assert len(claim_all(jobs)) == 1
+    jobs.admin.set_limit("api", rate=4, per=8)
+    assert claim_all(jobs) == []
+    for _ in range(4):
+        clock.advance(2)
+        assert len(claim_all(jobs)) == 1
+
+
+def test_a_faster_rate_that_came_while_nobody_waited_is_in_force_soon(jobs: Jobs, clock: FakeClock) -> None:
+    jobs.declare("work")
+    jobs.limit("api", rate=1, per=86_400)
+    enqueue_limited(jobs, 1)
+    assert len(claim_all(jobs)) == 1
+    jobs.admin.set_limit("api", rate=1, per=2)
+    enqueue_limited(jobs, 1)
+    assert claim_all(jobs) == []
+    jobs.storage.sweep()
+    clock.advance(2)
+    assert len(claim_all(jobs)) == 1
+
+
+def test_a_clock_that_steps_back_stops_no_rate(jobs: Jobs, clock: FakeClock) -> None:
+    jobs.declare("work")
+    jobs.limit("api", rate=2, per=60)
+    enqueue_limited(jobs, 2)
+    assert len(claim_all(jobs)) == 2
+    clock.advance(timedelta(hours=-1))
+    enqueue_limited(jobs, 2)
+    assert claim_all(jobs) == []
+    jobs.storage.sweep()
+    clock.advance(30)
+    assert len(claim_all(jobs)) == 1
+
+
+def test_clocks_that_differ_a_little_take_no_bucket_for_too_empty(jobs: Jobs, clock: FakeClock) -> None:
+    jobs.declare("work")
+    jobs.limit("api", rate=10, per=10)
+    enqueue_limited(jobs, 20)
+    assert len(claim_all(jobs)) == 10
+    # The nodes of a cluster sweep in turns, and one of them is behind by five seconds.
+    for ahead in (-5, 5, -5, 5):
+        clock.advance(ahead)
+        jobs.storage.sweep()
+        assert claim_all(jobs) == []
+
+
 # Repair
 
 
