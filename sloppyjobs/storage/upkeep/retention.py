@@ -12,10 +12,25 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, insert, literal_column, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
 
+from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.model import Event
 from sloppyjobs.domain.states import Status
+from sloppyjobs.domain.workflows import OPEN
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import all_changed, cursor_of
 from sloppyjobs.storage.jobs import rows, settlement_sql
@@ -60,9 +75,13 @@ class Retention:
         return self._in_steps(status.value, scan, limit, lambda c, ids: self._delete(c, status, before, ids, command))
 
     def purge(self, before: datetime, limit: int, *, archive: bool) -> Moved:
-        """Remove up to ``limit`` jobs that were deleted before an instant, with everything that belongs to them."""
+        """Remove up to ``limit`` jobs that were deleted before an instant, with everything that belongs to them.
+
+        Not those of which something is needed still: a result by a job that may run, a business key by its window.
+        """
         self.database.ensure_schema()
         scan = self._aged(Status.DELETED, "updated_at", before)
+        scan = scan._replace(filters=(*scan.filters, (self._needed(), lambda needed: needed == 0)))
         return self._in_steps("deleted", scan, limit, lambda c, ids: self._remove(c, before, ids, archive))
 
     # Scanning
@@ -145,7 +164,7 @@ class Retention:
 
     def _remove(self, connection: Connection, before: datetime, ids: Sequence[str], archive: bool) -> int:
         tables, jobs = self.tables, self.tables.jobs
-        held = self._hold(connection, ids, Status.DELETED, jobs.c.updated_at < before)
+        held = self._without_needed(connection, self._hold(connection, ids, Status.DELETED, jobs.c.updated_at < before))
         if not held:
             return 0
         removed = list(held)
@@ -162,6 +181,25 @@ class Retention:
         gone = delete(jobs).where(jobs.c.id.in_(removed), jobs.c.status == Status.DELETED.value)
         all_changed(connection.execute(gone).rowcount, len(held))
         return len(held)
+
+    def _without_needed(self, connection: Connection, held: Held) -> Held:
+        """Those of these jobs of which nobody needs anything, now that their rows are locked."""
+        c = self.tables.jobs.c
+        query = select(c.id).where(c.id.in_(list(held)), self._needed() == 1)
+        needed = set(connection.execute(query).scalars()) if held else ()
+        return {job_id: bits for job_id, bits in held.items() if job_id not in needed}
+
+    def _needed(self) -> ColumnElement[int]:
+        """1 for a job whose result another one may read that has not ended for good, or whose key is still reserved."""
+        c, edges, keys = self.tables.jobs.c, self.tables.dependencies.c, self.tables.keys.c
+        child = self.tables.jobs.alias("child").c
+        may_run = child.status.in_([status.value for status in OPEN])
+        awaited = exists().where(edges.parent_id == c.id, child.id == edges.child_id, may_run)
+        same_key = self.dialect.same_key(keys.key, c.business_key)
+        reserved = exists().where(same_key, keys.job_id == c.id, keys.reserved_until > self.database.clock.now())
+        keyed = func.coalesce(c.followups, 0).bitwise_and(int(_KEYED)) != 0
+        # No bit says of a job that had ended before somebody began to wait for it that it is a parent.
+        return case((keyed & reserved, 1), (awaited, 1), else_=0)
 
     def _archive(self, connection: Connection, ids: Sequence[str]) -> None:
         jobs, archive = self.tables.jobs, self.tables.archive
@@ -222,6 +260,7 @@ class Retention:
         return [of_job[job_id][-HISTORY:] for job_id in ids]
 
 
+_KEYED = Followup.KEY | Followup.PENDING_KEY
 _LOG_FIELDS = ("attempt_number", "level", "message", "fields", "created_at")
 
 

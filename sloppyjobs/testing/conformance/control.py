@@ -11,6 +11,7 @@ from sloppyjobs.testing.conformance.expiring import *  # noqa: F403
 from sloppyjobs.testing.conformance.fixtures import *  # noqa: F403
 from sloppyjobs.testing.conformance.flow_lists import *  # noqa: F403
 from sloppyjobs.testing.conformance.flowing import *  # noqa: F403
+from sloppyjobs.testing.conformance.keeping import *  # noqa: F403
 from sloppyjobs.testing.conformance.limiting import *  # noqa: F403
 from sloppyjobs.testing.conformance.limiting_more import *  # noqa: F403
 from sloppyjobs.testing.conformance.limiting_turns import *  # noqa: F403
