@@ -98,9 +98,10 @@ class NewJobs:
             fields |= OPTIONS[option].read(given[option], fields)
         if (expires := fields["expires"]) is not None and expires <= (fields.get("delay") or 0):
             raise options.refuse("expires", expires, f"must be later than the delay of {fields['delay']:g} s")
+        text: str | None = None
         if fields["payload_version"] != definition.stored_version:
-            return NewJob(id, self._older(value, fields["payload_version"], definition), Terms(**fields))
-        if definition.input is not None:
+            text, value = self._older(value, fields["payload_version"], definition)
+        elif definition.input is not None:
             value = payload.validate_input(value, definition.input, limit=self._limit)
         if definition.partition is not None and fields.get("partition_key") is None:
             fields["partition_key"] = limits.partition_of(definition.partition, value)
@@ -108,14 +109,20 @@ class NewJobs:
             raise errors.InvalidOption(
                 "partition says which part of a resource: pass resource as well", field="partition"
             )
-        return NewJob(id, payload.encode(value, limit=self._limit), Terms(**fields))
+        text = payload.encode(value, limit=self._limit) if text is None else text
+        return NewJob(id, text, Terms(**fields))
 
-    def _older(self, value: Any, version: int | None, definition: Definition) -> str:
-        """A payload of an older version; it must fit the schema when it is upcast, where the upcasts are known here."""
+    def _older(self, value: Any, version: int | None, definition: Definition) -> tuple[str, Any]:
+        """A payload of an older version as it is written, and as its partition is read from it.
+
+        That is upcast where the upcasts are known here, and then it must fit the schema.
+        """
         text = payload.encode(value, limit=self._limit)
+        newest = payload.decode(text)
         if all(start in definition.upcasts for start in range(version_of(version), definition.version)):
-            payload.convert(upcast(payload.decode(text), version, definition), definition.input)
-        return text
+            newest = upcast(newest, version, definition)
+            payload.convert(newest, definition.input)
+        return text, newest
 
     def _from_item(self, position: int, item: tuple[Any, ...], id: str) -> NewJob:
         """A job from an item of ``enqueue_many``; errors name its position."""

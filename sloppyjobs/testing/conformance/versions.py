@@ -152,3 +152,16 @@ def test_an_older_payload_that_does_not_fit_after_its_upcasts_is_refused(jobs: J
     with pytest.raises(errors.UpcastFailed):
         later.enqueue("invoice", {}, version=1)
     assert count(jobs) == 1
+
+
+def test_an_older_payload_runs_in_the_partition_that_the_definition_names(jobs: Jobs) -> None:
+    jobs.declare("charge", version=2, resource="api", partition="tenant")
+    with pytest.raises(errors.InvalidOption, match="partition"):
+        jobs.enqueue("charge", {"customer": "ada"}, version=1)
+    assert jobs.enqueue("charge", {"customer": "ada"}, version=1, partition="grace").partition_key == "grace"
+    jobs.upcast("charge", 1)(lambda old: {"tenant": old["customer"]})
+    written = jobs.enqueue_many([("charge", {"customer": "ada"}, {"version": 1}), ("charge", {"tenant": "ada"})])
+    assert [(job.partition_key, job.payload_version) for job in written] == [("ada", None), ("ada", 2)]
+    jobs.declare("plain", version=2)
+    with pytest.raises(errors.InvalidOption, match="pass resource"):
+        jobs.enqueue("plain", version=1, partition="ada")
