@@ -265,7 +265,10 @@ class Jobs(
         given = options.listed("items", items)
         new = self._new_jobs().many(given, self._internals.ids.many("job", len(given))) if given else []
         linked = list(new[:1])
-        for before, job in pairwise(new):
+        for place, (before, job) in enumerate(pairwise(new), 1):
+            if job.terms.depends_on_any:
+                wrong, why = f"items[{place}].depends_on_any", "a job of a chain waits for the one before in any case"
+                raise options.refuse(wrong, True, why)
             after = (*job.terms.depends_on, Dependency(before.id, "success"))
             linked.append(structs.replace(job, terms=structs.replace(job.terms, depends_on=after)))
         return self._insert(linked, session, connection) if linked else []

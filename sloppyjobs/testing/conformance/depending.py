@@ -195,6 +195,14 @@ def test_cancelling_goes_down_the_whole_chain(unsettled: Jobs) -> None:
     assert set(_statuses(unsettled, made)) == {"cancelled"}
 
 
+def test_a_job_of_a_chain_waits_for_the_one_before_whatever_else_it_waits_for(work: Jobs) -> None:
+    either = {"depends_on": work.enqueue("work"), "depends_on_any": True}
+    with pytest.raises(errors.InvalidOption, match="chain") as refused:
+        work.chain([("work", 1), ("work", 2, either)])
+    assert (refused.value.field, count(work)) == ("items[1].depends_on_any", 1)
+    assert len(work.chain([("work", 1, either), ("work", 2)])) == 2
+
+
 def test_a_chain_runs_one_after_the_other(work: Jobs) -> None:
     made = work.chain([("work", n, {"queue": "q"}) for n in range(4)])
     for number, job in enumerate(made):
