@@ -179,3 +179,17 @@ def test_archived_jobs_are_not_lost(timed_client: Client, timed_jobs: Jobs, log:
     timed_jobs.admin.purge(archive=True)
     assert not timed_jobs.storage.inspection.jobs()
     assert check(timed_jobs, log) == []
+
+
+def test_archived_members_are_counted_as_they_ended(client: Client, jobs: Jobs, log: Log) -> None:
+    with jobs.batch("archived") as batch:
+        batch.enqueue("greet")
+        batch.enqueue("flaky", max_attempts=1)
+        batch.enqueue("greet", queue="held")
+    jobs.admin.pause_queue("held")
+    drain(jobs)
+    for job in jobs.admin.list_jobs(batch=batch.id):
+        jobs.admin.delete(job.id)
+    jobs.admin.purge(older_than=0, archive=True)
+    assert len(jobs.storage.inspection.archive()) == 3
+    assert_sound(jobs, log, within=0)

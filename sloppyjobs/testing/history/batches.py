@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from sloppyjobs.domain.batches import ENDED, BatchStatus, decode_callbacks
 from sloppyjobs.domain.states import FINISHED, Status
-from sloppyjobs.storage.ports.records import BatchRecord, EventRecord, JobRecord
+from sloppyjobs.storage.ports.records import BatchRecord, JobRecord
 from sloppyjobs.testing.history.evidence import Evidence, Tables
 from sloppyjobs.testing.history.violations import Finding
 
@@ -28,7 +28,7 @@ def batches_count_their_jobs(evidence: Evidence) -> Iterator[Finding]:
         own = members[batch.id]
         # Of what was purged nothing is known.
         if len(own) == batch.total:
-            yield from _numbers(batch, own, tables.events)
+            yield from _numbers(batch, own, tables)
         elif len(own) > batch.total:
             yield Finding(batch.id, f"has {len(own)} jobs, and {batch.total} were counted")
         yield from _rows(batch, own)
@@ -36,25 +36,22 @@ def batches_count_their_jobs(evidence: Evidence) -> Iterator[Finding]:
         yield from _callbacks(batch, tables)
 
 
-def _numbers(
-    batch: BatchRecord, members: Sequence[JobRecord], events: Mapping[str, Sequence[EventRecord]]
-) -> Iterator[Finding]:
-    ends = Counter(_ended_as(job, events.get(job.id, ())) for job in members)
+def _numbers(batch: BatchRecord, members: Sequence[JobRecord], tables: Tables) -> Iterator[Finding]:
+    ends = Counter(_ended_as(job, tables) for job in members)
     for name in ("succeeded", "dead", "cancelled"):
         if ends[name] != getattr(batch, name):
             yield Finding(batch.id, f"{getattr(batch, name)} {name} were counted, and it is {ends[name]}")
 
 
-def _ended_as(job: JobRecord, events: Sequence[EventRecord]) -> str | None:
+def _ended_as(job: JobRecord, tables: Tables) -> str | None:
     """How the job ended; a deleted one, how it had ended before."""
     if job.status not in FINISHED:
         return None
-    ends = [event for event in events if event.to_status in FINISHED]
-    last = next((event.to_status for event in reversed(ends) if event.to_status != Status.DELETED), None)
     if job.status != Status.DELETED:
         return job.status
-    came_from = next((event.from_status for event in reversed(ends) if event.to_status == Status.DELETED), None)
-    return last if came_from in FINISHED else Status.CANCELLED.value
+    deletions = (event for event in reversed(tables.events.get(job.id, ())) if event.to_status == Status.DELETED)
+    came_from = next((event.from_status for event in deletions), tables.deleted_from.get(job.id))
+    return came_from if came_from in FINISHED else Status.CANCELLED.value
 
 
 def _rows(batch: BatchRecord, members: Sequence[JobRecord]) -> Iterator[Finding]:

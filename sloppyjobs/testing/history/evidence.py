@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
+from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.ports import Store
 from sloppyjobs.storage.ports.alerts import AlertRecord
 from sloppyjobs.storage.ports.inspection import Inspection
@@ -52,6 +53,8 @@ class Tables:
     events: Mapping[str, Sequence[EventRecord]]
     """By job, oldest first."""
     archived: Mapping[str, JobRecord] = field(default_factory=dict)
+    deleted_from: Mapping[str, str | None] = field(default_factory=dict)
+    """The status in which archived jobs were deleted: their events are in the archive, too."""
     schedules: Sequence[StoredSchedule] = ()
     paused_queues: frozenset[str] = frozenset()
     batches: Sequence[BatchRecord] = ()
@@ -82,11 +85,12 @@ class Tables:
                 permits=permits,
                 parked=parked,
             )
-        archived = {one.job.id: one.job for one in inspection.archive()}
+        archive = inspection.archive()
         paused = frozenset(queue.name for queue in inspection.queues() if queue.paused_at is not None)
         return replace(
             read,
-            archived=archived,
+            archived={one.job.id: one.job for one in archive},
+            deleted_from={one.job.id: _deleted_from(one.history) for one in archive},
             schedules=list(_schedules(store)),
             paused_queues=paused,
             alerts=inspection.alerts(),
@@ -118,6 +122,11 @@ class Tables:
     def has(self, job_id: str) -> bool:
         """Whether the job is there, or in the archive."""
         return job_id in self.jobs or job_id in self.archived
+
+
+def _deleted_from(history: str) -> str | None:
+    events = msgspec.json.decode(history)["events"]
+    return next((one["from_status"] for one in reversed(events) if one["to_status"] == Status.DELETED), None)
 
 
 @dataclass(frozen=True)
