@@ -236,7 +236,7 @@ def _explanation(row: BatchRow, tally: Tally) -> str:
         return "Its dead jobs are being retried."
     match row.status:
         case BatchStatus.OPEN:
-            ends = f"after it is sealed and {jobs}" if tally.outstanding else "when it is sealed"
+            ends = f"after it is sealed and {jobs}" if tally.outstanding > 0 else "when it is sealed"
             return f"Open: jobs can still be added. It ends {ends}."
         case BatchStatus.RUNNING:
             return f"Sealed: no job can be added from outside. It ends when {jobs}."
@@ -244,5 +244,5 @@ def _explanation(row: BatchRow, tally: Tally) -> str:
             return f"Ended: {tally.succeeded:,} of {tally.total:,} jobs succeeded."
         case BatchStatus.CANCELLED:
             return f"Cancelled: {tally.succeeded:,} of {tally.total:,} jobs had succeeded."
-    needed = f"{100 * row.success_rate:.0f} % were needed"
+    needed = f"{100 * row.success_rate:g} % were needed"
     return f"Ended: {tally.succeeded:,} of {tally.total:,} jobs succeeded, {needed}."

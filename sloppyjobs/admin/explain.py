@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sloppyjobs import errors
 from sloppyjobs.admin.explain_batches import of_batch
 from sloppyjobs.admin.explain_limits import not_limited, waits_for_permit
-from sloppyjobs.admin.explain_parents import kept_by, waits_for_jobs
+from sloppyjobs.admin.explain_parents import decided_meanwhile, kept_by, waits_for_jobs
 from sloppyjobs.admin.job_facts import Facts
 from sloppyjobs.admin.sentences import At, Part, Relative, Sentence, Since, Write, plain, span
 from sloppyjobs.admin.workers import works_on
@@ -265,7 +265,8 @@ def _paused(job: Job, facts: Facts) -> Told:
     how: Sentence = ("Paused.",)
     if facts.last_event is not None and facts.last_event.event_type == "paused" and facts.last_event.actor:
         how = _by_whom("Paused", job, facts)
-    return Told("paused", (*how, f" Resuming returns it to {back}."))
+    decided = decided_meanwhile(facts.parents, any_parent=facts.any_parent)
+    return Told("paused", (*how, f" {decided or f'Resuming returns it to {back}.'}"))
 
 
 def _not_due(job: Job, facts: Facts) -> Told:

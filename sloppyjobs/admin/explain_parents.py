@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
-from sloppyjobs.domain.dependencies import EdgeState
+from sloppyjobs.domain.dependencies import EdgeState, Readiness, readiness
 from sloppyjobs.domain.states import Status
 from sloppyjobs.storage.ports.dependencies import EdgeRow
 
@@ -31,6 +32,17 @@ def waits_for_jobs(parents: Sequence[EdgeRow], *, any_parent: bool = False) -> s
     each = ", ".join(f"{_named(edge)} is {edge.status}" for edge in waits[:NAMED])
     more = f" and {len(waits) - NAMED} more" if len(waits) > NAMED else ""
     return f"It waits for {'one of ' if any_parent else ''}{len(waits)} jobs: {each}{more}.{advice}"
+
+
+def decided_meanwhile(parents: Sequence[EdgeRow], *, any_parent: bool) -> str | None:
+    """What resuming a paused job does, where the jobs that it waited for have ended; None where some have not."""
+    match readiness(Counter(edge.state for edge in parents), any_parent=any_parent):
+        case Readiness.READY if parents:
+            return "What it waited for has ended as it needs: resuming queues it."
+        case Readiness.IMPOSSIBLE if parents:
+            failed = next(edge for edge in parents if edge.state is EdgeState.FAILED)
+            return f"It can never start, because {_named(failed)} is {failed.status}: resuming cancels it."
+    return None
 
 
 def kept_by(blocker: EdgeRow) -> str:

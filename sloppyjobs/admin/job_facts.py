@@ -103,7 +103,8 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
     ahead = storage.overview.jobs_ahead(job) if job.status is Status.QUEUED else Count(0, False)
     attempt = None if row is None or row.attempt is None else LastAttempt(*row.attempt)
     waits = job.status is Status.WAITING
-    for_jobs = waits and job.waiting_for in (None, WaitingFor.JOBS)
+    would_wait = waits or job.paused_from is Status.WAITING
+    for_jobs = would_wait and job.waiting_for in (None, WaitingFor.JOBS)
     holder_id = _holder_id(job, attempt)
     neighbours = storage.history.neighbours
     parents = neighbours(job.id, PARENTS).parents if for_jobs else ()
@@ -126,7 +127,9 @@ def _facts(storage: Store, job: Job, shown: Shown, scope: Sequence[str] | None) 
         ageing=None if row is None else row.ageing,
         base_priority=None if row is None else row.base_priority,
         any_parent=row is not None and row.any_parent,
-        blocker=_seen(find_blocker(parents, lambda one: neighbours(one, PARENTS).parents), scope) if parents else None,
+        blocker=_seen(find_blocker(parents, lambda one: neighbours(one, PARENTS).parents), scope)
+        if waits and parents
+        else None,
         silent=[worker_view(worker, now) for worker in workers if liveness(worker, now) == "stale"],
         quiet=[worker_view(worker, now) for worker in workers if liveness(worker, now) == "quiet"],
     )

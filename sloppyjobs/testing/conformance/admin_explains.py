@@ -321,3 +321,23 @@ def test_a_limit_that_was_lowered_below_what_is_held_says_when_the_next_permit_c
     assert "3 permits are held by greet (" in verdict
     assert "The limit is 1 by now: it comes when 3 of them have ended" in verdict
     assert "The only permit" not in verdict
+
+
+def test_a_paused_job_says_what_resuming_does_when_its_parents_have_ended(jobs: Jobs) -> None:
+    waited, gone = (scene.queued(jobs) for _ in range(2))
+    late = scene.queued(jobs, delay=60)
+    needs_both = scene.queued(jobs, depends_on=[waited, gone])
+    needs_one = scene.queued(jobs, depends_on=[waited, gone], depends_on_any=True)
+    needs_more = scene.queued(jobs, depends_on=[waited, late])
+    paused = [jobs.admin.pause(job.id).id for job in (needs_both, needs_one, needs_more)]
+    waits = "Paused. Resuming returns it to Waiting."
+    assert [jobs.admin.explain(id).verdict for id in paused] == [waits] * 3
+    jobs.admin.cancel(gone.id)
+    [claim] = jobs.claim("worker-1", limit=5)
+    jobs.complete(claim)
+    assert [jobs.admin.explain(id).verdict for id in paused] == [
+        f"Paused. It can never start, because greet ({gone.id}) is cancelled: resuming cancels it.",
+        "Paused. What it waited for has ended as it needs: resuming queues it.",
+        waits,
+    ]
+    assert [jobs.admin.resume(id).status for id in paused] == ["cancelled", "queued", "waiting"]

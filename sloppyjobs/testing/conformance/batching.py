@@ -248,3 +248,18 @@ def test_numbers_outlive_the_jobs(batching: Jobs, clock: FakeClock) -> None:
     batching.admin.purge()
     with pytest.raises(errors.UnknownBatch):
         batching.admin.get_batch(batch.id)
+
+
+def test_a_batch_says_what_its_end_waits_for(batching: Jobs) -> None:
+    batch = batching.open_batch("words", success_rate=0.995)
+    explained = [batching.admin.get_batch(batch.id).explanation]
+    job = batch.enqueue("work")
+    explained.append(batching.admin.get_batch(batch.id).explanation)
+    batch.seal()
+    batching.admin.cancel(job.id)
+    explained.append(batching.admin.get_batch(batch.id).explanation)
+    assert explained == [
+        "Open: jobs can still be added. It ends when it is sealed.",
+        "Open: jobs can still be added. It ends when it is sealed and 1 more job has ended.",
+        "Ended: 0 of 1 jobs succeeded, 99.5 % were needed.",
+    ]
