@@ -193,3 +193,14 @@ def test_archived_members_are_counted_as_they_ended(client: Client, jobs: Jobs, 
     jobs.admin.purge(older_than=0, archive=True)
     assert len(jobs.storage.inspection.archive()) == 3
     assert_sound(jobs, log, within=0)
+
+
+def test_a_parent_that_was_enough_may_be_archived(client: Client, jobs: Jobs, log: Log) -> None:
+    enough = client.enqueue("greet")
+    drain(jobs)
+    client.enqueue("greet", depends_on=[enough, client.enqueue("greet", delay=3600)], depends_on_any=True)
+    drain(jobs)
+    jobs.admin.delete(enough.id)
+    jobs.admin.purge(older_than=0, archive=True)
+    assert len(jobs.storage.inspection.archive()) == 1
+    assert_sound(jobs, log, within=0)

@@ -61,7 +61,8 @@ def _started_early(
 ) -> Iterator[Finding]:
     tables = evidence.tables
     left = _released_at(job, tables)
-    if left is None:
+    if left is None or (any_parent and tables.archived):
+        # Of parents that were archived the edges are gone, and one of those may have been enough.
         return
     met = [edge for edge in edges if _met_by(edge, left, evidence)]
     if not met if any_parent else len(met) < len(edges):
