@@ -25,6 +25,8 @@ class Edge(NamedTuple):
     target: Status | None
     """None where the row is about to be removed for good, or was moved to the archive."""
     bits: int
+    waited_for: str | None = None
+    """What the job waited for, where somebody moves it on from that; None for other jobs."""
 
 
 Step = Callable[[Connection, Sequence[Edge]], None]

@@ -38,6 +38,7 @@ CHUNK = 500
 """Ids in one statement."""
 WOKEN = "woken"
 """The event of a job that goes on."""
+_SUSPENDED = (WaitingFor.SLEEP, WaitingFor.SIGNAL)
 _OPEN = (StepState.WAITING.value, StepState.READY.value)
 
 
@@ -126,7 +127,8 @@ class Suspended:
         waits = [edge.job_id for edge in edges if edge.target is Status.WAITING]
         if waits:
             self.release(connection, waits)
-        woken = [edge.job_id for edge in edges if edge.source is Status.WAITING and edge.target is Status.QUEUED]
+        # Not one that goes on from the line for a permit: after a crash, its handler may have begun a sleep.
+        woken = [edge.job_id for edge in edges if edge.waited_for in _SUSPENDED and edge.target is Status.QUEUED]
         for chunk in _chunks(woken):
             self._end_sleeps(connection, chunk)
         retried = [edge.job_id for edge in edges if edge.source is Status.DEAD and edge.target is Status.QUEUED]
@@ -186,7 +188,7 @@ _GO_ON = Step(Status.QUEUED, WOKEN)
 
 def is_suspended(state: JobState) -> bool:
     """Whether the job's handler sleeps, or waits for a signal."""
-    return state.status is Status.WAITING and state.waiting_for in (WaitingFor.SLEEP, WaitingFor.SIGNAL)
+    return state.status is Status.WAITING and state.waiting_for in _SUSPENDED
 
 
 def _suspends(edge: Edge) -> bool:

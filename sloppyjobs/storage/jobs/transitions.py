@@ -170,10 +170,14 @@ class Transitions:
 def _flagged(moves: Sequence[Move]) -> list[Edge]:
     """The edges of jobs on which something hangs."""
     return [
-        Edge(state.id, state.status, step.target, bits_of(state.followups))
+        Edge(state.id, state.status, step.target, bits_of(state.followups), _waited_for(state))
         for state, step in moves
         if state.followups is not None
     ]
+
+
+def _waited_for(state: JobState) -> str | None:
+    return state.waiting_for if state.status is Status.WAITING else None
 
 
 _STATUS: Mapping[str | None, Status] = {status.value: status for status in Status}

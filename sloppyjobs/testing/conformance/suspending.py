@@ -106,6 +106,25 @@ def test_a_sleep_counts_from_its_first_call(jobs: Jobs, clock: FakeClock) -> Non
 # Signals
 
 
+def test_a_permit_ends_no_sleep_that_a_killed_attempt_had_begun(jobs: Jobs, clock: FakeClock) -> None:
+    job = stepped(jobs, sleeps, resource="api")
+    jobs.limit("api", concurrency=1)
+    [killed] = jobs.claim("killed", lease=10)
+    assert jobs.storage.steps.ask("killed", (job.id, killed.attempt), StepKind.SLEEP, "cool-down", 60, 0)
+    clock.advance(11)
+    jobs.storage.sweep()
+    jobs.define("other", lambda _ctx, _payload: None, resource="api")
+    jobs.enqueue("other", priority=5)
+    [other] = jobs.claim("worker-1", limit=2)
+    assert status(jobs, job) == ("waiting", "permit")
+    jobs.complete(other)
+    run(jobs)
+    assert status(jobs, job) == ("waiting", "sleep")
+    clock.advance(49)
+    run(jobs)
+    assert jobs.get(job.id).status == "succeeded"
+
+
 @pytest.mark.parametrize("handler", [waits, _waits_in_a_coroutine], ids=["function", "coroutine"])
 def test_a_signal_wakes_the_job_that_waits_for_it(jobs: Jobs, handler: Any) -> None:
     job = stepped(jobs, handler, retry=NO_RETRY)
