@@ -143,7 +143,7 @@ class ArchiveAdmin:
         return Terms(
             name=job.name,
             queue=job.queue,
-            priority=job.priority,
+            priority=job.priority if job.base_priority is None else job.base_priority,
             max_attempts=policy(state, self._definitions).max_attempts,
             retry_policy=archived.retry_policy,
             timeout=job.timeout,

@@ -229,6 +229,7 @@ _SHOWN_AS_IS = (
     "workflow_id",
     "batch_id",
     "payload_version",
+    "base_priority",
 )
 _SHOWN_REDACTED = (
     "idempotency_key",

@@ -81,6 +81,8 @@ class JobFacts(msgspec.Struct, frozen=True, gc=False):
     partition_key: str | None = None
     """Which of the limit's partitions it belongs to."""
     payload_version: int | None = None
+    base_priority: int | None = None
+    """With which priority it was enqueued, where that has risen since, in a queue that ages."""
 
 
 class Job(JobFacts, Generic[R], frozen=True, gc=False):

@@ -178,7 +178,8 @@ def inherited_options(old: Job, given: Mapping[str, Any]) -> dict[str, Any]:
         raise errors.InvalidOption(f"depends_on: {reason}", field="depends_on", reason=reason)
     kept: dict[str, Any] = {
         "queue": old.queue,
-        "priority": old.priority,
+        # It ages anew, from the same run time.
+        "priority": old.priority if old.base_priority is None else old.base_priority,
         "timeout": old.timeout,
         "correlation_id": old.correlation_id,
         "principal": old.principal,

@@ -138,7 +138,7 @@ JOB_COLUMNS = (
     JobColumn("resource", ByteText, new="resource", claimed=True),
     JobColumn("partition_key", ByteText, new="partition_key", claimed=True),
     JobColumn("payload_version", Integer, new="payload_version", claimed=True),
-    JobColumn("base_priority", Integer, told=False),
+    JobColumn("base_priority", Integer),
 )
 
 ATTEMPT_COLUMNS = (

@@ -57,6 +57,28 @@ def _ageing(jobs: Jobs, id: str) -> list[str]:
     return [reason.text for reason in jobs.admin.explain(id).reasons if reason.code == "ageing"]
 
 
+def test_what_takes_the_place_of_an_aged_job_has_the_priority_that_it_was_enqueued_with(
+    jobs: Jobs, clock: FakeClock
+) -> None:
+    jobs.declare("work")
+    jobs.admin.set_queue_ageing("default", 60, most=3)
+    job = jobs.enqueue("work", priority=1)
+    for _ in range(3):
+        clock.advance(600)
+        jobs.storage.ageing.raise_priorities(100)
+        assert (jobs.get(job.id).priority, jobs.get(job.id).base_priority) == (4, 1)
+        job = jobs.replace(job)
+        assert (job.priority, job.base_priority) == (1, None)
+    jobs.storage.ageing.raise_priorities(100)
+    [claim] = jobs.claim("worker-1")
+    jobs.complete(claim)
+    jobs.admin.delete(job.id)
+    clock.advance(1)
+    jobs.admin.purge(older_than=0, archive=True)
+    assert jobs.admin.search_archive(name="work").items[0].priority == 4
+    assert jobs.get(jobs.admin.restore(job.id).id).priority == 1
+
+
 def test_a_queue_that_nobody_knows_does_not_age_unless_it_is_created(jobs: Jobs) -> None:
     jobs.declare("work", queue="mail")
     with pytest.raises(errors.UnknownQueue, match="'mial'"):
