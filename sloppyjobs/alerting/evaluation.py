@@ -24,7 +24,7 @@ MOST = 1_000
 """Dead jobs, queues or schedules that one look at a rule reads."""
 SETTLED = 200
 LOOK_BACK = timedelta(days=1)
-"""Deaths are looked at since the last look, and the window before it; never from longer ago than this."""
+"""Deaths are looked at since the last look, or since this long ago, and in the window before that."""
 
 
 def evaluate(
@@ -94,8 +94,8 @@ class _Look(NamedTuple):
 
 def _since(watch: Watch, now: datetime, seen_at: datetime | None) -> datetime:
     """From when on deaths are looked at: of a new rule, those of one window."""
-    window = timedelta(seconds=watch.window)
-    return now - window if seen_at is None else max(seen_at - window, now - LOOK_BACK)
+    seen = now if seen_at is None else max(seen_at, now - LOOK_BACK)
+    return seen - timedelta(seconds=watch.window)
 
 
 def _dead(look: _Look) -> Iterator[Situation]:

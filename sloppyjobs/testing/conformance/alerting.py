@@ -112,6 +112,17 @@ def test_only_the_so_many_th_of_a_cause_is_told(jobs: Jobs, clock: FakeClock) ->
     assert told.alerts[0].count == 3
 
 
+def test_deaths_are_counted_in_the_whole_of_a_window_of_days(jobs: Jobs, clock: FakeClock) -> None:
+    jobs.declare_alert("often", on="dead", after=4, window=timedelta(days=7), deliver=Told())
+    assert look(jobs) == 0
+    found = []
+    for _ in range(5):
+        dead(jobs)
+        found.append(look(jobs))
+        clock.advance(timedelta(days=1.5))
+    assert found == [0, 0, 0, 1, 0]
+
+
 def test_a_death_is_told_also_when_nobody_looked_in_its_window(jobs: Jobs, clock: FakeClock) -> None:
     jobs.declare_alert("dead", on="dead", window=60, deliver=Told())
     assert look(jobs) == 0
