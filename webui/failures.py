@@ -88,12 +88,12 @@ def explain(error: BaseException) -> Explained:  # noqa: PLR0912 - one case per 
             text = "No job has died of it in the last 90 days, or it is in a queue that you do not see."
             return Explained(404, error.code, "404: no such cause", text, "search")
         case errors.UnknownWorkflow():
-            text = "It may have been removed for its age, or you are not allowed to see its queues."
+            text = "Its jobs may have been removed for their age, or you may not see their queues."
             return Explained(404, error.code, "404: no such workflow", text, "search")
         case errors.UnknownJob():
             text = "It may have been removed for its age, or you may not see its queue."
             return Explained(404, error.code, "404: no such job", text, "search")
-        case errors.DuplicateJob():
+        case errors.DuplicateJob() | errors.KeyConflict() | errors.PermitNotHeld():
             return Explained(409, error.code, refusals.NOT_DONE, _sentence(error))
         case errors.InvalidTransition():
             return Explained(409, error.code, refusals.title(error), refusals.reason(error))

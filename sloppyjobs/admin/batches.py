@@ -236,8 +236,8 @@ def _explanation(row: BatchRow, tally: Tally) -> str:
         return "Its dead jobs are being retried."
     match row.status:
         case BatchStatus.OPEN:
-            ends = f"after it is sealed and {jobs}" if tally.outstanding > 0 else "when it is sealed"
-            return f"Open: jobs can still be added. It ends {ends}."
+            more = f" and {jobs}" if tally.outstanding > 0 else ""
+            return f"Open: jobs can still be added. It ends when it is sealed{more}."
         case BatchStatus.RUNNING:
             return f"Sealed: no job can be added from outside. It ends when {jobs}."
         case BatchStatus.SUCCEEDED:

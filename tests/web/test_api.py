@@ -10,7 +10,7 @@ from flask import Flask
 from hosts import PREFIX, make_app
 
 import webui
-from sloppyjobs import Jobs
+from sloppyjobs import Jobs, Retry
 
 API = f"{PREFIX}/api/v1"
 BEARER = {"Authorization": "Bearer t0k3n"}
@@ -144,6 +144,18 @@ def test_a_bad_body_is_explained(api: Api, played: Jobs) -> None:
         response = api.client.post(f"{API}/jobs/{dead}/retry", data=data, headers=BEARER)
         assert response.status_code == 400
     assert played.get(dead).status == "dead"
+
+
+def test_a_key_that_another_job_has_by_now_is_a_conflict(api: Api, played: Jobs) -> None:
+    played.declare("keyed", retry=Retry(max_attempts=1))
+    dead = played.enqueue("keyed", queue="keyed", business_key="account:42")
+    [claim] = played.claim("worker-1", queues=("keyed",))
+    played.fail(claim, "no")
+    holder = played.enqueue("keyed", queue="keyed", business_key="account:42")
+    response = api.client.post(f"{API}/jobs/{dead.id}/retry", json={}, headers=BEARER)
+    assert response.json is not None
+    assert (response.status_code, response.json["error"]["code"]) == (409, "SLOPPY_E_JOBS_KEY_CONFLICT")
+    assert holder.id in response.json["error"]["message"]
 
 
 def test_a_token_with_a_scope_sees_its_queues_only(played: Jobs) -> None:

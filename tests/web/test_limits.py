@@ -148,6 +148,9 @@ def test_the_api_reads_changes_and_releases(app: Flask, played: Jobs) -> None:
     assert api.post(f"{base}/limits/warehouse/set", headers=BEARER, json={"concurrency": 0}).status_code == 400
     assert api.post(f"{base}/limits/none/set", headers=BEARER, json={"concurrency": 1}).status_code == 404
     assert api.post(f"{base}/jobs/{first.id}/release_permit", headers=BEARER).status_code == 200
-    assert api.post(f"{base}/jobs/{first.id}/release_permit", headers=BEARER).status_code == 409
+    refused = api.post(f"{base}/jobs/{first.id}/release_permit", headers=BEARER)
+    assert refused.json is not None
+    assert (refused.status_code, refused.json["error"]["code"]) == (409, "SLOPPY_E_JOBS_PERMIT_NOT_HELD")
+    assert refused.json["error"]["message"].startswith(f"Job {first.id} is processing and holds no permit")
     assert api.post(f"{base}/limits/warehouse/delete", headers=BEARER).status_code == 200
     assert api.get(f"{base}/limits/warehouse", headers=BEARER).status_code == 404

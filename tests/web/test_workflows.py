@@ -182,7 +182,9 @@ def test_the_api_has_the_same(app: Flask, blocked: str) -> None:
     assert get("/workflows?colour=red")["error"]["code"] == "SLOPPY_E_JOBS_INVALID_OPTION"
     done = api.post(f"{PREFIX}/api/v1/workflows/{blocked}/retry", headers=BEARER, json={"reason": "ci"}).json
     assert (done["action"], done["done"]) == ("retry_workflow", 1)
-    assert api.get(f"{PREFIX}/api/v1/workflows/flow_none", headers=BEARER).status_code == 404
+    missing = api.get(f"{PREFIX}/api/v1/workflows/flow_none", headers=BEARER)
+    assert missing.json is not None
+    assert (missing.status_code, missing.json["error"]["title"]) == (404, "404: no such workflow")
 
 
 def test_who_may_not_command_sees_no_button(as_role: Callable[[str | None], Client], blocked: str) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from flask import Response
 
-from sloppyjobs import errors
 from webui import hidden_details
 from webui.api.answers import answer, body, text
 from webui.api.reads import paging
@@ -47,9 +46,6 @@ def release(ui: Ui, id: str) -> Response:
     """Take the permit away from a job, which may still run; 409 where it holds none."""
     if visit().scope is not None:
         visible(ui, id)
-    try:
-        done = ui.admin.release_permit(id, **_by(body()))
-    except errors.PermitNotHeld as error:
-        raise errors.InvalidTransition(str(error)) from error
+    done = ui.admin.release_permit(id, **_by(body()))
     ui.snapshots.clear()
     return answer(hidden_details.commanded(done))
