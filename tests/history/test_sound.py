@@ -204,3 +204,16 @@ def test_a_parent_that_was_enough_may_be_archived(client: Client, jobs: Jobs, lo
     jobs.admin.purge(older_than=0, archive=True)
     assert len(jobs.storage.inspection.archive()) == 1
     assert_sound(jobs, log, within=0)
+
+
+def test_a_callback_that_is_replaced_and_restored_was_called_once(jobs: Jobs, log: Log) -> None:
+    with jobs.batch("one", on_complete=("greet", {"to": "ada"}, {"delay": 3600})) as batch:
+        pass
+    [callback] = [one.job_id for one in jobs.admin.get_batch(batch.id).callbacks if one.kind == "complete"]
+    new = jobs.replace(callback, {"to": "ada"}, delay=0)
+    drain(jobs)
+    jobs.admin.delete(new.id)
+    jobs.admin.purge(older_than=0, archive=True)
+    jobs.admin.restore(new.id)
+    drain(jobs)
+    assert_sound(jobs, log, within=0)

@@ -156,7 +156,10 @@ class RetentionPort(Protocol):
         ...
 
     def purge(self, before: datetime, limit: int, *, archive: bool) -> Moved:
-        """Remove up to ``limit`` jobs that were deleted before an instant, or move them to the archive."""
+        """Remove up to ``limit`` jobs that were deleted before an instant, or move them to the archive.
+
+        Those stay of which something is needed still: a result by a job that may run, a key until its window is over.
+        """
         ...
 
 

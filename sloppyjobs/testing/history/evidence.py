@@ -153,7 +153,7 @@ class Evidence:
             token = tokens[job.id]
             if token is None:
                 continue
-            source = job.supersedes or _restored_from(job.metadata)
+            source = source_of(job)
             if source is None or tokens.get(source) != token:
                 found[token].append(job.id)
         return found
@@ -194,9 +194,11 @@ class _Marked(msgspec.Struct):
     restored_from: str | None = None
 
 
-def _restored_from(metadata: str | None) -> str | None:
-    """The archived job of which this one has its metadata. Only asked for those with a token."""
-    return None if metadata is None else msgspec.json.decode(metadata, type=_Marked).restored_from
+def source_of(job: JobRecord) -> str | None:
+    """The job whose place this one took, or the archived one of which it was restored: it has that one's terms."""
+    if job.supersedes is not None or job.metadata is None:
+        return job.supersedes
+    return msgspec.json.decode(job.metadata, type=_Marked).restored_from
 
 
 def _schedules(store: Store) -> Iterator[StoredSchedule]:
