@@ -40,7 +40,7 @@ class AgeingAdmin:
         """
         queue = options.queue("name", name)
         ageing = None if every is None else checked(every, most)
-        if not create:
+        if not options.truth("create", create):
             check_known(self._storage, self._definitions, queue, "change")
         self._storage.ageing.set(queue, ageing, command_given("set_queue_ageing", actor, reason))
         return ageing

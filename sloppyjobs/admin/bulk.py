@@ -72,7 +72,7 @@ class Bulk:
             LIMIT if at_once is None else options.whole("at_once", at_once, least=1, most=LIMIT),
             command_given(verb.name, actor, reason),
         )
-        if dry_run:
+        if options.truth("dry_run", dry_run):
             if cursor is not None:
                 raise options.refuse("cursor", cursor, "continues a command; a dry run is always of the whole")
             return self._preview(asked)

@@ -117,7 +117,7 @@ class LimitAdmin:
     def fullest_partitions(self, names: Sequence[str]) -> dict[str, int]:
         """By resource, how many permits the partition holds that holds most; without those that hold over 1,000."""
         found = {}
-        for name in options.listed("names", names):
+        for name in [resource("names", name) for name in options.listed("names", names)]:
             held = self._storage.limits.holders(name, COUNTED + 1)
             if held and len(held) <= COUNTED:
                 found[name] = max(Counter(one.partition for one in held).values())
@@ -140,6 +140,7 @@ class LimitAdmin:
         there is none; ``create`` makes one, for a resource that jobs name or will name.
         """
         name = resource("name", name)
+        create = options.truth("create", create)
         try:
             known = self._storage.limits.get(name).limit
         except errors.UnknownLimit:

@@ -59,7 +59,7 @@ class QueueAdmin:
         first job comes.
         """
         queue = options.queue("name", name)
-        if not create:
+        if not options.truth("create", create):
             check_known(self._storage, self._definitions, queue, "pause")
         end = None if until is None else moment("until", until)
         if end is not None and end <= self._storage.clock.now():

@@ -165,16 +165,17 @@ def stats(
         queues = [one for one in (options.text("queue", queue),) if scope is None or one in scope]
     of_name = None if name is None else options.text("name", name)
     step = timedelta(minutes=1) if span <= MINUTES_OF_A_DAY else timedelta(hours=1)
+    twice = options.truth("compare", compare)
     storage.ensure_schema()
 
     def work() -> Stats:
         last = _floor(storage.clock.now() - back, step)
         number = -(-span // (step // timedelta(minutes=1)))
         first = last - step * (number - 1)
-        start = first - step * number if compare else first
+        start = first - step * number if twice else first
         rows = storage.overview.settled_by_minute(start, last + step, queues, of_name)
         found = _folded(rows, [first + step * place for place in range(number)], step)
-        if not compare:
+        if not twice:
             return found
         before = _folded(rows, [start + step * place for place in range(number)], step)
         return msgspec.structs.replace(found, previous=before.total)

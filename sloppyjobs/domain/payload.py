@@ -15,7 +15,8 @@ from typing import Any, NoReturn, cast
 
 import msgspec
 
-from sloppyjobs.errors import InvalidOption, InvalidPayload
+from sloppyjobs.domain import options
+from sloppyjobs.errors import InvalidPayload
 
 DEFAULT_LIMIT = 1_048_576
 """Bytes of encoded JSON that a payload may have unless configured otherwise."""
@@ -134,7 +135,8 @@ def convert(value: object, schema: Any, *, what: str = "payload") -> Any:
     except RecursionError as exc:
         raise _invalid(what, "nested too deeply for its schema") from exc
     except TypeError as exc:
-        raise InvalidOption(f"input={schema!r} is not accepted: {exc}", field="input", reason=str(exc)) from exc
+        # It repeats the schema, whatever that is.
+        raise options.refuse("input", schema, f"is not accepted: {str(exc)[: options.SHOWN_LENGTH]}") from exc
 
 
 def checked_schema(schema: Any) -> Any:

@@ -259,6 +259,8 @@ def _keys(redact: Iterable[str]) -> tuple[str, ...]:
 
 
 def _isolation(name: str, handler: Handler | None, wanted: Isolation | None) -> Isolation:
+    if wanted is not None:
+        wanted = options.one_of("isolation", wanted, ("thread", "async", "process"))
     if handler is None:
         return wanted or "thread"
     if not callable(handler):
@@ -271,7 +273,6 @@ def _isolation(name: str, handler: Handler | None, wanted: Isolation | None) -> 
     natural: Isolation = "async" if is_async else "thread"
     if wanted is None:
         return natural
-    options.one_of("isolation", wanted, ("thread", "async", "process"))
     if (wanted == "async") != is_async:
         kind = "a coroutine" if is_async else "a plain function"
         raise options.refuse("isolation", wanted, f"does not fit: the handler of {name!r} is {kind}")

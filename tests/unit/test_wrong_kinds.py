@@ -70,6 +70,15 @@ WRONG: dict[str, tuple[Callable[[Jobs], object], str]] = {
     "a text as how many to find": (lambda jobs: jobs.admin.find_jobs("a", limit="x"), "limit"),  # type: ignore[arg-type]
     "a text as names of limits": (lambda jobs: jobs.admin.full_partitions("api"), "names"),
     "a number as names of limits": (lambda jobs: jobs.admin.fullest_partitions(5), "names"),  # type: ignore[arg-type]
+    "numbers as names of limits": (lambda jobs: jobs.admin.fullest_partitions([1]), "names"),  # type: ignore[list-item]
+    "a name of a limit with NUL": (lambda jobs: jobs.admin.fullest_partitions(["a\0"]), "names"),
+    "a text as a dry run": (lambda jobs: jobs.admin.bulk("retry", {"queue": "q"}, dry_run="false"), "dry_run"),  # type: ignore[arg-type]
+    "nothing as a dry run": (lambda jobs: jobs.admin.bulk("retry", {"queue": "q"}, dry_run=None), "dry_run"),  # type: ignore[arg-type]
+    "a text that creates a limit": (lambda jobs: jobs.admin.set_limit("a", concurrency=1, create="no"), "create"),  # type: ignore[arg-type]
+    "a text that creates a queue": (lambda jobs: jobs.admin.pause_queue("typo", create="no"), "create"),  # type: ignore[arg-type]
+    "a text that makes a queue age": (lambda jobs: jobs.admin.set_queue_ageing("q", 60, create="no"), "create"),  # type: ignore[arg-type]
+    "a text as a comparison": (lambda jobs: jobs.admin.stats(compare="no"), "compare"),  # type: ignore[arg-type]
+    "an isolation of a declaration": (lambda jobs: jobs.declare("a", isolation="banana"), "isolation"),  # type: ignore[typeddict-item]
     "names as schedules": (lambda jobs: jobs.admin.last_occurrences(["a"]), "schedules"),  # type: ignore[list-item]
     "a value without a text": (lambda jobs: jobs.enqueue("work", queue=Unprintable()), "queue"),  # type: ignore[arg-type]
 }
@@ -113,6 +122,7 @@ ENDLESS: dict[str, Callable[[Jobs], object]] = {
     "a scope": lambda jobs: jobs.admin.list_queues(scope=LONG),
     "attempts": lambda _: Retry(max_attempts=LONG),  # type: ignore[arg-type]
     "a backoff": lambda _: Retry(backoff=LONG),  # type: ignore[arg-type]
+    "the type of a payload": lambda jobs: jobs.define("a", print, input=LONG),
 }
 
 
