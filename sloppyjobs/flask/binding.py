@@ -60,8 +60,8 @@ class Binding:
         A server that loads the application before it forks would share them, and mix up transactions.
         """
         with self.app.app_context(), suppress(RuntimeError):  # a Flask-SQLAlchemy that is initialised after us
-            engine = None if self.db is None else self.db.engines.get(self.bind_key)
-            if engine is not None:
+            # Those of the other binds, too: handlers use them, and share a transaction's fate with them.
+            for engine in () if self.db is None else self.db.engines.values():
                 forget_connections_after_fork(engine)
 
     def chooses_engine(self, session: Any) -> bool:

@@ -10,6 +10,7 @@ from sloppyjobs.storage import urls
 from sloppyjobs.storage.clock import Clock, FakeClock
 from sloppyjobs.storage.dialects import DIALECTS
 from sloppyjobs.storage.forking import forget_connections_after_fork as forget_connections_after_fork
+from sloppyjobs.storage.forking import forget_inherited_connections as forget_inherited_connections
 from sloppyjobs.storage.store import SqlStore
 
 __all__ = [

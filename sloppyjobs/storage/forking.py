@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import weakref
 
@@ -24,10 +25,28 @@ def forget_connections_after_fork(engine: Engine) -> None:
     _engines.add(engine)
 
 
+def forget_inherited_connections() -> None:
+    """In a forked child: begin with empty pools of all engines, those of the application's other databases included.
+
+    Nobody else knows which engines an application has made, and used, before it was forked.
+    """
+    for found in gc.get_objects():
+        # Not isinstance, which asks proxies what they stand for.
+        if issubclass(type(found), Engine):
+            _forget(found)
+
+
+def _forget(engine: Engine) -> None:
+    in_memory = ":memory:" in (engine.url.database or ":memory:") or engine.url.query.get("mode") == "memory"
+    if engine.dialect.name == "sqlite" and in_memory:
+        return  # a fork copies a database in memory, and it would be lost with its connection
+    never_touch(engine.pool)
+    engine.dispose(close=False)
+
+
 def _in_forked_child() -> None:
     for engine in list(_engines):
-        never_touch(engine.pool)
-        engine.dispose(close=False)
+        _forget(engine)
 
 
 os.register_at_fork(after_in_child=_in_forked_child)

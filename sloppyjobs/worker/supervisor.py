@@ -2,7 +2,7 @@
 
 One that an operator stopped is not started again; when all have been stopped so, the parent ends, too.
 
-The parent forks before it has threads or connections, runs no jobs, and forwards signals.
+The parent forks before it has threads, runs no jobs, and forwards signals. Its children use no connection of its.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sloppyjobs.storage import forget_inherited_connections
 from sloppyjobs.worker import signals
 
 log = logging.getLogger("sloppyjobs.supervisor")
@@ -120,6 +121,8 @@ class _Supervisor:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.STOP)
             signals.set_supervised()
+            # What the application has opened while it was imported, as by create_all(), is the parent's.
+            forget_inherited_connections()
             _drain_without(parent)
             code = LEFT if self._start() else 0
         except BaseException:

@@ -40,15 +40,19 @@ def test_defining_and_initialising_open_no_connection_and_start_no_thread(
     assert not (tmp_path / "app.db").exists()
 
 
-def test_a_forked_child_does_not_share_what_the_application_opened_before(db: SQLAlchemy, make_app: Make) -> None:
+@pytest.mark.parametrize("used", [None, "work"])
+def test_a_forked_child_does_not_share_what_the_application_opened_before(
+    db: SQLAlchemy, make_app: Make, used: str | None
+) -> None:
     app = make_app(init=False)
     with app.app_context():
-        db.session.execute(text("SELECT 1"))  # as db.create_all() in a factory, before gunicorn --preload forks
-        db.session.remove()
-        assert db.engine.pool.checkedin() == 1  # type: ignore[attr-defined]
+        pool = db.engines[used].pool
+        with db.engines[used].connect() as connection:
+            connection.execute(text("SELECT 1"))  # as db.create_all() in a factory, before gunicorn --preload forks
+        assert pool.checkedin() == 1  # type: ignore[attr-defined]
         child = os.fork()
         if not child:
-            os._exit(db.engine.pool.checkedin())  # type: ignore[attr-defined]
+            os._exit(db.engines[used].pool.checkedin())  # type: ignore[attr-defined]
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 

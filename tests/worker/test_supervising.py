@@ -52,3 +52,49 @@ def test_a_signal_in_the_moment_of_the_fork_ends_the_child(tmp_path: Path) -> No
     assert f"{first} worked" not in log.read_text(), said
     assert f"ended with {signal.Signals.SIGTERM.name}" in said
     assert "killing" not in said
+
+
+TWO_CHILDREN = """
+import os, sys
+from pathlib import Path
+
+from sqlalchemy import create_engine, text
+
+from sloppyjobs.worker.supervisor import supervise
+
+log = Path(sys.argv[1])
+other = create_engine(sys.argv[2])
+memory = create_engine("sqlite://")
+asked = text("SELECT pg_backend_pid()")
+with other.connect() as connection:
+    used = connection.execute(asked).scalar_one()
+with memory.begin() as connection:
+    connection.execute(text("CREATE TABLE words (word TEXT)"))
+
+
+def work():
+    with other.connect() as connection, memory.connect() as words:
+        words.execute(text("SELECT * FROM words"))
+        with log.open("a") as lines:
+            lines.write(f"{connection.execute(asked).scalar_one()}\\n")
+    return True
+
+
+code = supervise(work, 2)
+with other.connect() as connection:
+    assert connection.execute(asked).scalar_one() == used, "the parent keeps its own"
+with log.open("a") as lines:
+    lines.write(f"{used}\\n")
+sys.exit(code)
+"""
+
+
+def test_workers_share_no_connection_that_the_application_opened_before_they_were_forked(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    log = tmp_path / "log"
+    url = postgres_url.replace("postgresql://", "postgresql+psycopg://")
+    command = [sys.executable, "-c", TWO_CHILDREN, str(log), url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(set(log.read_text().split())) == 3
