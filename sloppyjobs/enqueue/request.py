@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import UnboundExecutionError
 
 from sloppyjobs import errors
 from sloppyjobs.domain import limits, options, payload
@@ -230,5 +231,8 @@ def connection_of(session: Any, connection: Connection | None) -> Connection | N
         found = session.connection()
     except AttributeError:
         raise options.refuse("session", session, "must be a SQLAlchemy session") from None
+    except UnboundExecutionError:
+        accepted = "is bound to no single database: pass connection=session.connection(bind_arguments={'bind': engine})"
+        raise options.refuse("session", session, accepted) from None
     assert isinstance(found, Connection)
     return found

@@ -89,3 +89,45 @@ def test_a_file_that_stays_locked_is_named(jobs: Jobs, monkeypatch: pytest.Monke
             jobs.enqueue("charge")
     other.dispose()
     assert jobs.enqueue("charge").status == "queued"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A database with the tables in it."""
+    made = Jobs(f"sqlite:///{tmp_path / 'own.db'}")
+    made.init()
+    made.storage.close()
+    return tmp_path / "own.db"
+
+
+AUTOCOMMIT: dict[str, dict[str, Any]] = {
+    "of the engine": {"isolation_level": "AUTOCOMMIT"},
+    "of the driver": {"connect_args": {"isolation_level": None}},
+    "of a new driver": {"connect_args": {"autocommit": True}},
+}
+
+
+@pytest.mark.parametrize("mode", AUTOCOMMIT)
+def test_a_connection_in_autocommit_mode_has_no_transaction_to_enqueue_in(file: Path, mode: str) -> None:
+    if mode == "of a new driver" and sys.version_info < (3, 12):
+        pytest.skip("the driver has autocommit=True since Python 3.12")
+    jobs = Jobs(f"sqlite:///{file}")
+    jobs.declare("charge")
+    engine = create_engine(f"sqlite:///{file}", **AUTOCOMMIT[mode])
+    with Session(engine) as session, pytest.raises(errors.InvalidOption, match="autocommit mode"):
+        jobs.enqueue("charge", session=session)
+    with engine.connect() as connection:
+        for write in (
+            lambda: jobs.enqueue("charge", connection=connection),
+            lambda: jobs.enqueue_many([("charge", 1), ("charge", 2)], connection=connection),
+            lambda: jobs.chain([("charge", 1), ("charge", 2)], connection=connection),
+        ):
+            with pytest.raises(errors.InvalidOption, match="autocommit mode"):
+                write()
+        assert not jobs.admin.list_jobs().items
+        connection.exec_driver_sql("BEGIN")
+        jobs.enqueue("charge", connection=connection)
+        connection.exec_driver_sql("ROLLBACK")
+    assert not jobs.admin.list_jobs().items
+    engine.dispose()
+    jobs.storage.close()

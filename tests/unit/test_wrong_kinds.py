@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 
 import pytest
+from sqlalchemy.orm import Session
 
 from sloppyjobs import After, Claim, Result, Retry, storage
 from sloppyjobs.domain import options
@@ -70,6 +71,7 @@ WRONG: dict[str, tuple[Callable[[Jobs], object], str]] = {
     "a text as how many to find": (lambda jobs: jobs.admin.find_jobs("a", limit="x"), "limit"),  # type: ignore[arg-type]
     "a text as names of limits": (lambda jobs: jobs.admin.full_partitions("api"), "names"),
     "a number as names of limits": (lambda jobs: jobs.admin.fullest_partitions(5), "names"),  # type: ignore[arg-type]
+    "a session of no database": (lambda jobs: jobs.enqueue("work", session=Session()), "session"),
     "numbers as names of limits": (lambda jobs: jobs.admin.fullest_partitions([1]), "names"),  # type: ignore[list-item]
     "a name of a limit with NUL": (lambda jobs: jobs.admin.fullest_partitions(["a\0"]), "names"),
     "a text as a dry run": (lambda jobs: jobs.admin.bulk("retry", {"queue": "q"}, dry_run="false"), "dry_run"),  # type: ignore[arg-type]

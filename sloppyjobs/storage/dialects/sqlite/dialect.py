@@ -32,6 +32,7 @@ from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
+from sloppyjobs import errors
 from sloppyjobs.storage.checks import Check
 from sloppyjobs.storage.dialect import Dialect, json_parameter
 from sloppyjobs.storage.dialects.row_values import row_beyond
@@ -41,7 +42,7 @@ from sloppyjobs.storage.dialects.sqlite.schema import NOW, STYLE
 from sloppyjobs.storage.dialects.sqlite.transactions import WriterLock, immediate_transaction, writer_lock
 from sloppyjobs.storage.dialects.sqlite.watcher import ChangeWatcher
 from sloppyjobs.storage.dialects.upserts import add_deaths_on_conflict, count_up_on_conflict
-from sloppyjobs.storage.driver import Prepared, cursor_of
+from sloppyjobs.storage.driver import Prepared, cursor_of, driver_of
 from sloppyjobs.storage.schema.style import from_text, to_text
 from sloppyjobs.storage.schema.tables import Tables
 from sloppyjobs.storage.watcher import Watcher
@@ -163,6 +164,18 @@ class SqliteDialect(Dialect):
     def add_deaths(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
         """``ON CONFLICT DO UPDATE``, adding."""
         connection.execute(add_deaths_on_conflict(insert(self.tables.deaths).values(rows), self.tables.deaths))
+
+    def refuse_caller(self, connection: Connection) -> None:
+        """In autocommit mode there is no transaction, unless the caller, or a listener of the engine, began one."""
+        driver_of(connection)  # the listeners are called
+        driver: Any = connection.connection.driver_connection
+        # The attribute is there since Python 3.12, and then counts unless it is LEGACY_TRANSACTION_CONTROL.
+        mode = getattr(driver, "autocommit", None)
+        autocommits = mode if isinstance(mode, bool) else driver.isolation_level is None
+        if autocommits and not driver.in_transaction:
+            raise errors.InvalidOption(
+                "connection=…: it is in autocommit mode, there is no transaction to enqueue in; begin one, or pass none"
+            )
 
     def ensure_begun(self, connection: Connection) -> None:
         """The driver begins at the first insert, which is too late for a savepoint."""
