@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection, event, select
@@ -23,11 +22,8 @@ class Redactions:
         self.database = database
         self.dialect = database.dialect
         self.tables = database.tables
-
-    @cached_property
-    def written(self) -> set[Redaction]:
+        self.written: set[Redaction] = set()
         """What is known to be in the table; this process need not write it again."""
-        return set()
 
     def write(self, wanted: Iterable[Redaction], connection: Connection | None = None) -> None:
         """Let these keys be hidden by everybody; in the caller's transaction, if there is one."""

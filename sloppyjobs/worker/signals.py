@@ -1,8 +1,8 @@
 """What signals mean to a worker: the first one drains, a second one releases what runs at once.
 
 A terminal, systemd or ``timeout`` may send one request to stop to several processes, or to one process twice. So
-signals within a second count as one. Workers under a supervisor may get signals from both: only the supervisor makes
-them release, by a signal of its own.
+signals within a second of the first count as one. Workers under a supervisor may get signals from both: only the
+supervisor makes them release, by a signal of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RELEASE = signal.SIGUSR2
 """What a supervisor sends to workers that are draining already."""
 
 SAME_SIGNAL_SECONDS = 1.0
-"""Signals within this time count as one."""
+"""Signals within this time of the first count as one."""
 
 Stop = Callable[[int, bool], None]
 """Called with the signal's number, and whether to release what runs at once."""
@@ -38,16 +38,15 @@ class StopRequests:
 
     def __init__(self) -> None:
         self._first_at: float | None = None
-        self._last_at = 0.0
 
     def __call__(self) -> bool | None:
         """False for the first request, True for another one, None for the same one."""
         now = time.monotonic()
-        since, self._last_at = now - self._last_at, now
         if self._first_at is None:
             self._first_at = now
             return False
-        return None if since < SAME_SIGNAL_SECONDS else True
+        # Since the first, not the last: somebody may press Ctrl-C again and again.
+        return None if now - self._first_at < SAME_SIGNAL_SECONDS else True
 
 
 @contextmanager

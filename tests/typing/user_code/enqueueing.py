@@ -8,11 +8,14 @@ from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session
 
-from sloppyjobs import Context, EnqueueOptions, Job, Jobs, Retry
+from sloppyjobs import Context, EnqueueOptions, FakeClock, Job, Jobs, Retry, storage
 from sloppyjobs.flask import SloppyJobs
 
 jobs = Jobs("sqlite:///shop.db")
 assert_type(jobs.init(), int)
+frozen = Jobs(storage.sqlite("sqlite:///shop.db", clock=FakeClock(datetime.now(UTC))))
+for make in (storage.postgres, storage.mariadb, storage.sqlserver, storage.from_url):
+    Jobs(make("postgresql://shop"))
 
 
 def by_name(session: Session, connection: Connection, db: SQLAlchemy, ctx: Context) -> None:
