@@ -131,6 +131,24 @@ def test_a_transaction_that_was_left_open_is_undone(postgres_url: str, *, ours: 
     engine.dispose()
 
 
+@pytest.mark.parametrize("autocommit", [False, True])
+def test_an_engine_of_the_application_stays_in_its_mode(postgres_url: str, *, autocommit: bool) -> None:
+    settings: dict[str, Any] = {"isolation_level": "AUTOCOMMIT"} if autocommit else {}
+    engine = create_engine(postgres_url.replace("postgresql://", "postgresql+psycopg://"), **settings)
+    jobs = Jobs(engine)
+    jobs.init()
+    jobs.declare("greet")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE notes (note TEXT)")
+    jobs.enqueue("greet")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("INSERT INTO notes VALUES ('written')")
+        connection.rollback()
+        kept = connection.exec_driver_sql("SELECT note FROM notes").scalars().all()
+    assert kept == (["written"] if autocommit else [])
+    engine.dispose()
+
+
 def test_of_many_at_once_few_stay_and_none_when_the_engine_is_disposed_of(jobs: Jobs, outside: Any) -> None:
     with ExitStack() as stack:
         for _ in range(MAX_IDLE + 5):

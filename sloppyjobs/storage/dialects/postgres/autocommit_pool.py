@@ -143,6 +143,7 @@ class EnginePool:
         except self._engine.dialect.loaded_dbapi.Error as error:
             raise _unconnected(error, self._engine) from error
         driver: Any = pooled.driver_connection
+        autocommit = driver.autocommit
         try:
             driver.autocommit = True
             yield Checkout(driver, taking_arrays(driver.cursor()))
@@ -155,7 +156,7 @@ class EnginePool:
             if pooled.is_valid:
                 if driver.pgconn.transaction_status != _NO_TRANSACTION:
                     driver.rollback()
-                driver.autocommit = False
+                driver.autocommit = autocommit
             pooled.close()
 
 
