@@ -49,14 +49,15 @@ class Signal(msgspec.Struct, eq=False, gc=False):
         """Whether the handler should stop."""
         return self.reason is not None
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Sleep until aborted, or for so many seconds; True when aborted."""
+    def wait(self, seconds: float | timedelta | None = None) -> bool:
+        """Sleep until aborted, or for so many seconds (not at all where they are negative); True when aborted."""
+        longest = None if seconds is None else options.seconds("seconds", seconds, least=-options.LONGEST)
         with _aborting:
             if self.reason is not None:
                 return True
             if self._event is None:
                 self._event = threading.Event()
-        return self._event.wait(seconds)
+        return self._event.wait(longest)
 
     def raise_if_aborted(self) -> None:
         """Raise ``JobAborted`` when the handler should stop."""
@@ -241,6 +242,13 @@ class JobContext(msgspec.Struct, eq=False, gc=False):
         return self._reports.enqueue(name, payload, **options)
 
 
+def _check_function(function: object) -> None:
+    if not callable(function):
+        raise options.refuse(
+            "function", function, "must be a function: step('charge', charge, order), not charge(order)"
+        )
+
+
 class Context(JobContext, eq=False, gc=False):
     """The first argument of a handler that is a function."""
 
@@ -253,6 +261,7 @@ class Context(JobContext, eq=False, gc=False):
         this attempt, and ``StaleLease`` where the attempt has ended meanwhile.
         """
         steps = self._log_of_steps
+        _check_function(function)
         kept = steps.recall(name)
         if kept is not None:
             return decode_result(name, kept.result, function)  # type: ignore[no-any-return]
@@ -290,6 +299,7 @@ class AsyncContext(JobContext, eq=False, gc=False):
     async def step(self, name: str, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
         """As ``Context.step``; ``function`` may be a coroutine function. Any other one runs on the event loop."""
         steps = self._log_of_steps
+        _check_function(function)
         kept = await _in_thread(steps.recall, name) if steps.must_read else steps.recall(name)
         if kept is not None:
             return decode_result(name, kept.result, function)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from sloppyjobs import InvalidStep, Jobs, Keyring, Retry
+from sloppyjobs import InvalidOption, InvalidStep, Jobs, Keyring, Retry
 from sloppyjobs.domain import steps as domain
 from sloppyjobs.domain.steps import decode_result
 from sloppyjobs.storage import SqlStore
@@ -128,3 +128,20 @@ def test_results_and_signals_are_encrypted_with_the_jobs_keys(make_storage: Call
     assert len(stored) == 3
     assert not any("canary" in str(result) for result in stored)
     assert all("canary" in str(step.result_preview) for step in jobs.admin.steps(job.id))
+
+
+def test_what_is_no_function_is_no_step(jobs: Jobs) -> None:
+    def charge(ctx: Any, payload: None) -> None:
+        with pytest.raises(InvalidOption, match="must be a function") as refused:
+            ctx.step("charge", None)
+        assert refused.value.field == "function"
+
+    async def charge_later(ctx: Any, payload: None) -> None:
+        with pytest.raises(InvalidOption, match="must be a function"):
+            await ctx.step("charge", None)
+
+    jobs.define("charge", charge)
+    jobs.define("charge-later", charge_later)
+    written = jobs.enqueue_many([("charge", None), ("charge-later", None)])
+    jobs.create_worker().run_once()
+    assert [jobs.get(job.id).status for job in written] == ["succeeded"] * 2

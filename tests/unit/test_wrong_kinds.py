@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, TypedDict
 
 import pytest
 from sqlalchemy.orm import Session
 
-from sloppyjobs import After, Claim, Result, Retry, storage
+from sloppyjobs import After, Claim, Result, Retry, Signal, storage
 from sloppyjobs.domain import options
 from sloppyjobs.errors import InvalidOption, InvalidSchedule, JobsError, UnknownJob
 from sloppyjobs.jobs import Jobs
@@ -182,3 +183,13 @@ def test_a_type_whose_names_are_defined_later_can_be_a_payload(jobs: Jobs) -> No
         lines: list[Line]  # type: ignore[name-defined]  # noqa: F821
 
     jobs.define("order", lambda ctx, payload: None, input=Order)
+
+
+def test_a_handler_waits_for_its_signal_for_a_length_of_time_of_any_kind() -> None:
+    signal = Signal()
+    waited = [signal.wait(seconds) for seconds in (0, 0.001, timedelta(milliseconds=1), -1, timedelta(seconds=-1))]
+    assert waited == [False] * 5
+    for wrong in ("5", True, float("nan"), float("inf"), 1e300):
+        with pytest.raises(InvalidOption) as refused:
+            signal.wait(wrong)  # type: ignore[arg-type]
+        assert refused.value.field == "seconds"
