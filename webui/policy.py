@@ -117,6 +117,15 @@ def checked(option: str, policy: object) -> Policy | None:
     return cast("Policy | None", policy)
 
 
+def queues_of(scope: object) -> tuple[str, ...] | None:
+    """The queues of a scope, in order; None for all. ``TypeError`` for a text, whose letters nobody means."""
+    if scope is None:
+        return None
+    if isinstance(scope, str | bytes) or not isinstance(scope, Iterable):
+        raise TypeError(f"a scope is a list of queues, such as ('emails',), or None for all of them; not {scope!r}")
+    return tuple(sorted(scope))
+
+
 class Link(NamedTuple):
     """A way out of these pages: back to the host, or its logout."""
 
@@ -247,7 +256,7 @@ class TokenPolicy:
             raise ValueError("TokenPolicy needs at least one token, and none that is empty")
         self.throttle = Throttle("token")
         self._can = can
-        self._scope = None if scope is None else tuple(scope)
+        self._scope = queues_of(scope)
 
     def actor(self) -> Any:
         """The name of the token that was sent."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from flask import current_app, g, request
+from flask import Flask, current_app, g, request
 from jinja2 import Environment, StrictUndefined
 
+from sloppyjobs import InvalidOption
 from sloppyjobs.admin import Admin
 from sloppyjobs.views import DeployView, Overview, Stats
 from webui import folders
 from webui.assets import Assets
 from webui.installation import Installation
-from webui.policy import Policy, Resource, checked
+from webui.policy import Policy, Resource, checked, queues_of
 from webui.routes import Route, changes
 from webui.template_loader import UnindentedLoader
 from webui.throttle import Throttle
@@ -189,6 +190,9 @@ class Ui:
         signs_out: bool = False,
         installation: Installation = NAMELESS,
     ) -> None:
+        # Its ``admin`` is not asked for: one that binds late, or a proxy, has none yet.
+        if jobs is None or issubclass(type(jobs), str | type | Flask):
+            raise InvalidOption(f"jobs must be a Jobs or a SloppyJobs, not a {type(jobs).__name__}", field="jobs")
         self.jobs = jobs
         self.policy = checked("policy", policy)
         self.api_policy = checked("api_policy", api_policy)
@@ -243,9 +247,7 @@ class Ui:
 
     def begin(self, policy: Policy, actor: Any) -> Visit:
         """Remember who is asking for the length of this request."""
-        scope: Iterable[str] | None = policy.scope(actor)
-        seen = None if scope is None else tuple(sorted(scope))
-        visit = Visit(policy, actor, seen, self.read_only, {})
+        visit = Visit(policy, actor, queues_of(policy.scope(actor)), self.read_only, {})
         g.sloppyjobs_visit = visit
         return visit
 

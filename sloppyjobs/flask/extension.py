@@ -11,7 +11,7 @@ from sloppyjobs import errors
 from sloppyjobs.autogenerate import register_where_migrations_may_run
 from sloppyjobs.domain import deploys, options, payload
 from sloppyjobs.encryption import Keyring, Sealing
-from sloppyjobs.flask.binding import NAME, AppJobs, Binding
+from sloppyjobs.flask.binding import NAME, URL, AppJobs, Binding
 from sloppyjobs.flask.commands import FlaskCommands
 from sloppyjobs.flask.embedded import enabled_settings
 from sloppyjobs.flask.principal import signed_in_user
@@ -59,6 +59,12 @@ class SloppyJobs(Jobs):
         each. Adds the commands ``flask jobs …``, and the embedded worker if ``SLOPPYJOBS_EMBEDDED_WORKER`` asks for it.
         Opens no connection and starts no thread.
         """
+        if not isinstance(app, Flask):
+            raise options.refuse("app", app, "must be a Flask application")
+        if db is not None and not {"engines", "session"} <= set(dir(db)):
+            # Not shown: a URL may hold a password.
+            accepted = f"db must be a Flask-SQLAlchemy, not a {type(db).__name__}; for a URL, set {URL} instead"
+            raise errors.InvalidOption(accepted, field="db", reason=accepted)
         if NAME in app.extensions:
             raise errors.JobsError(f"the application {app.import_name!r} has its jobs already; initialise it once")
         if db is None and bind_key is not None:

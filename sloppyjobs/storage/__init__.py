@@ -36,7 +36,7 @@ def sqlite(target: Target, **options: Any) -> SqlStore:
     """Jobs in a SQLite file: ``clock``, ``prefix``, ``synchronous`` ("FULL", "NORMAL", "EXTRA")."""
     from sloppyjobs.storage.dialects.sqlite.store import open_store  # noqa: PLC0415
 
-    return open_store(urls.checked(target), **options)
+    return open_store(urls.checked(target, "sqlite"), **options)
 
 
 def postgres(target: Target, **options: Any) -> SqlStore:
@@ -48,14 +48,14 @@ def postgres(target: Target, **options: Any) -> SqlStore:
     """
     from sloppyjobs.storage.dialects.postgres.store import open_store  # noqa: PLC0415
 
-    return open_store(urls.checked(target), **options)
+    return open_store(urls.checked(target, "postgres"), **options)
 
 
 def sqlserver(target: Target, **options: Any) -> SqlStore:
     """Jobs in SQL Server 2019 or newer: ``clock``, ``prefix``, ``schema``. By mssql-python, pyodbc or pymssql."""
     from sloppyjobs.storage.dialects.sqlserver.store import open_store  # noqa: PLC0415
 
-    return open_store(urls.checked(target), **options)
+    return open_store(urls.checked(target, "sqlserver"), **options)
 
 
 def mariadb(target: Target, **options: Any) -> SqlStore:
@@ -66,7 +66,7 @@ def mariadb(target: Target, **options: Any) -> SqlStore:
     """
     from sloppyjobs.storage.dialects.mariadb.store import open_store  # noqa: PLC0415
 
-    return open_store(urls.checked(target), **options)
+    return open_store(urls.checked(target, "mariadb"), **options)
 
 
 def from_url(target: Target, **options: Any) -> SqlStore:

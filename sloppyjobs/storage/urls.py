@@ -13,12 +13,22 @@ from sloppyjobs.storage.dialects import Registered
 from sloppyjobs.storage.shown_urls import parsed
 
 
-def checked(target: Any) -> URL | Engine:
-    """The URL, or the engine, of a supported database and a synchronous driver. Raises ``InvalidOption`` for others."""
+def checked(target: Any, package: str | None = None) -> URL | Engine:
+    """The URL, or the engine, of a supported database and a synchronous driver. Raises ``InvalidOption`` for others.
+
+    With ``package`` it must be the database of that package of ours.
+    """
     # An AsyncEngine, without importing what may not be installed.
     found = getattr(target, "sync_engine", target)
     found = found if isinstance(found, Engine) else parsed(found)
-    _refuse_async(found, kind(found).name)
+    known = kind(found)
+    if package not in (None, known.package):
+        raise errors.InvalidOption(
+            f"storage.{package} was given a database of another kind, {known.name}: "
+            f"use storage.{known.package}, or storage.from_url",
+            field="target",
+        )
+    _refuse_async(found, known.name)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from flask import Flask, current_app, has_app_context
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import Column, Integer, String, event, text
+from sqlalchemy import Column, Integer, String, create_engine, event, text
 from sqlalchemy.orm import Session
 
 import webui
@@ -118,6 +118,17 @@ def test_an_application_is_initialised_once(jobs: SloppyJobs, make_app: Make) ->
     app = make_app()
     with pytest.raises(JobsError, match="already"):
         jobs.init_app(app)
+
+
+@pytest.mark.parametrize("db", ["sqlite:///app.db", create_engine("sqlite://"), Flask("db")], ids=type)
+def test_what_is_no_flask_sqlalchemy_is_refused_and_the_application_stays_as_it_was(jobs: SloppyJobs, db: Any) -> None:
+    app = Flask("shop")
+    with pytest.raises(InvalidOption, match="db must be a Flask-SQLAlchemy") as refused:
+        jobs.init_app(app, db)
+    assert refused.value.field == "db"
+    assert not app.extensions
+    with pytest.raises(InvalidOption, match="must be a Flask application"):
+        jobs.init_app("shop")  # type: ignore[arg-type]
 
 
 def test_several_applications_in_one_process_keep_to_their_own_databases(jobs: SloppyJobs, make_app: Make) -> None:

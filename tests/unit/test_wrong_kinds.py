@@ -72,6 +72,8 @@ WRONG: dict[str, tuple[Callable[[Jobs], object], str]] = {
     "a text as how many to find": (lambda jobs: jobs.admin.find_jobs("a", limit="x"), "limit"),  # type: ignore[arg-type]
     "a text as names of limits": (lambda jobs: jobs.admin.full_partitions("api"), "names"),
     "a number as names of limits": (lambda jobs: jobs.admin.fullest_partitions(5), "names"),  # type: ignore[arg-type]
+    "a URL of another database": (lambda _: storage.sqlite("postgresql://host/name"), "target"),
+    "an engine of another database": (lambda jobs: storage.mariadb(jobs.storage.engine), "target"),
     "a session of no database": (lambda jobs: jobs.enqueue("work", session=Session()), "session"),
     "numbers as names of limits": (lambda jobs: jobs.admin.fullest_partitions([1]), "names"),  # type: ignore[list-item]
     "a name of a limit with NUL": (lambda jobs: jobs.admin.fullest_partitions(["a\0"]), "names"),

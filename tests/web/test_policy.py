@@ -227,6 +227,30 @@ def test_what_is_no_policy_is_refused_at_once_and_not_by_every_request(jobs: Job
             webui.create_blueprint(jobs, api_policy=given)  # type: ignore[arg-type]
 
 
+def test_what_are_no_jobs_is_refused_at_once_and_not_by_every_request(app: Flask) -> None:
+    for given in (None, "sqlite:///app.db", app, Jobs):
+        with pytest.raises(InvalidOption, match="jobs must be a Jobs or a SloppyJobs") as refused:
+            webui.create_blueprint(given, webui.AllowAll())  # type: ignore[arg-type]
+        assert refused.value.field == "jobs"
+
+
+class _OneText(RolePolicy):
+    def scope(self, actor: str) -> str:  # type: ignore[override]
+        return "emails"
+
+
+def test_a_scope_that_is_one_text_shows_nothing_and_not_the_queues_of_its_letters(played: Jobs) -> None:
+    played.declare("say")
+    seen = played.enqueue("say", queue="e")
+    app = make_app(played, _OneText())
+    app.config["PROPAGATE_EXCEPTIONS"] = False
+    response = Client(app.test_client()).get("/jobs")
+    assert response.status_code == 500
+    assert seen.id not in response.text
+    with pytest.raises(TypeError, match="a scope is a list of queues"):
+        webui.TokenPolicy("token", scope="emails")
+
+
 def test_basic_auth_lets_the_right_password_in_and_throttles_wrong_ones(played: Jobs) -> None:
     app = make_app(played, webui.BasicAuthPolicy("ops", "s3cret"))
     client = app.test_client()
