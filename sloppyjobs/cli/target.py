@@ -89,7 +89,7 @@ class Target:
 
     def as_typed(self, text: str) -> str:
         """The text with the commands in it as the user of this program types them."""
-        return text
+        return text if self.app is None else text.replace("--app module:jobs", f"--app {self.app}")
 
     def close(self) -> None:
         """Give the connections back."""

@@ -17,6 +17,8 @@ LEFT_OUT = ("completion", "demo", "web")
 
 
 _COMMAND = re.compile(r"`sloppyjobs(?: --(?:database|app) [^\s`]+)*(?=[\s`])")
+_TWICE = re.compile(r"(`flask jobs [^`]+`), \1(?= or )")
+"""Both commands of a message, once they are the same."""
 
 
 class AppTarget(Target):
@@ -28,7 +30,7 @@ class AppTarget(Target):
 
     def as_typed(self, text: str) -> str:
         """``flask jobs …`` instead of ``sloppyjobs …``; the application and its database are known."""
-        return _COMMAND.sub("`flask jobs", text)
+        return _TWICE.sub(r"\1", _COMMAND.sub("`flask jobs", text))
 
 
 class FlaskCommands(Root):

@@ -118,4 +118,6 @@ def test_hints_name_the_command_that_was_typed(jobs: SloppyJobs, make_app: Make)
 def test_errors_name_the_command_that_was_typed() -> None:
     error = "upgrade it with `sloppyjobs --database sqlite:///shop.db init`, or see `sloppyjobs --app a:b doctor`"
     assert AppTarget().as_typed(error) == "upgrade it with `flask jobs init`, or see `flask jobs doctor`"
+    error = "create them with `sloppyjobs --database sqlite:///shop.db init`, `flask jobs init` or jobs.init()"
+    assert AppTarget().as_typed(error) == "create them with `flask jobs init` or jobs.init()"
     assert AppTarget().as_typed("the tables of sloppyjobs") == "the tables of sloppyjobs"

@@ -127,6 +127,12 @@ def test_an_application_is_found_in_the_current_directory(application: str, attr
     assert "schema version" in _plain("--app", f"{application}:{attribute}", "init").stdout
 
 
+def test_hints_name_the_application_that_was_typed(application: str) -> None:
+    _plain("--app", f"{application}:jobs", "init")
+    told = " ".join(_plain("--app", f"{application}:jobs", "workers").output.split())
+    assert "start one with `sloppyjobs --app shop_app:jobs worker`" in told
+
+
 def test_an_application_hides_its_own_secret_keys(application: str) -> None:
     _plain("--app", "shop_app:jobs", "init")
     job = sys.modules["shop_app"].jobs.enqueue("greet", {"iban": SECRET})
