@@ -16,7 +16,7 @@ from sloppyjobs import Jobs
 
 sys.path.insert(0, str(Path(__file__).parent))
 import scene
-from browser import FLAGS, chromium
+from browser import SharedBrowser, chromium
 from hosts import Client, make_app
 from missing import without
 from served_site import Site, served
@@ -77,16 +77,23 @@ def as_role(app: Flask) -> Callable[[str | None], Client]:
 expect.set_options(timeout=60_000)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+@pytest.fixture(scope="session")
+def shared_browser() -> Iterator[SharedBrowser]:
     """A Chromium; without one the tests are skipped, or fail under CI."""
     path = chromium()
     if path is None:
         without("no Chromium on this machine: tests/web/ensure_browser.sh installs one where it can")
     with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        made = SharedBrowser(playwright, path)
         yield made
         made.close()
+
+
+@pytest.fixture(scope="module")
+def browser(shared_browser: SharedBrowser) -> Iterator[Browser]:
+    """The Chromium, to open contexts in."""
+    with shared_browser.shown() as shown:
+        yield shown
 
 
 @pytest.fixture

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browser import FLAGS, chromium
 from flask import Flask, request
 from hosts import PREFIX, TOKEN, Client
-from missing import without
-from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 import webui
@@ -80,17 +78,6 @@ def test_a_host_keeps_its_own_way_out(admin: Client, played: Jobs) -> None:
 class _Quiet(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: Any) -> None:
         """Requests are not worth a line."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = chromium()
-    if path is None:
-        without("no Chromium on this machine: tests/web/ensure_browser.sh installs one where it can")
-    with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield made
-        made.close()
 
 
 class Served:
