@@ -41,14 +41,26 @@ def played_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.fixture
-def played(played_file: Path, tmp_path: Path) -> Iterator[Jobs]:
-    """Jobs after a believable day, with their handlers."""
-    file = tmp_path / "played.db"
+def _copied(played_file: Path, file: Path) -> Jobs:
     with closing(sqlite3.connect(played_file)) as source, closing(sqlite3.connect(file)) as copy:
         source.backup(copy)
     made = Jobs(f"sqlite:///{file}")
     scene.define(made)
+    return made
+
+
+@pytest.fixture
+def played(played_file: Path, tmp_path: Path) -> Iterator[Jobs]:
+    """Jobs after a believable day, with their handlers."""
+    made = _copied(played_file, tmp_path / "played.db")
+    yield made
+    made.storage.close()
+
+
+@pytest.fixture(scope="module")
+def unchanged(played_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
+    """The same, for all tests of a file that look at pages and change nothing."""
+    made = _copied(played_file, tmp_path_factory.mktemp("unchanged") / "played.db")
     yield made
     made.storage.close()
 
@@ -63,6 +75,12 @@ def app(played: Jobs) -> Flask:
 def admin(app: Flask) -> Client:
     """Somebody who may do everything."""
     return Client(app.test_client())
+
+
+@pytest.fixture(scope="module")
+def onlooker(unchanged: Jobs) -> Client:
+    """Somebody who may do everything, and only looks."""
+    return Client(make_app(unchanged).test_client())
 
 
 @pytest.fixture

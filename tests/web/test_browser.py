@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from every_page import EVERY_PAGE
 from flask import Flask
 from hosts import PREFIX
 from playwright.sync_api import Browser, Page, expect
-from served_site import Site
+from served_site import Site, served
 from sqlalchemy.exc import OperationalError
 
 import webui
@@ -239,13 +240,21 @@ def test_keyboard_only(page: Page, site: Site) -> None:
     expect(button).to_be_focused()
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_nothing_scrolls_sideways_at_360_pixels(browser: Browser, site: Site, path: str) -> None:
+@pytest.fixture(scope="module")
+def phone(browser: Browser, unchanged: Jobs) -> Iterator[tuple[Page, Site]]:
+    """A narrow page that goes from place to place, and where they are."""
     context = browser.new_context(viewport={"width": 360, "height": 780})
-    page = site.watch(context)
+    with served(unchanged) as site:
+        yield site.watch(context), site
+        context.close()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_scrolls_sideways_at_360_pixels(phone: tuple[Page, Site], path: str) -> None:
+    page, site = phone
     page.goto(site.fill(path))
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    context.close()
+    assert site.complaints == []
 
 
 @pytest.mark.parametrize("width", [360, 700, 1000, 1360])

@@ -31,9 +31,14 @@ ASKING_LITTLE = tuple(path for path in PAGES if not path.startswith("/find"))
 """All but the one that looks for everything."""
 
 
+@pytest.fixture(scope="module")
+def places(unchanged: Jobs) -> Addresses:
+    return Addresses(unchanged)
+
+
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_served_with_its_headers(admin: Client, played: Jobs, path: str) -> None:
-    response = admin.get(Addresses(played).fill(path))
+def test_a_page_is_served_with_its_headers(onlooker: Client, places: Addresses, path: str) -> None:
+    response = onlooker.get(places.fill(path))
     assert response.status_code == 200
     assert response.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
     assert response.headers["Cache-Control"] == "no-store"
@@ -43,8 +48,8 @@ def test_a_page_is_served_with_its_headers(admin: Client, played: Jobs, path: st
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_has_neither_inline_script_nor_inline_style(admin: Client, played: Jobs, path: str) -> None:
-    text = admin.get(Addresses(played).fill(path)).text
+def test_a_page_has_neither_inline_script_nor_inline_style(onlooker: Client, places: Addresses, path: str) -> None:
+    text = onlooker.get(places.fill(path)).text
     assert "<style" not in text
     assert ' style="' not in text
     assert "javascript:" not in text
