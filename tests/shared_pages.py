@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment
 from werkzeug.routing import Rule
@@ -72,3 +72,44 @@ def share_routes() -> None:
         return built
 
     Rule._compile_builder = build_once  # type: ignore[method-assign]
+    _share_parts()
+
+
+class _Parsed(NamedTuple):
+    """What parsing a rule has found: its parts, what they were, and the converters of its variables."""
+
+    parts: list[Any]
+    trace: list[Any]
+    converters: list[tuple[str, type, tuple[Any, ...]]]
+
+
+def _share_parts() -> None:
+    """The same for the parts of a route. Only the converters belong to one application: they are made for each."""
+    parse_alone: Any = Rule._parse_rule
+    shared: dict[str, _Parsed] = {}
+
+    @wraps(parse_alone)
+    def parse_once(rule: Any, text: str) -> Any:
+        known = shared.get(text)
+        if known is None or any(rule.map.converters.get(asked[1]) is not kind for _, kind, asked in known.converters):
+            return parse(rule, text)
+        for name, _, asked in known.converters:
+            rule._converters[name] = rule.get_converter(*asked)
+            rule.arguments.add(name)
+        rule._trace += known.trace
+        return known.parts
+
+    def parse(rule: Any, text: str) -> Any:
+        get_alone, before, asked = rule.get_converter, len(rule._trace), []
+
+        def get(*given: Any) -> Any:
+            asked.append((given[0], rule.map.converters.get(given[1]), given))
+            return get_alone(*given)
+
+        rule.get_converter = get
+        parts = list(parse_alone(rule, text))
+        del rule.get_converter
+        shared[text] = _Parsed(parts, rule._trace[before:], asked)
+        return parts
+
+    Rule._parse_rule = parse_once  # type: ignore[method-assign]

@@ -11,6 +11,7 @@ import hashlib
 import mimetypes
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +32,6 @@ class Asset(NamedTuple):
     digest: str
     content: bytes
     type: str
-    zipped: bytes
 
     @property
     def hashed(self) -> str:
@@ -61,7 +61,7 @@ class Assets:
         if asset is None:
             return None
         zipped = request.accept_encodings.quality("gzip") > 0
-        response = Response(asset.zipped if zipped else asset.content, mimetype=asset.type)
+        response = Response(_zipped(asset.content) if zipped else asset.content, mimetype=asset.type)
         if zipped:
             response.headers["Content-Encoding"] = "gzip"
         response.headers["Cache-Control"] = cached
@@ -94,4 +94,10 @@ def _asset(name: str, content: bytes) -> Asset:
     suffix = f".{name.rpartition('.')[2]}"
     kind = _TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
     digest = hashlib.sha256(content).hexdigest()[:12]
-    return Asset(name, digest, content, kind, gzip.compress(content, mtime=0))
+    return Asset(name, digest, content, kind)
+
+
+@lru_cache(maxsize=64)
+def _zipped(content: bytes) -> bytes:
+    """When it is first asked for: a process that serves no page, and each that starts, need not pay for all files."""
+    return gzip.compress(content, mtime=0)
