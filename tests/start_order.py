@@ -19,7 +19,6 @@ SLOWEST = (
     "tests/examples/test_blog.py",
     "tests/web/test_browser.py",
     "tests/flask/test_processes.py",
-    "tests/typing/test_user_code.py",
     "tests/web/test_widths_browser.py",
     "tests/docs/test_pages.py",
     "tests/docs/test_site.py",
@@ -33,8 +32,8 @@ SLOWEST = (
     "tests/worker/test_killing.py",
 )
 """Files whose tests take longest: many processes, a browser, or a wait."""
-SLOW_FOLDERS = ("flask", "examples", "web", "worker", "chaos", "concurrency", "docs")
-"""Where most of the other tests do such things too."""
+SLOW_FOLDERS = ("flask", "examples", "web", "worker", "chaos", "concurrency", "docs", "typing")
+"""Where most of the other tests do such things too. Those of types come when ``make types`` has filled mypy's cache."""
 
 
 class Item(Protocol):

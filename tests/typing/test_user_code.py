@@ -69,10 +69,10 @@ def _run(folder: Path, *command: str) -> str:
 
 @pytest.mark.timeout(600)
 def test_mypy_finds_the_mistakes_and_nothing_else(folder: Path) -> None:
-    cache = ROOT / ".mypy_cache" / "user_code"
-    options = ("--strict", "--no-pretty", "--config-file=", f"--cache-dir={cache}")
+    # The settings and the cache of ``make types``, which has looked at all that is imported here, or will have to.
+    shared = (f"--config-file={ROOT / 'pyproject.toml'}", f"--cache-dir={ROOT / '.mypy_cache'}")
     found: Findings = defaultdict(set)
-    for line in _run(folder, "mypy", *options, ".").splitlines():
+    for line in _run(folder, "mypy", "--strict", "--no-pretty", *shared, ".").splitlines():
         if (error := _FOUND.match(line)) is not None:
             found[error["file"], int(error["line"])].add(error["code"])
     _compare("mypy", folder, found)
