@@ -138,7 +138,8 @@ def by_us(expression: str, zone: str, start: datetime, end: datetime) -> list[da
     schedule = Schedule("cron", cron=expression, timezone=zone)
     found: list[datetime] = []
     while not found or found[-1] <= end:
-        found += preview(schedule, found[-1] if found else start, MOST)
+        # Few at first: most of what is asked for past the end is computed for nothing.
+        found += preview(schedule, found[-1] if found else start, min(MOST, 12 + len(found)))
     return [instant for instant in found if instant <= end]
 
 
