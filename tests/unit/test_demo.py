@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,8 +43,28 @@ def shop(ready_sqlite_url: str):
     jobs.storage.close()
 
 
-def test_the_shop_has_jobs_of_every_state_and_dead_ones_of_several_causes(shop) -> None:
-    demo.fill(shop, 30, seed=1)
+@pytest.fixture(scope="module")
+def filled_file(prepare_sqlite: Callable[[Path], str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shop that has been filled, to be copied: filling one takes longer than most tests."""
+    file = tmp_path_factory.mktemp("filled") / "jobs.db"
+    jobs = demo.create_jobs(prepare_sqlite(file))
+    demo.fill(jobs, 60, seed=2)
+    jobs.storage.close()
+    return file
+
+
+@pytest.fixture
+def filled(filled_file: Path, tmp_path: Path):
+    file = tmp_path / "filled.db"
+    with closing(sqlite3.connect(filled_file)) as source, closing(sqlite3.connect(file)) as copy:
+        source.backup(copy)
+    jobs = demo.create_jobs(f"sqlite:///{file}")
+    yield jobs
+    jobs.storage.close()
+
+
+def test_the_shop_has_jobs_of_every_state_and_dead_ones_of_several_causes(filled) -> None:
+    shop = filled
     overview = shop.admin.overview()
     assert {one.status for one in overview.statuses if one.count} == set(Status) - {Status.FAILED}
     assert {flow.status for flow in shop.admin.list_workflows()} == {"waiting", "blocked"}
@@ -79,15 +101,13 @@ def test_the_past_can_be_added_again(shop) -> None:
     assert len(shop.admin.overview().stale_workers) == 1
 
 
-def test_the_shop_can_be_filled_again(shop) -> None:
-    demo.fill(shop, 5, seed=1)
-    demo.fill(shop, 5, seed=1)
-    assert shop.admin.overview().count("paused").value == 4
+def test_the_shop_can_be_filled_again(filled) -> None:
+    demo.fill(filled, 5, seed=2)
+    assert filled.admin.overview().count("paused").value == 4
 
 
-def test_nothing_that_is_shown_of_the_shop_holds_a_secret(shop) -> None:
-    demo.fill(shop, 60, seed=2)
-    admin = shop.admin
+def test_nothing_that_is_shown_of_the_shop_holds_a_secret(filled) -> None:
+    admin = filled.admin
     shown = [admin.overview(), admin.list_recurring(), admin.dead_groups(), admin.audit()]
     for job in admin.list_jobs(page_size=500):
         shown += [admin.get_job(job.id), admin.attempts(job.id), admin.events(job.id), admin.logs(job.id)]
