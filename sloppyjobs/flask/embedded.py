@@ -8,7 +8,6 @@ an occurrence of a schedule becomes one job.
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import sys
 import threading
@@ -21,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask
 
 from sloppyjobs.domain import options
+from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.errors import InvalidOption
 
 if TYPE_CHECKING:
     from sloppyjobs.jobs import Jobs
     from sloppyjobs.worker import Worker
 
-log = logging.getLogger("sloppyjobs.worker")
+log = get_logger("sloppyjobs.worker")
 
 VARIABLE = "SLOPPYJOBS_EMBEDDED_WORKER"
 UNDECIDED_SECONDS = 3.0

@@ -13,6 +13,7 @@ import msgspec
 
 from sloppyjobs import errors
 from sloppyjobs.domain import failures, options, payload
+from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import DEFAULT_RETRY, Claim
 from sloppyjobs.domain.payload import version_of
 from sloppyjobs.domain.retry import Retry
@@ -23,7 +24,7 @@ from sloppyjobs.logs import running
 from sloppyjobs.worker.steps import only_suspended
 from sloppyjobs.worker.task import Task
 
-log = logging.getLogger("sloppyjobs.worker")
+log = get_logger("sloppyjobs.worker")
 
 _NOT_RUN = (CoroutineType, GeneratorType)
 """What has not begun: what an ``async def`` or a function with a ``yield`` answers, behind a decorator for instance."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable
 
+from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import Settlement
 from sloppyjobs.domain.states import Outcome, Released
 from sloppyjobs.errors import DecryptionFailed
@@ -16,7 +16,7 @@ from sloppyjobs.worker.reports import WorkerReports
 from sloppyjobs.worker.stuck import StuckHandlers
 from sloppyjobs.worker.task import Task
 
-log = logging.getLogger("sloppyjobs.worker")
+log = get_logger("sloppyjobs.worker")
 
 
 class HeldTasks:

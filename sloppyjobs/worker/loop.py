@@ -6,13 +6,13 @@ claimed before.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
 
+from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import Claim, Ended, Settlement
 from sloppyjobs.domain.states import AttemptStatus, Decision, Released, Status
 from sloppyjobs.encryption import PLAIN, Sealing
@@ -30,7 +30,7 @@ from sloppyjobs.worker.settings import Settings
 from sloppyjobs.worker.storage import LoopStorage
 from sloppyjobs.worker.task import Task
 
-log = logging.getLogger("sloppyjobs.worker")
+log = get_logger("sloppyjobs.worker")
 
 TURN_LIMIT = 500
 """Jobs claimed in one turn, and settled; larger batches gain nothing, and hold row locks for longer."""

@@ -6,13 +6,13 @@ Tables that are missing or of another version are a mistake: that is an error at
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
+from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.storage.ports import may_recover
 from sloppyjobs.worker.threads import backoff
 
-log = logging.getLogger("sloppyjobs.worker")
+log = get_logger("sloppyjobs.worker")
 
 
 class StopRequested(BaseException):

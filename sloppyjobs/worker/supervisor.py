@@ -7,7 +7,6 @@ The parent forks before it has threads, runs no jobs, and forwards signals. Its 
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -16,10 +15,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.storage import forget_inherited_connections
 from sloppyjobs.worker import signals
 
-log = logging.getLogger("sloppyjobs.supervisor")
+log = get_logger("sloppyjobs.supervisor")
 
 QUICK_EXIT_SECONDS = 5.0
 """A child that exits sooner than this is restarted with a growing delay."""

@@ -5,12 +5,13 @@ An outage is logged once, retried with a growing delay, and its end is logged to
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 from collections.abc import Callable
 
-log = logging.getLogger("sloppyjobs.worker")
+from sloppyjobs.domain.log_lines import get_logger
+
+log = get_logger("sloppyjobs.worker")
 
 LONGEST_BACKOFF = 15.0
 

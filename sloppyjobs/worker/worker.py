@@ -333,8 +333,8 @@ class Worker:
         return threads
 
     def _stop_requested(self, number: int, release: bool) -> None:
-        log.info("%s: %s", signal.Signals(number).name, "giving back at once" if release else "draining")
         self._loop.drain(0.0 if release else self.settings.shutdown_timeout)
+        log.info("%s: %s", signal.Signals(number).name, "giving back at once" if release else "draining")
         if self._starting:
             raise StopRequested
 

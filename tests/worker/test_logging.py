@@ -9,6 +9,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,62 @@ def test_a_record_that_cannot_be_formatted_harms_nothing(
     job = jobs.enqueue("say")
     drain(jobs)
     assert jobs.get(job.id).status == "succeeded"
+
+
+@pytest.fixture
+def broken_log() -> Iterator[list[str]]:
+    """A logging handler of the application that raises, as when its server of logs is away; what it was given."""
+    given: list[str] = []
+
+    class Broken(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            given.append(record.getMessage())
+            raise ConnectionError(f"nobody takes {given[-1]}")
+
+    handler, logger = Broken(logging.WARNING), logging.getLogger("sloppyjobs")
+    logger.addHandler(handler)
+    yield given
+    logger.removeHandler(handler)
+
+
+def test_a_logging_handler_that_raises_in_an_outage_ends_no_thread(
+    jobs: Jobs, start: Start, eventually: Callable[..., Any], broken_log: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def beats() -> list[datetime]:
+        return [worker.heartbeat_at for worker in jobs.admin.list_workers()]
+
+    start(heartbeat=0.1)
+    first = eventually(beats)
+    with jobs.storage.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE sloppy_job_workers RENAME TO away")
+    eventually(lambda: any("renewing the leases failed" in said for said in broken_log))
+    with jobs.storage.engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE away RENAME TO sloppy_job_workers")
+    eventually(lambda: beats() > first)
+    told = capsys.readouterr().err
+    assert "a record of sloppyjobs.worker was lost: its logging handler or filter raised ConnectionError" in told
+    assert "renewing the leases" not in told
+
+
+def test_a_logging_handler_that_raises_costs_no_slot_and_no_later_record(
+    jobs: Jobs, start: Start, eventually: Callable[..., Any], broken_log: list[str]
+) -> None:
+    @jobs.define("hold")
+    def hold(ctx: Any, payload: Any) -> None:
+        ctx.signal.wait(60)
+
+    @jobs.define("fail", retry=Retry(max_attempts=1))
+    def fail(ctx: Any, payload: Any) -> None:
+        raise ValueError("no")
+
+    start(concurrency=1, heartbeat=0.1)
+    held = jobs.enqueue("hold")
+    eventually(lambda: jobs.get(held.id).status == "processing")
+    jobs.admin.cancel(held.id)
+    failed = [jobs.enqueue("fail") for _ in range(2)]
+    for job in failed:
+        assert jobs.wait(job.id, 60).status == "dead"
+        eventually(lambda job=job: any(f"job {job.id} (fail) is dead" in said for said in broken_log))
 
 
 @pytest.mark.parametrize("level", ["loud", 1.5, []])

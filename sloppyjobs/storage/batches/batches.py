@@ -6,7 +6,6 @@ later one sees none. A process that dies between the two leaves the end to the s
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from datetime import datetime
 from typing import Any
@@ -24,12 +23,13 @@ from sloppyjobs.domain.batches import (
     encode_callbacks,
     verdict,
 )
+from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.storage.batches.rows import BatchRows
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.jobs.insert import Insert
 from sloppyjobs.storage.unavailable import DatabaseError
 
-log = logging.getLogger("sloppyjobs.batches")
+log = get_logger("sloppyjobs.batches")
 
 
 class Batches:

@@ -12,7 +12,6 @@ sees to it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -36,6 +35,7 @@ from sloppyjobs import errors
 from sloppyjobs.domain import limits
 from sloppyjobs.domain.followups import Followup
 from sloppyjobs.domain.limits import NO_PARTITION, Partition
+from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.states import Status, WaitingFor
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.driver import Conflict, cursor_of
@@ -47,7 +47,7 @@ from sloppyjobs.storage.jobs.transitions import Transitions
 from sloppyjobs.storage.ports.operators import Move, Step
 from sloppyjobs.storage.schema.instants import Instant
 
-log = logging.getLogger("sloppyjobs.limits")
+log = get_logger("sloppyjobs.limits")
 
 TRIES = 5
 """How often a claim looks for other slots when somebody was faster with one, before it begins anew."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sloppyjobs.domain.log_lines import one_line
+from sloppyjobs.domain.log_lines import get_logger, one_line
 from sloppyjobs.domain.model import Ended
 from sloppyjobs.domain.redaction.redactor import Redactor
 from sloppyjobs.domain.states import AttemptStatus, Failure, outcome_name
@@ -198,7 +198,7 @@ class AttemptLog:
                     omitted, self._omitted = self._omitted, 0
                 log.warning("%d attempts were not logged: the logging handlers are too slow", omitted)
         except Exception:
-            logging.getLogger("sloppyjobs.worker").exception("the end of job %s could not be logged", ended.job.id)
+            get_logger("sloppyjobs.worker").exception("the end of job %s could not be logged", ended.job.id)
 
     def _record(self, ended: Ended, records: Records) -> logging.LogRecord:
         kind, failure = records.kind(ended), ended.settlement.decision.failure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +12,10 @@ from typing import NamedTuple
 from prometheus_client.exposition import choose_encoder
 
 from sloppyjobs import errors
+from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.worker.observe.metrics import LoopStatus, WorkerMetrics
 
-log = logging.getLogger("sloppyjobs.worker")
+log = get_logger("sloppyjobs.worker")
 
 CLIENT_SECONDS = 10.0
 """How long a client may take over its request."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.model import Ended, Job
 from sloppyjobs.domain.states import Decision, Status, outcome_name
 from sloppyjobs.enqueue.definitions import Definitions
@@ -29,7 +30,7 @@ from sloppyjobs.worker.storage import HookStorage
 if TYPE_CHECKING:
     from sloppyjobs.worker.observe.metrics import WorkerMetrics
 
-log = logging.getLogger("sloppyjobs.hooks")
+log = get_logger("sloppyjobs.hooks")
 attempts = logging.getLogger(ATTEMPTS)
 
 _Call = tuple[tuple[JobHook, ...], Job, Decision]

@@ -8,7 +8,6 @@ is run again then, and the other coroutines go on where they were. A loop that c
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections import deque
@@ -18,13 +17,14 @@ from functools import partial
 from typing import Any
 
 from sloppyjobs import errors
+from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.payload import class_name, clean_text
 from sloppyjobs.domain.states import Failure, Lost
 from sloppyjobs.worker import executor
 from sloppyjobs.worker.runners.threads import Finish
 from sloppyjobs.worker.task import Task
 
-log = logging.getLogger("sloppyjobs.worker")
+log = get_logger("sloppyjobs.worker")
 
 BLOCKED_SECONDS = 1.0
 """A loop that has not run a callback for so long is blocked by one of its coroutines."""

@@ -6,7 +6,6 @@ blocks all the others.
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import threading
 from collections.abc import Callable
@@ -15,9 +14,10 @@ from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
 from sloppyjobs import errors
+from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.storage.ports.claims import Fence
 
-log = logging.getLogger("sloppyjobs.worker")
+log = get_logger("sloppyjobs.worker")
 
 Handle = Callable[[Fence, str, tuple[Any, ...]], Any]
 """Does what an attempt asks for; it is given a verb and its arguments."""

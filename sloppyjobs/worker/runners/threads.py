@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from sloppyjobs.domain.log_lines import get_logger
 from sloppyjobs.domain.payload import class_name
 from sloppyjobs.domain.states import Outcome
 from sloppyjobs.worker import executor
 from sloppyjobs.worker.task import Task
 
-log = logging.getLogger("sloppyjobs.worker")
+log = get_logger("sloppyjobs.worker")
 
 Finish = Callable[[Task, Outcome], None]
 
