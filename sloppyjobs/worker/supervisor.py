@@ -80,6 +80,8 @@ class _Supervisor:
 
     def run(self) -> int:
         previous = {number: signal.signal(number, self._stop) for number in signals.STOP}
+        # A parent may have let it ignore this one, and then nobody is told how a child has ended.
+        previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         try:
             while not self._stopping and not all(child.left for child in self._children):
                 self._start_missing()
@@ -102,7 +104,18 @@ class _Supervisor:
         for child in self._children:
             if child.pid is None and not child.left and not self._stopping and time.monotonic() >= child.start_at:
                 child.started = time.monotonic()
-                child.pid = self._fork(child)
+                try:
+                    child.pid = self._fork(child)
+                except OSError as error:
+                    text = "worker process %d cannot be started, and is tried again in %.1f s: %s"
+                    log.error(text, child.number, self._put_off(child), error)
+
+    def _put_off(self, child: _Child) -> float:
+        """Start the child later, the later the more often it has failed; returns in how many seconds."""
+        child.crashes += 1
+        seconds: float = min(LONGEST_BACKOFF, 0.5 * 2**child.crashes)
+        child.start_at = time.monotonic() + seconds
+        return seconds
 
     def _fork(self, child: _Child) -> int:
         sys.stdout.flush()
@@ -110,9 +123,13 @@ class _Supervisor:
         parent = os.getpid()
         # Blocked until the child has handlers of its own: one that the parent's handler received there would be lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, signals.STOP)
-        pid = os.fork()
+        pid = -1
+        try:
+            pid = os.fork()
+        finally:
+            if pid != 0:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.STOP)
         if pid != 0:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.STOP)
             log.info("worker process %d has pid %d", child.number, pid)
             return pid
         code = 1
@@ -145,9 +162,11 @@ class _Supervisor:
                 child.left = True
                 log.info("worker process %d was stopped by an operator; it is not started again", child.number)
                 continue
-            child.crashes = child.crashes + 1 if uptime < QUICK_EXIT_SECONDS else 0
-            backoff = min(LONGEST_BACKOFF, 0.5 * 2**child.crashes) if child.crashes else 0.0
-            child.start_at = time.monotonic() + backoff
+            backoff = 0.0
+            if uptime < QUICK_EXIT_SECONDS:
+                backoff = self._put_off(child)
+            else:
+                child.crashes = 0
             if not self._stopping:
                 ended = os.waitstatus_to_exitcode(status)
                 how = signal.Signals(-ended).name if ended < 0 else f"exit code {ended}"

@@ -40,6 +40,77 @@ sys.exit(supervise(work, 1, shutdown_timeout=30.0))
 """
 
 
+IGNORED_CHILDREN = """
+import os, signal, sys, time
+from sloppyjobs.worker.supervisor import supervise
+
+
+def work():
+    try:
+        os.mkdir(sys.argv[1])
+    except FileExistsError:
+        os.kill(os.getppid(), signal.SIGTERM)
+        time.sleep(60)
+    sys.exit("this one ends")
+
+
+# As whatever has started this program may leave it.
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+code = supervise(work, 1, shutdown_timeout=30.0)
+assert signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN
+sys.exit(code)
+"""
+
+NO_FORK = """
+import os, resource, signal, sys, time
+from sloppyjobs.worker.supervisor import supervise
+
+
+def work():
+    print("worked", flush=True)
+    os.kill(os.getppid(), signal.SIGTERM)
+    time.sleep(60)
+
+
+def room(_number, _frame):
+    resource.setrlimit(resource.RLIMIT_NPROC, (before, before))
+
+
+# The limit does not hold for root.
+if os.getuid() == 0:
+    os.setuid(65534)
+before = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+resource.setrlimit(resource.RLIMIT_NPROC, (0, before))
+signal.signal(signal.SIGALRM, room)
+signal.setitimer(signal.ITIMER_REAL, 0.5)
+sys.exit(supervise(work, 1, shutdown_timeout=30.0))
+"""
+
+
+def run(script: str, *arguments: str) -> tuple[int, str, str]:
+    """The exit code, and what was said on both ways out."""
+    supervisor = warm_start.Popen(
+        [sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        out, err = supervisor.communicate(timeout=60)
+    finally:
+        supervisor.kill()
+    return supervisor.returncode, out, err
+
+
+def test_a_supervisor_whose_parent_ignored_ended_children_sees_how_its_own_end(tmp_path: Path) -> None:
+    code, _, said = run(IGNORED_CHILDREN, str(tmp_path / "worked"))
+    assert code == 0, said
+    assert "worker process 1 ended with exit code 1" in said
+
+
+def test_a_process_that_cannot_be_forked_now_is_started_later() -> None:
+    code, out, said = run(NO_FORK)
+    assert (code, out) == (0, "worked\n"), said
+    assert "worker process 1 cannot be started, and is tried again in 1.0 s" in said
+
+
 def test_a_signal_in_the_moment_of_the_fork_ends_the_child(tmp_path: Path) -> None:
     log = tmp_path / "log"
     supervisor = warm_start.Popen([sys.executable, "-c", SUPERVISOR, str(log)], stderr=subprocess.PIPE, text=True)
