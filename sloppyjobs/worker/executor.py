@@ -6,7 +6,7 @@ import logging
 import random
 from contextlib import suppress
 from functools import lru_cache
-from types import CoroutineType, GeneratorType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, cast
 
 import msgspec
@@ -26,9 +26,10 @@ from sloppyjobs.worker.task import Task
 
 log = get_logger("sloppyjobs.worker")
 
-_NOT_RUN = (CoroutineType, GeneratorType)
+_NOT_RUN = (CoroutineType, GeneratorType, AsyncGeneratorType)
 """What has not begun: what an ``async def`` or a function with a ``yield`` answers, behind a decorator for instance."""
 _RUN = "define it, and what wraps it, with async def, or return what comes of it"
+_AWAIT = "define the handler with async def, and await it"
 _SUCCEEDED = Succeeded()
 NEWER_SECONDS, NEWER_LONGEST = 5.0, 300.0
 """How long a job whose payload is too new is left alone: doubled with each attempt, up to the second number."""
@@ -159,10 +160,14 @@ def interpret_return(task: Task, value: Any) -> Outcome:
     if issubclass(type(value), Cancel):
         return Cancelled(payload.clean_text(value.reason, failures.MESSAGE_LIMIT))
     if issubclass(type(value), _NOT_RUN):
-        value.close()
+        # An asynchronous generator has nothing to close before it is begun.
+        if not issubclass(type(value), AsyncGeneratorType):
+            value.close()
         # Nothing of the work was done: that is not a success.
-        what = payload.class_name(type(value)).rpartition(".")[2]
-        return interpret_exception(task, TypeError(f"the handler returned a {what}, of which nothing was run; {_RUN}"))
+        return interpret_exception(task, TypeError(f"{_returned(value)}, of which nothing was run; {_RUN}"))
+    if hasattr(type(value), "__await__"):
+        # A future, a task, or what a driver answers: what will become of it, nobody would hear.
+        return interpret_exception(task, TypeError(f"{_returned(value)}, for which nobody waits; {_AWAIT}"))
     try:
         return Succeeded(payload.encode(value, what="result"))
     except BaseException as error:
@@ -171,6 +176,11 @@ def interpret_return(task: Task, value: Any) -> Outcome:
         _log_safely(logging.WARNING, "job %s succeeded, but its result was not kept: %s", task.claim.id, why)
         task.context.log("warning", f"the result was not kept: {why}")
         return Succeeded()
+
+
+def _returned(value: object) -> str:
+    what = payload.class_name(type(value)).rpartition(".")[2]
+    return f"the handler returned {'an' if what[:1] in 'aeiouAEIOU' else 'a'} {what}"
 
 
 def interpret_exception(task: Task, error: BaseException) -> Failed:

@@ -189,24 +189,6 @@ def test_a_result_that_cannot_be_kept_is_a_success_all_the_same(jobs: Jobs, resu
     assert (line.level, line.message[:23]) == ("warning", "the result was not kept")
 
 
-async def _work() -> int:
-    return 1
-
-
-@pytest.mark.parametrize(
-    ("begin", "kind"),
-    [(_work, "coroutine"), (lambda: (number for number in range(3)), "generator")],
-    ids=["a coroutine", "a generator"],
-)
-def test_a_handler_that_returns_work_which_was_not_begun_has_failed(jobs: Jobs, begin: Any, kind: str) -> None:
-    jobs.define("wrapped", lambda ctx, payload: begin(), retry=NO_RETRY)
-    job = jobs.enqueue("wrapped")
-    jobs.create_worker().run_once()
-    done = jobs.get(job.id)
-    assert (done.status, done.error_type) == ("dead", "TypeError")
-    assert f"returned a {kind}, of which nothing was run" in str(done.error_message)
-
-
 class _SilentError(Exception):
     def __str__(self) -> str:
         raise RuntimeError("not even this")
