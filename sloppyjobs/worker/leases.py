@@ -8,6 +8,7 @@ from collections.abc import Callable
 from sloppyjobs import errors
 from sloppyjobs.domain.model import WorkerInfo
 from sloppyjobs.storage.ports import answer_timeout
+from sloppyjobs.storage.ports.claims import Fence
 from sloppyjobs.worker.loop import WorkerLoop
 from sloppyjobs.worker.task import Task
 
@@ -31,22 +32,24 @@ class Leases:
         """Renew or check, stop what is lost, release what waits too long; returns the seconds until the next step."""
         settings, now = self._loop.settings, time.monotonic()
         tasks = self._loop.tasks.unfinished()
-        fences = [task.fence for task in tasks]
         if now >= self._next_heartbeat:
             with answer_timeout(at_most=settings.renewal_timeout):
-                still_held = set(self._storage.renew(self._loop.worker_id, fences, settings.lease))
+                still_held = self._loop.reports.renew_leases(self._fences)
                 wanted = self._storage.workers.heartbeat(self._info())
             # Only then: one that failed is retried by the next step, which would have nothing else to ask. A worker
             # that does something else from now on says so by the next step, too.
             self._next_heartbeat = now if self._loop.obey(wanted) else now + settings.heartbeat
         else:
-            still_held = self._storage.still_held(self._loop.worker_id, fences)
+            still_held = self._storage.still_held(self._loop.worker_id, [task.fence for task in tasks])
         for task in tasks:
             if task.fence not in still_held and not task.finished:
                 self._loop.tasks.abandon(task, self._why_lost(task))
         self._release_unstarted(tasks, now)
         self._loop.reports.flush()
         return min(CHECK_SECONDS, settings.heartbeat)
+
+    def _fences(self) -> list[Fence]:
+        return [task.fence for task in self._loop.tasks.unfinished()]
 
     def _why_lost(self, task: Task) -> str:
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -55,13 +56,35 @@ class WorkerReports:
         self._counts: dict[Fence, _LogCount] = {}
         self._ended_counts: list[_LogCount] = []
         self._ended: dict[Fence, None] = {}
+        self._extended: dict[Fence, float] = {}
+        self._leases = threading.Lock()
         self.used = False
         """Whether any handler has reported yet; until then there is nothing to end, and nothing to flush."""
 
     def extend_lease(self, claim: Claim, seconds: float | None) -> bool:
-        """Prolong the lease of one attempt."""
-        held = [(claim.job.id, claim.attempt)]
-        return bool(self._storage.renew(self._worker_id, held, seconds or self._lease))
+        """Prolong the lease of one attempt; renewals leave it so long."""
+        fence, wanted = (claim.job.id, claim.attempt), seconds or self._lease
+        with self._leases:
+            until = time.monotonic() + wanted
+            held = bool(self._storage.renew(self._worker_id, [fence], wanted))
+            if held:
+                self._extended[fence] = until
+        return held
+
+    def renew_leases(self, unfinished: Callable[[], Collection[Fence]]) -> set[Fence]:
+        """Renew the leases of what is unfinished; returns those that are still ours.
+
+        What a handler has extended further is left so long. The lock keeps it from doing so in between.
+        """
+        with self._leases:
+            held, begun = set(unfinished()), time.monotonic()
+            longer = begun + self._lease
+            self._extended = {one: until for one, until in self._extended.items() if one in held and until > longer}
+            plain = [fence for fence in held if fence not in self._extended]
+            still_held = set(self._storage.renew(self._worker_id, plain, self._lease))
+            for fence, until in self._extended.items():
+                still_held.update(self._storage.renew(self._worker_id, [fence], until - begun))
+        return still_held
 
     def progress(self, claim: Claim, percent: float | None, message: str | None, fields: str | None) -> None:
         """Buffer the latest progress."""

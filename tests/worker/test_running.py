@@ -465,6 +465,35 @@ def test_leases_of_running_jobs_are_renewed(jobs: Jobs, start: Start, eventually
     assert jobs.wait(job.id, 60).result == 1
 
 
+def test_renewals_do_not_shorten_a_lease_that_the_handler_has_extended(
+    jobs: Jobs, start: Start, eventually: Eventually
+) -> None:
+    finish = threading.Event()
+
+    @jobs.define("solve")
+    def solve(ctx: Any, payload: float | None) -> None:
+        assert payload is None or ctx.extend_lease(payload)
+        finish.wait(60)
+
+    def left() -> list[float]:
+        """How long each of them is ours from now on."""
+        ends = [jobs.get(job.id).locked_until for job in solved]
+        now = jobs.storage.clock.now()
+        return [(end - now).total_seconds() for end in ends]
+
+    solved = [jobs.enqueue("solve", 600), jobs.enqueue("solve", 2), jobs.enqueue("solve")]
+    start(lease=30, heartbeat=0.1)
+    eventually(lambda: all(jobs.get(job.id).locked_until for job in solved) and left()[0] > 100)
+    first = jobs.admin.list_workers().items[0].heartbeat_at
+    eventually(lambda: (jobs.admin.list_workers().items[0].heartbeat_at - first).total_seconds() > 0.5)
+    # What was extended to less than a lease is renewed as every other.
+    extended, *others = left()
+    assert extended > 100
+    assert all(10 < one < 31 for one in others)
+    finish.set()
+    assert all(jobs.wait(job.id, 60).status == "succeeded" for job in solved)
+
+
 def test_correlation_is_inherited_by_what_a_handler_enqueues(jobs: Jobs, start: Start) -> None:
     jobs.define("child", lambda ctx, payload: ctx.correlation_id)
 
