@@ -157,7 +157,8 @@ class StorageUnavailable(JobsError):
     changed, and true where the connection was lost before the answer came. ``read_only`` says that the database can
     only be read, ``timed_out`` that it stopped a statement which took too long, ``wrong_address`` that waiting for it
     would be in vain, ``denied`` that its user lacks a right, which ``sloppyjobs doctor`` names. Errors of a SQL
-    database are also SQLAlchemy's ``DBAPIError``, with the driver's own error as ``orig``.
+    database are also SQLAlchemy's ``DBAPIError``, with the driver's own error as ``orig``; one about a pool without a
+    free connection is also SQLAlchemy's ``TimeoutError``.
     """
 
     code = PREFIX + "STORAGE_UNAVAILABLE"

@@ -17,6 +17,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Engine, Executable, literal_column
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import QueuePool
 
 from sloppyjobs import errors
@@ -26,7 +27,7 @@ from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.driver import Conflict, Prepared, as_sqlalchemy, cursor_of
 from sloppyjobs.storage.forking import forget_connections_after_fork
 from sloppyjobs.storage.schema import version
-from sloppyjobs.storage.unavailable import StorageUnavailable
+from sloppyjobs.storage.unavailable import PoolExhausted, StorageUnavailable
 from sloppyjobs.storage.watcher import Watcher
 
 T = TypeVar("T")
@@ -266,6 +267,10 @@ class Database:
             except Conflict:
                 if time.monotonic() > deadline:
                     raise
+            except PoolTimeout as error:
+                # It has been waited for already, as long as the pool says.
+                told = PoolExhausted.of(error, maybe_done=maybe_done)
+                raise told from (None if told is error else error)
             except DBAPIError as error:
                 # What one attempt may have done stays in doubt, whatever becomes of the next.
                 maybe_done = maybe_done or (isinstance(error, StorageUnavailable) and error.maybe_done)

@@ -94,6 +94,38 @@ class StorageUnavailable(errors.StorageUnavailable, OperationalError):  # type: 
         return _restored, (self.reason, self.orig, facts)
 
 
+class PoolExhausted(errors.StorageUnavailable, PoolTimeout):  # type: ignore[misc]
+    """No connection of the pool came back in time: the library's error, and SQLAlchemy's ``TimeoutError`` at once."""
+
+    def __init__(self, reason: str, *, maybe_done: bool = False) -> None:
+        PoolTimeout.__init__(self, reason)
+        self.reason = reason
+        self.maybe_done = maybe_done
+
+    @classmethod
+    def of(cls, error: PoolTimeout, *, maybe_done: bool = False) -> Self:
+        """The same under our name; one that has it already is kept, and stays in doubt once it was."""
+        if isinstance(error, cls):
+            error.maybe_done = error.maybe_done or maybe_done
+            return error
+        # SQLAlchemy's own words, without the address of a page about them.
+        said = str(error.args[0]) if error.args else "the pool has no connection left"
+        reason = f"no connection to the database is free: {said}; enlarge the engine's pool, or hold fewer at once"
+        return cls(reason, maybe_done=maybe_done)
+
+    def __str__(self) -> str:
+        """The reason, and what has become of the work."""
+        return f"{self.reason}; {MAYBE_DONE if self.maybe_done else NOT_DONE}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Handlers in processes of their own get it through a pipe."""
+        return _pool_restored, (self.reason, self.maybe_done)
+
+
+def _pool_restored(reason: str, maybe_done: bool) -> PoolExhausted:
+    return PoolExhausted(reason, maybe_done=maybe_done)
+
+
 _FACTS = ("maybe_done", "connection_invalidated", "read_only", "timed_out", "wrong_address", "denied")
 
 

@@ -48,6 +48,24 @@ def test_a_worker_survives_every_kind_of_damage_at_once(jobs: Jobs, start: Start
     assert [job.result for n, job in enumerate(ended) if n % 3] == [n for n in range(len(ended)) if n % 3]
 
 
+@pytest.mark.parametrize("column", ["payload", "cron", "timezone", "job_defaults", "priority", "missed"])
+def test_a_schedule_whose_row_holds_no_text_stops_no_other(jobs: Jobs, column: str) -> None:
+    if jobs.storage.dialect.name != "sqlite":
+        pytest.skip("every other database takes nothing but text")
+    jobs.define("sync", lambda ctx, payload: None)
+    for name in ("broken", "fine"):
+        jobs.recurring(name, "sync", cron="* * * * *")
+    with jobs.storage.engine.begin() as connection:
+        connection.execute(text("UPDATE sloppy_recurring_jobs SET next_run_at = '2020-01-01T00:00:00.000000Z'"))
+        change = f"UPDATE sloppy_recurring_jobs SET {column} = CAST(x'ff' AS TEXT) WHERE name = 'broken'"
+        connection.execute(text(change))
+    assert len(jobs.tick_recurring()) == 1
+    with jobs.storage.engine.connect() as connection:
+        found = connection.execute(text("SELECT last_error FROM sloppy_recurring_jobs ORDER BY name")).scalars().all()
+    assert "Could not decode" in found[0]
+    assert found[1] is None
+
+
 @pytest.mark.parametrize("instant", ["infinity", "-infinity"])
 def test_a_schedule_with_an_infinite_cursor_stops_no_other(jobs: Jobs, start: Start, instant: str) -> None:
     if jobs.storage.dialect.name == "sqlite":

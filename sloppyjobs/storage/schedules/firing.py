@@ -191,7 +191,10 @@ class ScheduleFiring:
         connection.execute(update(table).where(table.c.id == schedule_id).values(values))
 
     def _is_outage(self, error: Exception) -> bool:
-        if not isinstance(error, DBAPIError):
+        if isinstance(error, errors.StorageUnavailable):
+            return True
+        # SQLite has one class of errors for an outage and for bytes in its row that are no text.
+        if not isinstance(error, DBAPIError) or self.dialect.is_unreadable(error):
             return False
         return isinstance(error, OperationalError | InterfaceError) or self.dialect.is_transient(error)
 

@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Engine, event
-from sqlalchemy.exc import DBAPIError, TimeoutError
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from sloppyjobs.storage.database import Database
 from sloppyjobs.storage.dialects.postgres.arrays import taking_arrays
@@ -17,7 +18,7 @@ from sloppyjobs.storage.dialects.postgres.connections import DENIED, is_read_onl
 from sloppyjobs.storage.dialects.postgres.drivers import sqlstate
 from sloppyjobs.storage.driver import as_sqlalchemy, detached
 from sloppyjobs.storage.forking import never_touch
-from sloppyjobs.storage.unavailable import StorageUnavailable
+from sloppyjobs.storage.unavailable import PoolExhausted, StorageUnavailable
 
 MAX_IDLE = 10
 """Connections that are kept for their next use; as many as an engine's pool would keep."""
@@ -66,7 +67,7 @@ class OwnPool:
         """The connection that was used last, or a new one."""
         left = self._left
         if not left.acquire(timeout=CHECKOUT_TIMEOUT):
-            raise TimeoutError(
+            raise PoolExhausted(
                 f"all {MAX_IN_USE} connections for enqueues were in use for {CHECKOUT_TIMEOUT:g} s: "
                 "let fewer threads enqueue at once, or pass transactions of your own as session= or connection="
             )
@@ -140,6 +141,8 @@ class EnginePool:
         """A connection from the pool, as it was when it goes back."""
         try:
             pooled = self._engine.raw_connection()
+        except PoolTimeout as error:
+            raise PoolExhausted.of(error) from error
         except self._engine.dialect.loaded_dbapi.Error as error:
             raise _unconnected(error, self._engine) from error
         driver: Any = pooled.driver_connection
