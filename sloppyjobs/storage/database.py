@@ -26,6 +26,7 @@ from sloppyjobs.storage.clock import Clock
 from sloppyjobs.storage.dialect import Dialect
 from sloppyjobs.storage.driver import Conflict, Prepared, as_sqlalchemy, cursor_of
 from sloppyjobs.storage.forking import forget_connections_after_fork
+from sloppyjobs.storage.same_file import SameFile
 from sloppyjobs.storage.schema import version
 from sloppyjobs.storage.unavailable import PoolExhausted, StorageUnavailable
 from sloppyjobs.storage.watcher import Watcher
@@ -51,6 +52,7 @@ class Database:
         self.test_clock = clock
         self.schema_checked = False
         """Whether the tables were seen to have the version of this code."""
+        self._file = SameFile(dialect.file(engine.url) if owns_engine else None)
         self._prepared = _shared_statements(engine, dialect)
         dialect.attach(engine, ours=owns_engine)
         forget_connections_after_fork(engine)
@@ -103,12 +105,21 @@ class Database:
         return self.read(lambda c: version.read(self.tables, c), connection)
 
     def ensure_schema(self, connection: Connection | None = None) -> None:
-        """Raise unless the tables have exactly the version of this code. Asked of the database once."""
-        if self.schema_checked:
+        """Raise unless the tables have exactly the version of this code. Asked once of each database in this place."""
+        if self.schema_checked and not self._was_replaced():
             return
         self.read(self.dialect.refuse_server, connection)
         version.refuse(self.engine.url, self.schema_version(connection))
         self.schema_checked = True
+
+    def _was_replaced(self) -> bool:
+        """Whether what is open leads to another file than who opens it now; that is closed then."""
+        if not self._file.was_replaced():
+            return False
+        self.engine.dispose()
+        self.schema_checked = False
+        self._file.accept()
+        return True
 
     # Transactions
 

@@ -52,6 +52,7 @@ class WorkerRows:
 
         Returns what an operator wants of it: ``quiet``, ``stop``, or None.
         """
+        self.database.ensure_schema()
         return self.database.write(lambda c: self._heartbeat(c, worker))
 
     def want(self, worker_id: str, wanted: str | None, command: Command) -> bool:

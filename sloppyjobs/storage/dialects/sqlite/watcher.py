@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine
 
 from sloppyjobs.storage.dialects.sqlite.transactions import MEMORY
 from sloppyjobs.storage.driver import detached
+from sloppyjobs.storage.same_file import SameFile
 
 
 class ChangeWatcher:
@@ -24,12 +26,17 @@ class ChangeWatcher:
         self._driver: Any = None
         self._seen: int | None = None
         self._last_change = time.monotonic()
+        name = engine.url.database
+        self._file = SameFile(None if name in MEMORY or name.startswith("file:") else Path(name))
 
     def wait(self, seconds: float) -> bool:
         if self._engine.url.database in MEMORY:
             # One connection is all there is: looking would keep the others from it.
             time.sleep(min(seconds, self.EVERY))
             return True
+        if self._file.was_replaced():
+            self.close()
+            self._file.accept()
         until = time.monotonic() + seconds
         while True:
             version = self._version()
