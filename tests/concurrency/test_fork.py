@@ -98,6 +98,60 @@ def test_a_child_that_is_forked_while_another_thread_writes_to_a_sqlite_file_can
     assert _written(url) == {"parent": EACH, "child": EACH}
 
 
+TWO_FORKS = """
+import os, sys, threading
+
+slow, held, go_on = None, threading.Event(), threading.Event()
+
+
+def pause():
+    if threading.current_thread() is slow:
+        held.set()
+        go_on.wait(30)
+
+
+# What is registered first is called last: by then the library has taken the locks of its files.
+os.register_at_fork(before=pause)
+from sloppyjobs import Jobs
+from sloppyjobs.storage.dialects.sqlite import transactions
+
+transactions.FORK_SECONDS = 0.1
+jobs = Jobs(sys.argv[1])
+jobs.init()
+jobs.declare("note")
+
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+slow = threading.Thread(target=fork)
+slow.start()
+held.wait()
+fork()
+go_on.set()
+slow.join()
+later = threading.Thread(target=jobs.enqueue, args=("note",), daemon=True)
+later.start()
+later.join(20)
+sys.exit(later.is_alive())
+"""
+
+
+def test_two_threads_that_fork_at_once_leave_no_lock_behind(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", TWO_FORKS, f"sqlite:///{tmp_path}/jobs.db"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_parent_and_children_enqueue_after_a_fork_and_nothing_is_lost(database_url: str) -> None:
     ran = subprocess.run(
         [sys.executable, __file__, database_url], capture_output=True, text=True, check=False, timeout=250

@@ -69,24 +69,33 @@ _writer_locks: weakref.WeakValueDictionary[str, WriterLock] = weakref.WeakValueD
 FORK_SECONDS = 5.0
 """How long a fork waits for the transactions of other threads; one that lasts longer is waiting for another process."""
 
+
 # SQLite remembers per process, not per connection, who has locked a file. A child that is forked in the middle of a
 # transaction of another thread inherits that memory, and could never write to the file itself.
-_held_across_fork: list[WriterLock] = []
+class _AcrossFork(threading.local):
+    """What the thread that forks has taken for that: two threads may be about to fork, and each gives back its own."""
+
+    def __init__(self) -> None:
+        self.locks: list[WriterLock] = []
+
+
+_across_fork = _AcrossFork()
 
 
 def _hold_locks() -> None:
     until = time.monotonic() + FORK_SECONDS
-    locks = list(_writer_locks.values())
-    _held_across_fork.extend(lock for lock in locks if lock.acquire(max(0.0, until - time.monotonic())))
+    for lock in list(_writer_locks.values()):
+        if lock.acquire(max(0.0, until - time.monotonic())):
+            _across_fork.locks.append(lock)
 
 
 def _release_locks() -> None:
-    while _held_across_fork:
-        _held_across_fork.pop().release()
+    while _across_fork.locks:
+        _across_fork.locks.pop().release()
 
 
 def _renew_locks() -> None:
-    _held_across_fork.clear()
+    _across_fork.locks.clear()
     for lock in list(_writer_locks.values()):
         lock.renew()
 
