@@ -29,8 +29,10 @@ class DeferredCalls(Generic[T]):
         except queue.Full:
             return False
         if self._thread is None:
-            self._thread = threading.Thread(target=self._repeat, name=self._name, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._repeat, name=self._name, daemon=True)
+            # Where it cannot be had now, the next item asks again.
+            thread.start()
+            self._thread = thread
         return True
 
     def close(self, timeout: float) -> None:

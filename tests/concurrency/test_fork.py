@@ -99,7 +99,8 @@ def test_a_child_that_is_forked_while_another_thread_writes_to_a_sqlite_file_can
 
 
 TWO_FORKS = """
-import os, sys, threading
+import logging, os, sys, threading
+import sloppyjobs.ids
 
 slow, held, go_on = None, threading.Event(), threading.Event()
 
@@ -110,7 +111,8 @@ def pause():
         go_on.wait(30)
 
 
-# What is registered first is called last: by then the library has taken the locks of its files.
+# What is registered first is called last: after the library has taken the locks of its files, and before those of the
+# modules above, which would keep the other thread waiting.
 os.register_at_fork(before=pause)
 from sloppyjobs import Jobs
 from sloppyjobs.storage.dialects.sqlite import transactions

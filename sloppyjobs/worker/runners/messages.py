@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
@@ -23,6 +24,8 @@ Handle = Callable[[Fence, str, tuple[Any, ...]], Any]
 """Does what an attempt asks for; it is given a verb and its arguments."""
 
 BACKLOG = 128
+ACCEPT_PAUSE = 0.1
+"""Seconds until the next connection is taken after one that could not be."""
 
 
 class MessageServer:
@@ -49,10 +52,12 @@ class MessageServer:
         while not self._closed:
             try:
                 connection = self._listener.accept()
-            except (OSError, EOFError, multiprocessing.AuthenticationError):
-                # A process that was killed as it connected.
-                continue
-            threading.Thread(target=self._receive, args=[connection], name="sloppyjobs-process", daemon=True).start()
+                threading.Thread(
+                    target=self._receive, args=[connection], name="sloppyjobs-process", daemon=True
+                ).start()
+            except (OSError, EOFError, RuntimeError, multiprocessing.AuthenticationError):
+                # A process that was killed as it connected; or there is no descriptor or thread left, which lasts.
+                time.sleep(ACCEPT_PAUSE)
 
     def _receive(self, connection: Connection[Any, Any]) -> None:
         with connection, suppress(EOFError, OSError):

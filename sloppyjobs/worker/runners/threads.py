@@ -55,8 +55,9 @@ class ThreadRunner:
             thread = threading.Thread(
                 target=self._work, name=f"sloppyjobs-handler-{len(self._threads) + 1}", daemon=True
             )
-            self._threads.append(thread)
+            # Where no thread can be had now, the next tasks ask again.
             thread.start()
+            self._threads.append(thread)
 
     @property
     def blocked(self) -> bool:
