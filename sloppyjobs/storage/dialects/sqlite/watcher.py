@@ -37,6 +37,8 @@ class ChangeWatcher:
         if self._file.was_replaced():
             self.close()
             self._file.accept()
+            # Its number may be the same, and there may have been commits before it is first read.
+            self._seen = None
         until = time.monotonic() + seconds
         while True:
             version = self._version()
