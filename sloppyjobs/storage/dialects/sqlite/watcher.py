@@ -36,6 +36,8 @@ class ChangeWatcher:
             return True
         if self._file.was_replaced():
             self.close()
+            # Or the next connection would be one of the pool's, which leads to the old file.
+            self._engine.dispose()
             self._file.accept()
             # Its number may be the same, and there may have been commits before it is first read.
             self._seen = None
