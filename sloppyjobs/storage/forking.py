@@ -8,6 +8,8 @@ import weakref
 
 from sqlalchemy import Engine
 
+from sloppyjobs.storage.dialects import in_memory
+
 # A connection must never be used, nor closed, on both sides of a fork: SQLite can lose an acknowledged commit,
 # and a server would see two clients on one socket. The child starts with an empty pool and keeps the parent's
 # connections alive, unused, so that no destructor touches them.
@@ -37,8 +39,7 @@ def forget_inherited_connections() -> None:
 
 
 def _forget(engine: Engine) -> None:
-    in_memory = ":memory:" in (engine.url.database or ":memory:") or engine.url.query.get("mode") == "memory"
-    if engine.dialect.name == "sqlite" and in_memory:
+    if in_memory(engine):
         return  # a fork copies a database in memory, and it would be lost with its connection
     never_touch(engine.pool)
     engine.dispose(close=False)

@@ -124,10 +124,10 @@ def _wants_worker(job: JobView, explanation: Explanation) -> bool:
     return job.status is Status.QUEUED and any(reason.code == "no_worker" for reason in explanation.reasons)
 
 
-def open_one(ui: Ui, id: str) -> Response:
+def open_one(ui: Ui, id: str, **shown: Any) -> Response:
     """The page of a job; of one that has left the main tables, the way to the archive."""
     try:
-        return show(ui, id)
+        return show(ui, id, **shown)
     except errors.UnknownJob:
         if not visit().may("archive.view"):
             raise

@@ -75,6 +75,14 @@ def registered(name: str) -> Registered | None:
     return next((one for one in DIALECTS if name in (one.name, *one.aliases)), None)
 
 
+def in_memory(engine: Engine) -> bool:
+    """Whether a database, of whomever, is in the memory of this process, and lost with its connection."""
+    url = engine.url
+    return engine.dialect.name == "sqlite" and (
+        ":memory:" in (url.database or ":memory:") or url.query.get("mode") == "memory"
+    )
+
+
 @cache
 def column_types() -> Mapping[str, ColumnTypes]:
     """The types of columns by SQLAlchemy's name of the database."""

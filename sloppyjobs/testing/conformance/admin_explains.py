@@ -151,7 +151,7 @@ def test_a_job_that_its_handler_cancelled_says_so(jobs: Jobs) -> None:
     job = jobs.enqueue("stale")
     jobs.create_worker(recurring=False).run_once()
     assert jobs.admin.explain(job.id).verdict == (
-        "Cancelled by its handler at 2030-01-01 12:00:00 UTC: order is gone. It will not run."
+        "Cancelled by its handler at 2030-01-01 12:00:00 UTC: order is gone. It will not run again."
     )
 
 
