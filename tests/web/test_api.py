@@ -101,6 +101,29 @@ def test_bulk_has_a_dry_run(api: Api, played: Jobs) -> None:
     assert api.post("/bulk/delete", {"filter": {}}).status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("/bulk/delete", {"filter": {"status": "dead"}, "dryrun": True}, "did you mean 'dry_run'?"),
+        ("/bulk/delete", {"filter": {"status": "dead"}, "dry_run": "false"}, "must be true or false"),
+        ("/bulk/delete", {"filter": {"status": "dead"}, "x" * 9_000: 1}, "is no option of the body"),
+        ("/queues/emails/pause", {"untill": "2099-01-01T00:00:00Z"}, "did you mean 'until'?"),
+        ("/limits/payments-api/set", {"concurency": 1}, "did you mean 'concurrency'?"),
+        ("/limits/other/set", {"concurrency": 1, "create": "no"}, "must be true or false"),
+    ],
+    ids=["a dry run", "no truth", "a long name", "an end", "a limit", "a new limit"],
+)
+def test_a_misspelt_field_is_refused_and_nothing_is_done(
+    api: Api, played: Jobs, path: str, body: Any, said: str
+) -> None:
+    dead, audited = len(played.admin.list_jobs("dead")), len(played.admin.audit())
+    refused = api.post(path, body)
+    assert (refused.status_code, refused.json["error"]["code"]) == (400, "SLOPPY_E_JOBS_INVALID_OPTION")
+    assert said in refused.json["error"]["message"].lower() and len(refused.text) < 2_000
+    assert (len(played.admin.list_jobs("dead")), len(played.admin.audit())) == (dead, audited)
+    assert not played.admin.get_queue("emails").paused
+
+
 def test_a_worker_is_shown_and_commanded(api: Api, played: Jobs) -> None:
     id = scene.worker(played)
     shown = api.get(f"/workers/{id}").json

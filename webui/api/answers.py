@@ -8,6 +8,7 @@ import msgspec
 from flask import Response, request
 
 from sloppyjobs import errors
+from sloppyjobs.domain import options
 
 
 def answer(value: Any, status: int = 200) -> Response:
@@ -15,8 +16,11 @@ def answer(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, mimetype="application/json")
 
 
-def body() -> dict[str, Any]:
-    """The JSON object that was sent; empty where nothing was."""
+def body(*known: str) -> dict[str, Any]:
+    """The JSON object that was sent; empty where nothing was. It has these fields at most, and a reason.
+
+    A field that is misspelt must not be passed over: a bulk command with ``dryrun`` is no dry run.
+    """
     if not request.get_data():
         return {}
     try:
@@ -27,6 +31,10 @@ def body() -> dict[str, Any]:
         raise errors.InvalidOption("the body is nested too deeply") from None
     if not isinstance(given, dict):
         raise errors.InvalidOption("the body must be a JSON object")
+    accepted = (*known, "reason")
+    for name in given:
+        if name not in accepted:
+            raise options.unknown(name[: options.SHOWN_LENGTH], accepted, "the body")
     return given
 
 

@@ -41,7 +41,7 @@ def patch(ui: Ui, id: str) -> Response:
     """Change keys of a job's payload by a JSON merge patch, without showing it; 409 for a job that runs."""
     if visit().scope is not None:
         visible(ui, id)
-    given = body()
+    given = body("merge_patch")
     if "merge_patch" not in given:
         raise errors.InvalidOption('merge_patch is missing: {"merge_patch": {"key": "value"}, "reason": "…"}')
     done = ui.admin.patch_payload(id, given["merge_patch"], **_by(given))
@@ -52,7 +52,7 @@ def signal(ui: Ui, id: str) -> Response:
     """Send a signal to a job; the first one of a name wins. 409 for a job that has finished."""
     if visit().scope is not None:
         visible(ui, id)
-    given = body()
+    given = body("name", "payload")
     sent = ui.admin.signal(id, given.get("name", ""), given.get("payload"), **_by(given))
     ui.snapshots.clear()
     return answer(SignalAnswer(sent))
@@ -74,7 +74,7 @@ def restore(ui: Ui, id: str) -> Response:
 
 def mute_alert(ui: Ui, name: str) -> Response:
     """Let a rule for alerts tell nobody, until an instant or an unmute."""
-    given = body()
+    given = body("until")
     return answer(ui.admin.mute_alert(name, text(given, "until"), **_by(given)))
 
 
@@ -97,7 +97,7 @@ def bulk(ui: Ui, command: str) -> Response:
     One request commands at most a thousand. While the answer has a ``next_cursor``, send the same body with it as
     ``cursor``; the numbers are those of all requests together.
     """
-    given = body()
+    given = body("filter", "limit", "dry_run", "cursor")
     chosen, limit = given.get("filter"), given.get("limit", 1_000)
     if not isinstance(chosen, dict):
         raise errors.InvalidOption('filter must be a JSON object, such as {"status": "dead"}')
@@ -105,7 +105,7 @@ def bulk(ui: Ui, command: str) -> Response:
         METHODS.get(command, command),
         chosen,
         limit=limit,
-        dry_run=bool(given.get("dry_run", False)),
+        dry_run=given.get("dry_run", False),
         at_once=AT_ONCE,
         cursor=text(given, "cursor"),
         scope=visit().scope,
@@ -119,7 +119,7 @@ def queue(ui: Ui, name: str, command: str) -> Response:
     """Pause a queue, until an instant or a resume; or resume it."""
     if not visit().sees(name):
         raise errors.UnknownQueue(f"no queue is called {name!r}")
-    given = body()
+    given = body("until") if command == "pause" else body()
     if command == "pause":
         return answer(ui.admin.pause_queue(name, until=text(given, "until"), **_by(given)))
     return answer(ui.admin.resume_queue(name, **_by(given)))
@@ -129,7 +129,7 @@ def age_queue(ui: Ui, name: str) -> Response:
     """Let priorities of a queue rise by one every so many seconds, up to ``most``; null turns it off."""
     if not visit().sees(name):
         raise errors.UnknownQueue(f"no queue is called {name!r}")
-    given = body()
+    given = body("every", "most")
     if "every" not in given:
         raise errors.InvalidOption('every is missing: {"every": 60, "most": 10}, or {"every": null} to turn it off')
     ui.admin.set_queue_ageing(name, given["every"], given.get("most", 10), **_by(given))

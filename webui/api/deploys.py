@@ -17,7 +17,7 @@ def list_deploys(ui: Ui) -> Response:
 
 def mark_deploy(ui: Ui) -> Response:
     """Mark that a version is deployed now; ``existing`` says that the latest deploy has it already."""
-    given = body()
+    given = body("version", "note")
     if "version" not in given:
         raise errors.InvalidOption('version is missing: {"version": "119", "note": "new templates"}', field="version")
     by = {"actor": visit().actor_name, "reason": text(given, "reason")}

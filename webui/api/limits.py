@@ -31,9 +31,9 @@ def get_limit(ui: Ui, name: str) -> Response:
 
 def set_limit(ui: Ui, name: str) -> Response:
     """Change a limit: what the body does not give stays as it is, and null means no limit; ``create`` makes one."""
-    given = body()
+    given = body(*_VALUES, "create")
     values = {key: given[key] for key in _VALUES if key in given}
-    done = ui.admin.set_limit(name, **values, create=bool(given.get("create", False)), **_by(given))
+    done = ui.admin.set_limit(name, **values, create=given.get("create", False), **_by(given))
     return answer(done)
 
 

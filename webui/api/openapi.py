@@ -250,7 +250,7 @@ def _operation(route: Route) -> dict[str, Any]:
     }
     if route.method in ("POST", "PATCH"):
         properties = {"reason": {"type": "string"}, **_BODY.get(route.endpoint, {})}
-        schema = {"type": "object", "properties": properties}
+        schema = {"type": "object", "properties": properties, "additionalProperties": False}
         operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
     return operation
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from flask import Response
 
 from sloppyjobs import errors
-from sloppyjobs.domain import options
 from sloppyjobs.schedules.settings import ScheduleChanges, ScheduleSettings
 from webui import hidden_details
 from webui.api.answers import answer, body, text
@@ -21,14 +19,6 @@ def _by(given: dict[str, Any]) -> dict[str, Any]:
     return {"actor": visit().actor_name, "reason": text(given, "reason")}
 
 
-def _known(given: dict[str, Any], known: Iterable[str], of: str) -> dict[str, Any]:
-    accepted = (*known, "reason")
-    for name in given:
-        if name not in accepted:
-            raise options.unknown(name, accepted, of)
-    return {name: value for name, value in given.items() if name != "reason"}
-
-
 def _undefined(ui: Ui) -> errors.InvalidOption:
     words = "must be a job that is defined here"
     if not ui.knows_jobs:
@@ -38,8 +28,8 @@ def _undefined(ui: Ui) -> errors.InvalidOption:
 
 def create(ui: Ui) -> Response:
     """Write a new schedule of one of ``cron``, ``every`` and ``at``; 409 where its name is taken."""
-    given = body()
-    settings = _known(given, ("name", "job_name", "payload", *ScheduleSettings.__annotations__), "recurring")
+    given = body("name", "job_name", "payload", *ScheduleSettings.__annotations__)
+    settings = {key: value for key, value in given.items() if key != "reason"}
     name, job_name = settings.pop("name", None), settings.pop("job_name", None)
     payload = settings.pop("payload", None)
     check_queue(ui, job_name, settings.get("queue"))
@@ -55,8 +45,8 @@ def edit(ui: Ui, name: str) -> Response:
     """Change a schedule; what the body does not give stays as it is. 409 for one that is declared in code."""
     if visit().scope is not None:
         get_recurring(ui, name)
-    given = body()
-    changes = _known(given, ScheduleChanges.__annotations__, "recurring")
+    given = body(*ScheduleChanges.__annotations__)
+    changes = {key: value for key, value in given.items() if key != "reason"}
     if "queue" in changes:
         check_queue(ui, ui.admin.get_recurring(name).job_name, changes["queue"])
     try:
