@@ -52,7 +52,8 @@ class Database:
         self.test_clock = clock
         self.schema_checked = False
         """Whether the tables were seen to have the version of this code."""
-        self._file = SameFile(dialect.file(engine.url) if owns_engine else None)
+        path = dialect.file(engine.url) if owns_engine else None
+        self._file = None if path is None else SameFile(path)
         self._prepared = _shared_statements(engine, dialect)
         dialect.attach(engine, ours=owns_engine)
         forget_connections_after_fork(engine)
@@ -114,7 +115,7 @@ class Database:
 
     def _was_replaced(self) -> bool:
         """Whether what is open leads to another file than who opens it now; that is closed then."""
-        if not self._file.was_replaced():
+        if self._file is None or not self._file.was_replaced():
             return False
         self.engine.dispose()
         self.schema_checked = False

@@ -11,17 +11,15 @@ from pathlib import Path
 
 
 class SameFile:
-    """Remembers which file is in a place; for a database that is in none, nothing ever changes."""
+    """Remembers which file is in a place."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path) -> None:
         # The process may change its folder, and connections do not follow.
-        self._path = None if path is None else str(path.absolute())
+        self._path = str(path.absolute())
         self._known: tuple[int, int] | None = None
 
     def was_replaced(self) -> bool:
         """Whether the file is gone, or another one than before; the answer is the same until that is accepted."""
-        if self._path is None:
-            return False
         found: tuple[int, int] | None
         try:
             status = os.stat(self._path)  # noqa: PTH116 - every call to the jobs asks, and a Path takes longer

@@ -27,14 +27,14 @@ class ChangeWatcher:
         self._seen: int | None = None
         self._last_change = time.monotonic()
         name = engine.url.database
-        self._file = SameFile(None if name in MEMORY or name.startswith("file:") else Path(name))
+        self._file = None if name in MEMORY or name.startswith("file:") else SameFile(Path(name))
 
     def wait(self, seconds: float) -> bool:
         if self._engine.url.database in MEMORY:
             # One connection is all there is: looking would keep the others from it.
             time.sleep(min(seconds, self.EVERY))
             return True
-        if self._file.was_replaced():
+        if self._file is not None and self._file.was_replaced():
             self.close()
             # Or the next connection would be one of the pool's, which leads to the old file.
             self._engine.dispose()
